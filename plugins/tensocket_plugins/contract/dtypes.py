@@ -1,0 +1,118 @@
+"""Element types: one table, shared by runtime, backends and kernel IR."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+Kind = Literal["bool", "uint", "int", "float", "complex"]
+
+#: Promotion category of each kind: bool < integral < floating < complex.
+CATEGORY: Final[dict[Kind, int]] = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+class DType:
+    """An element type. Each exists once, so that ``is`` compares them.
+
+    Attributes:
+        name: The long name, ``float32``.
+        short: The short name used in kernel and case names, ``f32``.
+        kind: ``bool``, ``uint``, ``int``, ``float`` or ``complex``.
+        itemsize: Bytes of one element.
+        numpy: NumPy's dtype of the stored bits; the same as the element type where NumPy has it,
+            an unsigned integer of the same size otherwise (``bfloat16`` is stored as ``uint16``).
+        native: Whether ``numpy`` is the element type itself.
+        bit: Position in the one-hot dtype field of a dispatch key.
+    """
+
+    __slots__ = ("bit", "itemsize", "kind", "name", "native", "numpy", "short")
+
+    def __init__(self, name: str, short: str, kind: Kind, storage: str, bit: int) -> None:
+        self.name = name
+        self.short = short
+        self.kind: Kind = kind
+        self.numpy: np.dtype[np.generic] = np.dtype(storage)
+        self.itemsize = int(self.numpy.itemsize)
+        self.native = storage == name
+        self.bit = bit
+
+    def __repr__(self) -> str:
+        return f"tensocket.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return dtype_from_name, (self.name,)
+
+    @property
+    def is_floating_point(self) -> bool:
+        """True for real floating-point types."""
+        return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        """True for complex types."""
+        return self.kind == "complex"
+
+    @property
+    def is_signed(self) -> bool:
+        """True for types with negative values."""
+        return self.kind in ("int", "float", "complex")
+
+    @property
+    def category(self) -> int:
+        """Promotion category: 0 bool, 1 integral, 2 floating, 3 complex."""
+        return CATEGORY[self.kind]
+
+
+_TABLE: Final[tuple[tuple[str, str, Kind, str], ...]] = (
+    ("bool", "b8", "bool", "bool"),
+    ("uint8", "u8", "uint", "uint8"),
+    ("int8", "i8", "int", "int8"),
+    ("int16", "i16", "int", "int16"),
+    ("int32", "i32", "int", "int32"),
+    ("int64", "i64", "int", "int64"),
+    ("float16", "f16", "float", "float16"),
+    ("bfloat16", "bf16", "float", "uint16"),
+    ("float32", "f32", "float", "float32"),
+    ("float64", "f64", "float", "float64"),
+    ("complex64", "c64", "complex", "complex64"),
+    ("complex128", "c128", "complex", "complex128"),
+    ("uint16", "u16", "uint", "uint16"),
+    ("uint32", "u32", "uint", "uint32"),
+    ("uint64", "u64", "uint", "uint64"),
+    ("float8_e4m3fn", "f8e4m3fn", "float", "uint8"),
+    ("float8_e5m2", "f8e5m2", "float", "uint8"),
+)
+
+ALL: Final[tuple[DType, ...]] = tuple(DType(*row, bit) for bit, row in enumerate(_TABLE))
+BY_NAME: Final[dict[str, DType]] = {dtype.name: dtype for dtype in ALL}
+BY_SHORT: Final[dict[str, DType]] = {dtype.short: dtype for dtype in ALL}
+#: NumPy dtype to element type, for the types that NumPy has.
+FROM_NUMPY: Final[dict[np.dtype[np.generic], DType]] = {dtype.numpy: dtype for dtype in ALL if dtype.native}
+
+bool_: Final = BY_NAME["bool"]
+uint8: Final = BY_NAME["uint8"]
+uint16: Final = BY_NAME["uint16"]
+uint32: Final = BY_NAME["uint32"]
+uint64: Final = BY_NAME["uint64"]
+int8: Final = BY_NAME["int8"]
+int16: Final = BY_NAME["int16"]
+int32: Final = BY_NAME["int32"]
+int64: Final = BY_NAME["int64"]
+float16: Final = BY_NAME["float16"]
+bfloat16: Final = BY_NAME["bfloat16"]
+float32: Final = BY_NAME["float32"]
+float64: Final = BY_NAME["float64"]
+complex64: Final = BY_NAME["complex64"]
+complex128: Final = BY_NAME["complex128"]
+float8_e4m3fn: Final = BY_NAME["float8_e4m3fn"]
+float8_e5m2: Final = BY_NAME["float8_e5m2"]
+
+
+def dtype_from_name(name: str) -> DType:
+    """The element type called ``name`` (long or short).
+
+    Raises:
+        KeyError: No element type has this name.
+    """
+    return BY_NAME.get(name) or BY_SHORT[name]

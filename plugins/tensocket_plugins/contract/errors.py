@@ -1,0 +1,128 @@
+"""The error hierarchy. Every message has one form: ``[operator] what was given — the rule — what to do``.
+
+    TensocketError
+    ├── DeviceError (RuntimeError)
+    │   ├── UnknownDevice, InvalidDeviceIndex, DeviceMismatch
+    │   └── BackendError: BackendUnavailable, BackendBroken, BackendIncompatible, BackendDisabled
+    ├── ShapeError (RuntimeError)          shapes that do not fit together
+    ├── DimensionError (IndexError)        an axis that the tensor does not have
+    ├── IndexOutOfRange (IndexError)       an index beyond a dimension
+    ├── ArgumentError (ValueError)         a value outside of an argument's domain
+    ├── ArgumentTypeError (TypeError)      an argument of the wrong type
+    ├── DtypeError (RuntimeError)          dtypes that do not fit the operator's rule
+    ├── AutogradError (RuntimeError)       gradients that cannot be computed as asked
+    ├── UnsupportedOperator (NotImplementedError)
+    │   └── UnsupportedDtype
+    ├── OutOfMemoryError (RuntimeError)
+    ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
+    └── SerializationError (RuntimeError)  a file that cannot be read or written
+
+The second base is what PyTorch raises in the same place, so that existing ``except`` clauses work.
+"""
+
+from __future__ import annotations
+
+
+class TensocketError(Exception):
+    """Base of all errors raised by tensocket.
+
+    Args:
+        operator: The operator or function at the public boundary, for example ``matmul``.
+        given: What was given, with shape, dtype and device where they matter.
+        rule: The rule that it breaks.
+        advice: What to do about it.
+    """
+
+    def __init__(self, operator: str, given: str, rule: str, advice: str) -> None:
+        super().__init__(f"[{operator}] {given} — {rule} — {advice}")
+        self.operator = operator
+        self.given = given
+        self.rule = rule
+        self.advice = advice
+
+    def __reduce__(self) -> tuple[type[TensocketError], tuple[str, str, str, str]]:
+        return type(self), (self.operator, self.given, self.rule, self.advice)
+
+
+class DeviceError(TensocketError, RuntimeError):
+    """Something is wrong with a device."""
+
+
+class UnknownDevice(DeviceError):
+    """No installed backend has this name."""
+
+
+class InvalidDeviceIndex(DeviceError):
+    """The backend has fewer devices than the index asks for."""
+
+
+class DeviceMismatch(DeviceError):
+    """One operator was given tensors of several devices."""
+
+
+class BackendError(DeviceError):
+    """A backend is installed but cannot be used."""
+
+
+class BackendUnavailable(BackendError):
+    """A library, driver or device that the backend needs is missing."""
+
+
+class BackendBroken(BackendError):
+    """The backend's own code failed while it was loaded or probed."""
+
+
+class BackendIncompatible(BackendError):
+    """The backend was written for another version of the contract."""
+
+
+class BackendDisabled(BackendError):
+    """The environment excludes this backend."""
+
+
+class ShapeError(TensocketError, RuntimeError):
+    """Shapes that do not fit together."""
+
+
+class DimensionError(TensocketError, IndexError):
+    """An axis that the tensor does not have."""
+
+
+class IndexOutOfRange(TensocketError, IndexError):
+    """An index beyond the size of a dimension."""
+
+
+class ArgumentError(TensocketError, ValueError):
+    """A value outside of an argument's domain."""
+
+
+class ArgumentTypeError(TensocketError, TypeError):
+    """An argument of the wrong type."""
+
+
+class DtypeError(TensocketError, RuntimeError):
+    """Dtypes that do not fit the operator's rule."""
+
+
+class AutogradError(TensocketError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class UnsupportedOperator(TensocketError, NotImplementedError):
+    """The device has no way to run this operator."""
+
+
+class UnsupportedDtype(UnsupportedOperator):
+    """The device or the operator does not support this dtype."""
+
+
+class OutOfMemoryError(TensocketError, RuntimeError):
+    """The device has no memory left for an allocation."""
+
+
+class KernelError(TensocketError, RuntimeError):
+    """A kernel failed to compile or to run."""
+
+
+class SerializationError(TensocketError, RuntimeError):
+    """A file that cannot be read or written."""

@@ -1,0 +1,27 @@
+"""The hooks that a backend's entry-point module implements. They run at load time, never per operator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pluggy
+
+from .backend import Backend
+from .descriptor import Descriptor
+
+PROJECT: Final = "tensocket"
+#: Entry-point group; an entry point's name is the device name, its value a module that imports no driver.
+ENTRY_POINT_GROUP: Final = "tensocket.backends"
+
+hookspec: Final = pluggy.HookspecMarker(PROJECT)
+hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec(firstresult=True)
+def tensocket_describe() -> Descriptor:  # type: ignore[empty-body]
+    """The backend's descriptor. Must not import a driver."""
+
+
+@hookspec(firstresult=True)
+def tensocket_backend() -> Backend:  # type: ignore[empty-body]
+    """The backend. May import a driver's bindings; must not create a context."""
