@@ -1,0 +1,394 @@
+"""The kernel IR: typed loop nests over index expressions.
+
+A ``Program`` has parameters (buffers and scalars), temporaries and one or more ``Kernel``s that run in order. A kernel
+is a tuple of statements. Expressions are immutable and typed; arithmetic on them with Python operators builds calls.
+
+Before scheduling, a kernel uses ``PARALLEL`` loops (iterations are independent) and ``Reduce``. A schedule maps these to
+what a target has: ``GROUP`` and ``LANE`` loops (work-groups and work-items: all iterations run at once and, within a
+group, meet at ``Barrier``), ``SERIAL`` loops, local buffers, and ``VECTOR`` loops of constant extent.
+
+Meaning: a statement sees the stores of earlier statements of its own iteration; lanes of a group see each other's stores
+after a barrier; kernels see all stores of earlier kernels. A ``Load``'s or ``Store``'s index counts elements from the
+array's first element (printers add the array's offset). An expression is evaluated where its statement stands; ``Let``
+fixes a value for later statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Union
+
+from ..contract.dtypes import DType, bool_
+from .functions import FUNCTIONS
+
+IR_VERSION: Final[tuple[int, int]] = (1, 0)
+
+
+class IRError(Exception):
+    """A program that breaks a rule of the IR: always a bug of whoever built it."""
+
+
+# ------------------------------------------------------------------------------------------------ expressions
+
+
+class Expr:
+    """A typed value."""
+
+    __slots__ = ()
+    dtype: DType
+
+    def __add__(self, other: Operand) -> Expr:
+        return call("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return call("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return call("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return call("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return call("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return call("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return call("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return call("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        """Truncating integer division; index arithmetic is never negative."""
+        return call("idiv", self, other)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return call("imod", self, other)
+
+    def __neg__(self) -> Expr:
+        return call("neg", self)
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    def __invert__(self) -> Expr:
+        return call("not", self)
+
+    def __and__(self, other: Operand) -> Expr:
+        return call("and", self, other)
+
+    def __or__(self, other: Operand) -> Expr:
+        return call("or", self, other)
+
+    def __xor__(self, other: Operand) -> Expr:
+        return call("xor", self, other)
+
+    def __lshift__(self, other: Operand) -> Expr:
+        return call("shl", self, other)
+
+    def __rshift__(self, other: Operand) -> Expr:
+        return call("shr", self, other)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return call("lt", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return call("le", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return call("lt", other, self)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return call("le", other, self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Expr):
+    """A constant; ``value`` is a bool, int or float (infinities and NaN included)."""
+
+    value: bool | int | float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var(Expr):
+    """A loop variable, scalar parameter, ``Let`` or mutable variable, by name."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load(Expr):
+    """An element of a buffer, temporary or local array."""
+
+    buffer: str
+    index: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Expr):
+    """A scalar function of ``functions.FUNCTIONS`` applied to arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+Operand = Union[Expr, bool, int, float]
+
+
+def const(value: bool | int | float, dtype: DType) -> Const:
+    """A constant of ``dtype``; the value is converted to the dtype's Python type."""
+    if dtype.kind == "bool":
+        return Const(bool(value), dtype)
+    return Const(float(value) if dtype.kind == "float" else int(value), dtype)
+
+
+def call(function: str, *args: Operand, dtype: DType | None = None) -> Expr:
+    """A typed call. Python numbers take the dtype of the other arguments.
+
+    Args:
+        function: A name of ``FUNCTIONS``.
+        args: Arguments; at least one is an expression.
+        dtype: The result's dtype, for ``cast`` and ``bitcast`` only.
+
+    Raises:
+        IRError: The function is unknown, or the arguments do not fit its rule.
+    """
+    rule = FUNCTIONS.get(function)
+    if rule is None:
+        raise IRError(f"unknown scalar function {function!r}")
+    if len(args) != rule.arity:
+        raise IRError(f"{function} takes {rule.arity} arguments, not {len(args)}")
+    valued = args[1:] if rule.rule == "select" else args
+    kind = next((a.dtype for a in valued if isinstance(a, Expr)), None)
+    if kind is None:
+        raise IRError(f"{function} of Python numbers only")
+    typed = [a if isinstance(a, Expr) else const(a, kind) for a in valued]
+    if any(a.dtype is not kind for a in typed):
+        raise IRError(f"{function} of mixed dtypes {', '.join(a.dtype.name for a in typed)}")
+    if rule.rule == "select":
+        condition = args[0]
+        if not isinstance(condition, Expr) or condition.dtype is not bool_:
+            raise IRError("select's first argument is a bool expression")
+        typed.insert(0, condition)
+    if (dtype is None) == (rule.rule in ("cast", "bitcast")):
+        raise IRError(f"{function} {'needs' if dtype is None else 'takes no'} dtype")
+    return Call(function, tuple(typed), dtype or (bool_ if rule.rule == "compare" else kind))
+
+
+def cast(value: Expr, dtype: DType) -> Expr:
+    """``value`` converted to ``dtype``; itself where nothing changes."""
+    if value.dtype is dtype:
+        return value
+    return const(value.value, dtype) if isinstance(value, Const) else call("cast", value, dtype=dtype)
+
+
+def select(condition: Expr, yes: Operand, no: Operand) -> Expr:
+    """``yes`` where ``condition`` holds, else ``no``."""
+    return call("select", condition, yes, no)
+
+
+# ------------------------------------------------------------------------------------------------- statements
+
+
+class Stmt:
+    """A statement."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Let(Stmt):
+    """Fix a value under a name, for the rest of the enclosing block."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declare(Stmt):
+    """A mutable variable with its first value, for the rest of the enclosing block."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(Stmt):
+    """Change a declared variable."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store(Stmt):
+    """Write an element of a writable buffer, temporary or local array."""
+
+    buffer: str
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atomic(Stmt):
+    """``buffer[index] = function(buffer[index], value)`` without interference; function is add, min or max."""
+
+    function: str
+    buffer: str
+    index: Expr
+    value: Expr
+
+
+class LoopKind(Enum):
+    """How the iterations of a loop run; see the module's docstring."""
+
+    PARALLEL = "parallel"
+    GROUP = "group"
+    LANE = "lane"
+    SERIAL = "serial"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For(Stmt):
+    """A loop ``for var in range(start, stop, step)``. Only SERIAL loops may have another start than 0 or step than 1.
+
+    GROUP extents are evaluated on the host before launch: they may use scalar parameters only. LANE and VECTOR extents
+    are constants. GROUP loops enclose everything else; LANE loops come next; the first is the slowest axis.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    kind: LoopKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If(Stmt):
+    """Run ``body`` where ``condition`` holds. Contains no barrier."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barrier(Stmt):
+    """All lanes of a group arrive before any goes on; local and global stores before it are visible after it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combine:
+    """How two partial results merge: ``values`` are expressions over ``left`` and ``right``; associative."""
+
+    left: tuple[Var, ...]
+    right: tuple[Var, ...]
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduce(Stmt):
+    """Fold the iterations of ``loops`` into ``results``, which later statements of the block may use.
+
+    Attributes:
+        results: One variable per accumulator.
+        loops: Reduction variables and extents, outermost first; each runs from 0.
+        body: ``Let``s evaluated in every iteration.
+        values: What an iteration contributes, one expression per accumulator.
+        identity: Values that change nothing when combined.
+        combine: How two partial results merge. Order may change only by associativity and commutativity.
+    """
+
+    results: tuple[Var, ...]
+    loops: tuple[tuple[Var, Expr], ...]
+    body: tuple[Let, ...]
+    values: tuple[Expr, ...]
+    identity: tuple[Expr, ...]
+    combine: Combine
+
+
+# --------------------------------------------------------------------------------------------------- programs
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array parameter. At run time: an opaque buffer and an element offset."""
+
+    name: str
+    dtype: DType
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar parameter: a size, a stride or a number. bfloat16 and float16 scalars are passed as float32."""
+
+    name: str
+    dtype: DType
+
+
+Param = Union[Buffer, Scalar]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Temporary:
+    """Global memory that lives for one run of the program; ``size`` uses scalar parameters only."""
+
+    name: str
+    dtype: DType
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A local (shared) array of a work-group; ``size`` elements."""
+
+    name: str
+    dtype: DType
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """One launch."""
+
+    name: str
+    body: tuple[Stmt, ...]
+    locals: tuple[Local, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Parameters and the kernels that run over them, in order."""
+
+    name: str
+    params: tuple[Param, ...]
+    kernels: tuple[Kernel, ...]
+    temporaries: tuple[Temporary, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The array parameters, in order."""
+        return tuple(p for p in self.params if isinstance(p, Buffer))
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """The scalar parameters, in order."""
+        return tuple(p for p in self.params if isinstance(p, Scalar))
+
+
+def loop(var: Var, stop: Operand, body: Iterable[Stmt], kind: LoopKind = LoopKind.SERIAL,
+         start: Operand = 0, step: Operand = 1) -> For:
+    """A loop whose bounds may be Python ints."""
+    bounds = [b if isinstance(b, Expr) else const(b, var.dtype) for b in (start, stop, step)]
+    return For(var, *bounds, tuple(body), kind)

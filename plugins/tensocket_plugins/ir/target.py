@@ -1,0 +1,33 @@
+"""What a schedule needs to know of a device. Data only; one value per opened device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Limits and preferences of a code-generating device.
+
+    Attributes:
+        kind: ``simt``: kernels run as groups of lanes (GPU, OpenCL). ``cpu``: kernels run as loops; the outermost
+            PARALLEL loop is split over threads by the backend. ``interpreter``: kernels run unscheduled.
+        group_size: Preferred lanes per group.
+        max_group_size: Most lanes per group.
+        local_bytes: Local memory per group; 0 means none.
+        max_groups: Most groups along the first axis.
+        parallelism: Groups that keep the device busy; a reduction with fewer outputs is split.
+        float64: Whether the device computes in float64.
+        native: Scalar functions for which the device's own float32 implementation is used although the IR could
+            decompose them.
+    """
+
+    kind: Literal["simt", "cpu", "interpreter"]
+    group_size: int = 128
+    max_group_size: int = 256
+    local_bytes: int = 32768
+    max_groups: int = 2**31 - 1
+    parallelism: int = 64
+    float64: bool = True
+    native: frozenset[str] = frozenset()
