@@ -1,0 +1,5 @@
+"""A PyTorch-compatible tensor runtime whose devices are plugs."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""OpenCL backend of tensocket."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
