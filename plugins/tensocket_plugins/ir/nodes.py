@@ -390,5 +390,5 @@ class Program:
 def loop(var: Var, stop: Operand, body: Iterable[Stmt], kind: LoopKind = LoopKind.SERIAL,
          start: Operand = 0, step: Operand = 1) -> For:
     """A loop whose bounds may be Python ints."""
-    bounds = [b if isinstance(b, Expr) else const(b, var.dtype) for b in (start, stop, step)]
-    return For(var, *bounds, tuple(body), kind)
+    first, last, stride = (b if isinstance(b, Expr) else const(b, var.dtype) for b in (start, stop, step))
+    return For(var, first, last, stride, tuple(body), kind)
