@@ -1,0 +1,25 @@
+# Thin by design: the logic is in tools/dev.py. `make help` lists the targets.
+.PHONY: help quickstart test lint types clean distclean
+.DEFAULT_GOAL := help
+export PYTHON
+
+help:       ## list the targets
+	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): *## /  make \1\t/' | expand -t 20
+
+quickstart: ## install everything, train on digits, validate the backends
+	@tools/run $@
+
+test:       ## lint, types and all tests, with all set-up
+	@tools/run $@
+
+lint:       ## ruff
+	@tools/run $@
+
+types:      ## mypy --strict
+	@tools/run $@
+
+clean:      ## remove caches and build outputs
+	@tools/run $@
+
+distclean:  ## clean, and remove the virtual environments
+	@tools/run $@
