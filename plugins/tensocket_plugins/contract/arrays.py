@@ -79,7 +79,7 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_strides(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides (in elements) that show an array of ``shape`` and ``strides`` as ``new``, or None where a copy is needed."""
+    """Strides (in elements) that show an array of ``shape`` and ``strides`` as ``new``; None where a copy is needed."""
     if is_contiguous(shape, strides):
         return contiguous_strides(new)
     result = [0] * len(new)
@@ -108,7 +108,8 @@ class DeviceArray:
 
     __slots__ = ("dtype", "offset", "shape", "storage", "strides")
 
-    def __init__(self, storage: Any, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
+    def __init__(self, storage: Any, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...],
+                 offset: int) -> None:
         self.storage = storage
         self.dtype = dtype
         self.shape = shape

@@ -171,7 +171,7 @@ class OpenDevice(ABC):
 
     def data_ptr(self, array: Array) -> int:
         """A number that identifies the first element's place in memory, for aliasing tests and ``Tensor.data_ptr``."""
-        return id(array.storage) + array.offset * array.dtype.itemsize
+        return id(array.storage) + int(array.offset) * int(array.dtype.itemsize)
 
     def close(self) -> None:
         """Release the device at interpreter exit."""

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from .entrypoints import closest, offers
 from .errors import ArgumentTypeError, InvalidDeviceIndex, UnknownDevice
+from .hooks import ENTRY_POINT_GROUP
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,31}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
@@ -42,12 +44,15 @@ def parse_device(name: object, index: int | None = None) -> Device:
                                 "pass a name such as 'cpu' or 'opencl:0'")
     kind, colon, digits = name.partition(":")
     if not NAME.fullmatch(kind):
+        match = closest(kind, [offer.name for offer in offers(ENTRY_POINT_GROUP)])
+        advice = f"did you mean '{match}'?" if match else "pass a name such as 'cpu' or 'opencl:0'"
         raise UnknownDevice("device", f"device {name!r}", "a device name is a lower-case word of 2 to 32 letters, "
-                            "digits and '_', with an optional ':index'", "pass a name such as 'cpu' or 'opencl:0'")
+                            "digits and '_', with an optional ':index'", advice)
     if colon and (index is not None or not _INDEX.fullmatch(digits)):
         raise InvalidDeviceIndex("device", f"device {name!r}", "the index after ':' is a non-negative decimal number "
                                  "without leading zeros, given once", f"pass '{kind}' or '{kind}:0'")
-    if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
+    number: object = index  # Users pass anything, whatever the annotation says.
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
         raise InvalidDeviceIndex("device", f"index {index!r}", "a device index is a non-negative int",
                                  f"pass '{kind}' or '{kind}:0'")
     return Device(kind, int(digits) if colon else index)

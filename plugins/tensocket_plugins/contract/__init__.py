@@ -1,0 +1,99 @@
+"""What the runtime and a backend must agree on, versioned and slow to change.
+
+A backend author needs these names, the element types in ``contract.dtypes`` and the primitives in
+``contract.primitives``. The backends of the process are in ``contract.registry.registry()``.
+"""
+
+from __future__ import annotations
+
+from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides, is_contiguous, view_strides
+from .backend import Allocator, Backend, Event, Executable, MemoryStats, OpenDevice, Stream, Unavailable
+from .descriptor import Descriptor, DeviceInfo, Limits, Profile
+from .devices import Device, parse_device
+from .dtypes import DType, dtype_from_name
+from .errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    BackendBroken,
+    BackendDisabled,
+    BackendError,
+    BackendIncompatible,
+    BackendUnavailable,
+    DeviceError,
+    DeviceMismatch,
+    DimensionError,
+    DtypeError,
+    IndexOutOfRange,
+    InvalidDeviceIndex,
+    KernelError,
+    OutOfMemoryError,
+    SerializationError,
+    ShapeError,
+    TensocketError,
+    UnknownDevice,
+    UnsupportedDtype,
+    UnsupportedOperator,
+)
+from .hooks import ENTRY_POINT_GROUP, hookimpl, hookspec
+from .kernels import Kernel, KernelTable
+from .registry import Registry
+from .states import BackendRecord, State
+from .version import CONTRACT_VERSION
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "ENTRY_POINT_GROUP",
+    "Allocator",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "Array",
+    "AutogradError",
+    "Backend",
+    "BackendBroken",
+    "BackendDisabled",
+    "BackendError",
+    "BackendIncompatible",
+    "BackendRecord",
+    "BackendUnavailable",
+    "Block",
+    "DType",
+    "Descriptor",
+    "Device",
+    "DeviceArray",
+    "DeviceError",
+    "DeviceInfo",
+    "DeviceMismatch",
+    "DimensionError",
+    "DtypeError",
+    "Event",
+    "Executable",
+    "IndexOutOfRange",
+    "InvalidDeviceIndex",
+    "Kernel",
+    "KernelError",
+    "KernelTable",
+    "Limits",
+    "MemoryStats",
+    "OpenDevice",
+    "OutOfMemoryError",
+    "Profile",
+    "Registry",
+    "SerializationError",
+    "ShapeError",
+    "State",
+    "Storage",
+    "Stream",
+    "TensocketError",
+    "Unavailable",
+    "UnknownDevice",
+    "UnsupportedDtype",
+    "UnsupportedOperator",
+    "contiguous_strides",
+    "dtype_from_name",
+    "hookimpl",
+    "hookspec",
+    "is_contiguous",
+    "parse_device",
+    "view_strides",
+]

@@ -1,0 +1,297 @@
+"""All backends that are installed or were added, each with its state; the only place that loads and opens them.
+
+The first question reads metadata and imports nothing; the first use of a device name imports the backend of that name
+and no other. Two locks: ``_lock`` guards the table and is never held while a backend's code runs, so a backend may ask
+about other backends from any thread; ``_loading`` lets one thread at a time load or open, and the same thread again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from .admission import admit, name_fault
+from .backend import Backend, OpenDevice, Unavailable
+from .descriptor import DeviceInfo
+from .devices import Device
+from .entrypoints import Offer, closest, offers
+from .errors import (
+    ArgumentError,
+    BackendBroken,
+    BackendUnavailable,
+    InvalidDeviceIndex,
+    TensocketError,
+    UnknownDevice,
+)
+from .hooks import ENTRY_POINT_GROUP
+from .loader import load, one_line
+from .states import BackendRecord, State
+from .switches import Switches
+
+_Result = TypeVar("_Result")
+_log = logging.getLogger("tensocket.backends")
+
+
+@dataclass
+class _Entry:
+    """One row of the table: what is known, and what was loaded."""
+
+    offer: Offer
+    record: BackendRecord
+    backend: Backend | None = None
+    devices: dict[int, OpenDevice] = field(default_factory=dict)
+    loading: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is still to be loaded."""
+        return self.record.state is State.DISCOVERED
+
+
+class Registry:
+    """The backends of one process. Creating it reads nothing; the environment is read by the first question."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._loading = threading.RLock()
+        self._entries: dict[str, _Entry] | None = None
+        self._switches = Switches()
+
+    def names(self) -> list[str]:
+        """Names of all backends in whatever state, sorted. Imports nothing."""
+        return sorted(self._table())
+
+    def switches(self) -> Switches:
+        """The environment switches in force, as they were at the first question."""
+        self._table()
+        return self._switches
+
+    def record(self, name: str, *, probe: bool = False) -> BackendRecord:
+        """What is known about the backend ``name``; with ``probe``, after loading it if that has not happened yet.
+
+        Raises:
+            UnknownDevice: No backend has this name. Nothing else is raised, whatever state the backend is in.
+        """
+        entry = self._entry(name)
+        if probe:
+            self._load(entry)
+        return entry.record
+
+    def records(self, *, probe: bool = True) -> list[BackendRecord]:
+        """What is known about every backend, by name; with ``probe``, after loading all of them.
+
+        Raises:
+            BackendError: A backend is broken or incompatible and ``TENSOCKET_BACKENDS_STRICT`` is on; never otherwise.
+        """
+        records = [self.record(name, probe=probe) for name in self.names()]
+        self._be_strict()
+        return records
+
+    def backend(self, name: str) -> Backend:
+        """The backend ``name``, loaded and probed.
+
+        Raises:
+            UnknownDevice: No backend has this name.
+            BackendError: It cannot be used; the subclass tells the state, the cause is what it raised. In strict mode
+                also if another backend is known to be broken or incompatible.
+        """
+        entry = self._entry(name)
+        self._load(entry)
+        self._be_strict()
+        backend = entry.backend
+        if backend is not None and entry.record.state.usable:
+            return backend
+        if entry.record.state is State.DISCOVERED:
+            raise BackendBroken("device", f"backend '{name}'", "it is still being loaded and its own import asks for "
+                                "it", "use the device after the import, not during it")
+        raise entry.record.error()
+
+    def open(self, device: Device) -> OpenDevice:
+        """The opened device; opened at its first use, the same object ever after. Without an index it is number 0.
+
+        Raises:
+            UnknownDevice: No backend has this name.
+            BackendError: The backend cannot be used, or failed to open the device.
+            InvalidDeviceIndex: The backend has fewer devices.
+        """
+        with self._loading:
+            backend = self.backend(device.type)
+            entry = self._entry(device.type)
+            index = self._index(entry.record, device)
+            if index not in entry.devices:
+                opened: object = self._call(entry, f"opening {device.type}:{index}", lambda: backend.open(index))
+                if not isinstance(opened, OpenDevice):
+                    raise BackendBroken("device", f"device '{device}'",
+                                        f"open({index}) returned a {type(opened).__name__}, not an OpenDevice",
+                                        f"report this to the authors of {entry.offer.distribution}")
+                if not any(other.devices for other in self._table().values()):
+                    # Registered now, after the backend's import, to run before its driver's own exit handlers.
+                    atexit.register(self.close)
+                entry.devices[index] = opened
+                entry.record = replace(entry.record, state=State.INITIALISED, reason="", advice="", exception=None,
+                                       traceback="")
+            return entry.devices[index]
+
+    def device_info(self, device: Device) -> DeviceInfo:
+        """Model, memory and driver of a device, which need not be open.
+
+        Raises:
+            UnknownDevice: No backend has this name.
+            BackendError: The backend cannot be used, or failed to answer.
+            InvalidDeviceIndex: The backend has fewer devices.
+        """
+        with self._loading:
+            backend = self.backend(device.type)
+            entry = self._entry(device.type)
+            index = self._index(entry.record, device)
+            return self._call(entry, f"device_info({index})", lambda: backend.device_info(index))
+
+    def opened(self) -> list[OpenDevice]:
+        """All open devices, by name and index; those of lost backends are not among them."""
+        table = self._table()
+        return [device for name in sorted(table) for _, device in sorted(table[name].devices.items())]
+
+    def mark_lost(self, name: str, reason: str) -> None:
+        """Record that the devices of ``name`` stopped working. They are forgotten, not closed: that might hang.
+
+        Raises:
+            UnknownDevice: No backend has this name.
+        """
+        with self._lock:
+            entry = self._entry(name)
+            entry.devices = {}
+            entry.record = replace(entry.record, state=State.LOST, reason=reason,
+                                   advice="restart the process; if it happens again, check the device and its driver")
+
+    def add(self, module: object, *, name: str, distribution: str = "this process") -> BackendRecord:
+        """Add a backend without an entry point; it is loaded at its first use, under the same guards.
+
+        Args:
+            module: What an entry point would refer to: a module or another object with the hooks.
+            name: The device name.
+            distribution: What to call its origin.
+
+        Raises:
+            ArgumentError: The name is taken or not allowed.
+        """
+        with self._lock:
+            table = self._table()
+            fault = f"the name '{name}' is taken" if name in table else name_fault(name, table)
+            if fault:
+                raise ArgumentError("device", f"backend '{name}' of {distribution}", fault,
+                                    "choose another name, or remove the other backend")
+            target = getattr(module, "__name__", type(module).__name__)
+            offer = Offer(name, str(target), lambda: module, distribution, "")
+            entry = _Entry(*admit([offer], self._switches)[name])
+            # A new table rather than a changed one: other threads may be walking through the old one.
+            self._entries = {**table, name: entry}
+            return entry.record
+
+    def remove(self, name: str) -> None:
+        """Close the devices of ``name`` and forget it.
+
+        Raises:
+            UnknownDevice: No backend has this name.
+        """
+        with self._loading:
+            self._close(self._entry(name))
+            with self._lock:
+                self._entries = {other: entry for other, entry in self._table().items() if other != name}
+
+    def close(self) -> None:
+        """Close all open devices; also done at interpreter exit. What a device raises is logged, not raised."""
+        atexit.unregister(self.close)
+        for entry in (self._entries or {}).values():
+            self._close(entry)
+
+    def _table(self) -> dict[str, _Entry]:
+        with self._lock:
+            if self._entries is None:
+                self._switches = Switches.read(os.environ)
+                admitted = admit(offers(ENTRY_POINT_GROUP), self._switches)
+                self._entries = {name: _Entry(offer, record) for name, (offer, record) in admitted.items()}
+            return self._entries
+
+    def _entry(self, name: str) -> _Entry:
+        table = self._table()
+        if name in table:
+            return table[name]
+        match = closest(name, table)
+        meant = f"did you mean '{match}'? Otherwise" if match else "check the name, or"
+        raise UnknownDevice("device", f"device '{name}'",
+                            f"no installed backend has this name (installed: {', '.join(sorted(table)) or 'none'})",
+                            f"{meant} install the package of that backend, for example: pip install tensocket-{name}")
+
+    def _load(self, entry: _Entry) -> None:
+        """Load the backend unless that has happened, or is under way in this very thread."""
+        if not entry.fresh:
+            return
+        with self._loading:
+            if entry.loading or not entry.fresh:
+                return
+            entry.loading = True
+            try:
+                record, backend = load(entry.offer, entry.record)
+                # The backend first: threads that do not hold the lock look at the state.
+                entry.backend = backend
+                entry.record = record
+            finally:
+                entry.loading = False
+
+    def _be_strict(self) -> None:
+        if not self._switches.strict:
+            return
+        for entry in self._table().values():
+            if entry.record.state in (State.BROKEN, State.INCOMPATIBLE):
+                raise entry.record.error()
+
+    def _index(self, record: BackendRecord, device: Device) -> int:
+        index = device.index or 0
+        count = record.device_count
+        if index >= count:
+            raise InvalidDeviceIndex("device", f"device '{device}'",
+                                     f"backend '{record.name}' has {count} device{'' if count == 1 else 's'}",
+                                     f"use an index from 0 to {count - 1}" if count > 1 else f"use '{record.name}:0'")
+        return index
+
+    def _call(self, entry: _Entry, step: str, function: Callable[[], _Result]) -> _Result:
+        """Run a usable backend's code; what goes wrong is noted, but the backend stays usable for other devices."""
+        try:
+            return function()
+        except (KeyboardInterrupt, TensocketError):
+            raise
+        except BaseException as error:
+            advice = f"see the traceback with: tensocket doctor {entry.record.name}"
+            kind: type[BackendUnavailable | BackendBroken] = BackendBroken
+            reason = f"{step} raised {one_line(error)}"
+            if isinstance(error, Unavailable):
+                kind, reason, advice = BackendUnavailable, f"{step}: {error.reason}", error.advice
+            entry.record = replace(entry.record, reason=reason, advice=advice, exception=error,
+                                   traceback="".join(traceback.format_exception(error)))
+            raise kind("device", f"backend '{entry.record.name}' of {entry.record.origin}", reason, advice) from error
+
+    def _close(self, entry: _Entry) -> None:
+        devices, entry.devices = entry.devices, {}
+        for device in reversed(devices.values()):
+            try:
+                device.close()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                _log.warning("closing %s failed: %s", device.name, one_line(error))
+        if entry.record.state is State.INITIALISED:
+            entry.record = replace(entry.record, state=State.AVAILABLE)
+
+
+_PROCESS: Final = Registry()
+
+
+def registry() -> Registry:
+    """The registry of this process."""
+    return _PROCESS
