@@ -1,5 +1,37 @@
-"""CPU backend of tensocket: kernels compiled by LLVM."""
+"""CPU backend of tensocket: kernels compiled by LLVM, small arrays and matrix products through NumPy."""
 
 from __future__ import annotations
 
+from tensocket_plugins.contract.backend import Backend
+from tensocket_plugins.contract.descriptor import Descriptor, Profile
+from tensocket_plugins.contract.hooks import hookimpl
+
 __version__ = "0.1.0"
+
+DESCRIPTOR = Descriptor(
+    name="cpu",
+    contract=((1, 0), (2, 0)),
+    profile=Profile(
+        dtypes=frozenset({
+            "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+            "float16", "bfloat16", "float32", "float64",
+        }),
+        accumulation={"float32": "float64"},
+        features=frozenset({"streams", "events", "fp64", "deterministic"}),
+        host_resident=True,
+    ),
+)
+
+
+@hookimpl
+def tensocket_describe() -> Descriptor:
+    """What this backend claims to do."""
+    return DESCRIPTOR
+
+
+@hookimpl
+def tensocket_backend() -> Backend:
+    """The backend. LLVM is loaded only when the first kernel is compiled."""
+    from .backend import CpuBackend
+
+    return CpuBackend()

@@ -1,0 +1,161 @@
+"""NumPy kernels that host-resident backends share: pointwise ufuncs for small arrays, matmul, small reductions.
+
+All are direct kernels. Pointwise: ``kernel(*ins)`` of one compute dtype. Reductions: ``kernel(x, dims, keepdim)`` with
+sorted non-negative ``dims`` (every axis for a full reduction). A ufunc returns a NumPy scalar for 0-d operands; the
+runtime gives raw ufuncs operands of at least one dimension or wraps their result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contract.kernels import KernelTable
+from .host_kernels_math import bfloat16_to_float32, float32_to_bfloat16
+from .host_kernels_quiet import quiet
+
+Array = NDArray[Any]
+
+SIGNED: Final = ("int8", "int16", "int32", "int64")
+UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS: Final = SIGNED + UNSIGNED
+FLOATS: Final = ("float16", "float32", "float64")
+NUMBERS: Final = INTEGERS + FLOATS
+EVERY: Final = ("bool", *NUMBERS)
+
+#: Operators whose ufunc has PyTorch's result for these dtypes and raises no flag that NumPy reports.
+_SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
+    ("add", np.add, ("bool", *INTEGERS)), ("sub", np.subtract, INTEGERS), ("mul", np.multiply, ("bool", *INTEGERS)),
+    ("neg", np.negative, NUMBERS), ("abs", np.abs, NUMBERS), ("square", np.square, INTEGERS),
+    ("maximum", np.maximum, EVERY), ("minimum", np.minimum, EVERY),
+    ("floor", np.floor, FLOATS), ("ceil", np.ceil, FLOATS), ("trunc", np.trunc, FLOATS),
+    ("eq", np.equal, EVERY), ("ne", np.not_equal, EVERY), ("lt", np.less, EVERY), ("le", np.less_equal, EVERY),
+    ("gt", np.greater, EVERY), ("ge", np.greater_equal, EVERY),
+    ("logical_and", np.logical_and, EVERY), ("logical_or", np.logical_or, EVERY),
+    ("logical_xor", np.logical_xor, EVERY), ("logical_not", np.logical_not, EVERY),
+    ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
+    ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
+    # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
+    ("sign", np.sign, INTEGERS),
+)
+
+#: Operators on floats that NumPy may warn of, and the factor by which their limit is smaller than an addition's,
+#: because the generated kernel gains more on them.
+_LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
+    ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 1),
+    ("square", np.square, 1), ("reciprocal", np.reciprocal, 1), ("sqrt", np.sqrt, 1), ("pow", np.power, 8),
+    ("exp", np.exp, 1), ("log", np.log, 1), ("sin", np.sin, 2), ("cos", np.cos, 2), ("tanh", np.tanh, 2),
+    ("log1p", np.log1p, 8), ("expm1", np.expm1, 8),
+)
+
+
+def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
+    """Register every host kernel.
+
+    Args:
+        table: The device's table.
+        limit: Elements from which the device's own code is faster than one NumPy pass of an addition (about 10
+            microseconds); costlier functions get a fraction of it.
+    """
+    for operator, function, dtypes in _SILENT:
+        table.register(operator, function, dtypes=dtypes, direct=True, limit=limit)
+    for operator, function, share in _LOUD:
+        table.register(operator, quiet(function), dtypes=FLOATS, direct=True, limit=max(1, limit // share))
+    register_matmul(table)
+    register_reductions(table, limit=limit)
+
+
+# ----------------------------------------------------------------------------------------------------- matmul
+
+
+def _matmul(x: Array, y: Array) -> Array:
+    return np.asarray(np.matmul(x, y))
+
+
+def _matmul_float16(x: Array, y: Array) -> Array:
+    return np.asarray(np.matmul(x.astype(np.float32), y.astype(np.float32))).astype(np.float16)
+
+
+def _matmul_bfloat16(x: Array, y: Array) -> Array:
+    return float32_to_bfloat16(np.asarray(np.matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
+
+
+def register_matmul(table: KernelTable) -> None:
+    """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32."""
+    table.register("matmul", quiet(_matmul), dtypes=(*INTEGERS, "float32", "float64"), direct=True)
+    table.register("matmul", quiet(_matmul_float16), dtypes=("float16",), direct=True)
+    table.register("matmul", quiet(_matmul_bfloat16), dtypes=("bfloat16",), direct=True)
+
+
+# ------------------------------------------------------------------------------------------------- reductions
+
+Dims = tuple[int, ...]
+Reduction = Callable[[Array, Dims, bool], Array]
+_WIDER: Final[dict[str, np.dtype[Any]]] = {"e": np.dtype(np.float32), "f": np.dtype(np.float64)}
+
+
+def _fold(function: Any) -> Reduction:
+    """A sum or product that accumulates in the next wider float type."""
+
+    def run(x: Array, dims: Dims, keepdim: bool) -> Array:
+        dtype = x.dtype
+        wide = _WIDER.get(dtype.char, dtype)
+        return np.asarray(function.reduce(x, axis=dims, dtype=wide, keepdims=keepdim), dtype)
+
+    return run
+
+
+def _mean(x: Array, dims: Dims, keepdim: bool) -> Array:
+    wide = _WIDER.get(x.dtype.char, x.dtype)
+    total = np.add.reduce(x, axis=dims, dtype=wide, keepdims=keepdim)
+    count = 1
+    for axis in dims:
+        count *= x.shape[axis]
+    return np.asarray(np.true_divide(total, wide.type(count)), x.dtype)
+
+
+def _extreme(function: Any) -> Reduction:
+    def run(x: Array, dims: Dims, keepdim: bool) -> Array:
+        return np.asarray(function.reduce(x, axis=dims, keepdims=keepdim))
+
+    return run
+
+
+def _truth(function: Any) -> Reduction:
+    def run(x: Array, dims: Dims, keepdim: bool) -> Array:
+        return np.asarray(function.reduce(x, axis=dims, dtype=np.bool_, keepdims=keepdim))
+
+    return run
+
+
+def _position(function: Any) -> Reduction:
+    """Position of the extreme, argmax or argmin: along one axis, or the position in row-major order over all; the first NaN wins."""
+
+    def run(x: Array, dims: Dims, keepdim: bool) -> Array:
+        if len(dims) == x.ndim != 1:
+            found = np.asarray(function(x), np.int64)
+            return found.reshape((1,) * x.ndim) if keepdim else found
+        return np.asarray(function(x, axis=dims[0], keepdims=keepdim), np.int64)
+
+    return run
+
+
+def register_reductions(table: KernelTable, *, limit: int | None) -> None:
+    """``kernel(x, dims, keepdim)`` for arrays of fewer than ``limit`` elements.
+
+    Sums, products and means keep the dtype that they get and accumulate in a wider one; ``any`` and ``all`` return
+    bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN where one is among the elements. Extremes and
+    positions of no elements are the caller's error.
+    """
+    rows: tuple[tuple[str, Reduction, tuple[str, ...]], ...] = (
+        ("sum", quiet(_fold(np.add)), NUMBERS), ("prod", quiet(_fold(np.multiply)), NUMBERS),
+        ("mean", quiet(_mean), FLOATS),
+        ("amax", _extreme(np.maximum), EVERY), ("amin", _extreme(np.minimum), EVERY),
+        ("any", _truth(np.logical_or), EVERY), ("all", _truth(np.logical_and), EVERY),
+        ("argmax", _position(np.argmax), EVERY), ("argmin", _position(np.argmin), EVERY),
+    )
+    for operator, run, dtypes in rows:
+        table.register(operator, run, dtypes=dtypes, direct=True, limit=limit)

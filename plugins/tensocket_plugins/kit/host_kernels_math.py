@@ -1,0 +1,132 @@
+"""The IR's scalar functions over NumPy arrays, and conversions of bfloat16 bits.
+
+Use inside a function wrapped by ``host_kernels_quiet.quiet``: these functions themselves do not silence NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contract.dtypes import DType
+
+Array = NDArray[Any]
+
+
+def bfloat16_to_float32(bits: Array) -> Array:
+    """The float32 values of bfloat16 ``bits`` (uint16); exact."""
+    result: Array = np.left_shift(np.asarray(bits).astype(np.uint32), np.uint32(16)).view(np.float32)
+    return result
+
+
+def float32_to_bfloat16(values: Array) -> Array:
+    """Bits (uint16) of the bfloat16 nearest to each float32, halves to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).reshape(np.shape(values)).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
+    is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return np.asarray(np.where(is_nan, quiet_nan, rounded), np.uint16)
+
+
+def idiv(x: Array, y: Array) -> Array:
+    """Integer quotient truncated towards zero; 0 where the divisor is 0; the smallest value over -1 is itself."""
+    if np.issubdtype(np.asarray(x).dtype, np.unsignedinteger):
+        return np.where(y == 0, x.dtype.type(0), np.floor_divide(x, np.where(y == 0, y.dtype.type(1), y)))
+    safe = np.where((y == 0) | (y == -1), y.dtype.type(1), y)
+    floor = np.floor_divide(x, safe)
+    inexact = (floor * safe != x) & ((x < 0) != (safe < 0))
+    quotient = floor + inexact.astype(floor.dtype)
+    return np.where(y == 0, x.dtype.type(0), np.where(y == -1, -x, quotient))
+
+
+def imod(x: Array, y: Array) -> Array:
+    """Remainder of ``idiv``, with the dividend's sign; 0 where the divisor is 0."""
+    return np.where(y == 0, x.dtype.type(0), x - idiv(x, y) * y)
+
+
+# Coefficients of the rational minimax approximations published by W. J. Cody (Mathematics of Computation 23, 1969),
+# lowest degree first; relative error below 1e-16 in each of the three ranges.
+_ERF_P: Final = (3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02, 3.16112374387056560e00,
+                 1.85777706184603153e-1)
+_ERF_Q: Final = (2.84423683343917062e03, 1.28261652607737228e03, 2.44024637934444173e02, 2.36012909523441209e01, 1.0)
+_ERFC_P: Final = (1.23033935479799725e03, 2.05107837782607147e03, 1.71204761263407058e03, 8.81952221241769090e02,
+                  2.98635138197400131e02, 6.61191906371416295e01, 8.88314979438837594e00, 5.64188496988670089e-1,
+                  2.15311535474403846e-8)
+_ERFC_Q: Final = (1.23033935480374942e03, 3.43936767414372164e03, 4.36261909014324716e03, 3.29079923573345963e03,
+                  1.62138957456669019e03, 5.37181101862009858e02, 1.17693950891312499e02, 1.57449261107098347e01, 1.0)
+_TAIL_P: Final = (6.58749161529837803e-4, 1.60837851487422766e-2, 1.25781726111229246e-1, 3.60344899949804439e-1,
+                  3.05326634961232344e-1, 1.63153871373020978e-2)
+_TAIL_Q: Final = (2.33520497626869185e-3, 6.05183413124413191e-2, 5.27905102951428412e-1, 1.87295284992346725e00,
+                  2.56852019228982242e00, 1.0)
+_INV_SQRT_PI: Final = 0.56418958354775628695
+
+
+def _ratio(top: tuple[float, ...], bottom: tuple[float, ...], x: Array) -> Array:
+    over: Any = top[-1]
+    under: Any = bottom[-1]
+    for coefficient in reversed(top[:-1]):
+        over = over * x + coefficient
+    for coefficient in reversed(bottom[:-1]):
+        under = under * x + coefficient
+    result: Array = over / under
+    return result
+
+
+def erf(x: Array) -> Array:
+    """The error function, computed in float64 and rounded to ``x``'s dtype; within 2e-16 relative in float64."""
+    wide = np.asarray(x, np.float64)
+    size = np.abs(wide)
+    near = np.minimum(size, 0.5)
+    small = wide * _ratio(_ERF_P, _ERF_Q, near * near)
+    middle_x = np.clip(size, 0.46875, 4.0)
+    middle = 1.0 - np.exp(-middle_x * middle_x) * _ratio(_ERFC_P, _ERFC_Q, middle_x)
+    far_x = np.clip(size, 4.0, 27.0)
+    inverse = 1.0 / (far_x * far_x)
+    tail = (_INV_SQRT_PI - inverse * _ratio(_TAIL_P, _TAIL_Q, inverse)) / far_x
+    far = 1.0 - np.exp(-far_x * far_x) * tail
+    result = np.where(size <= 0.46875, small, np.copysign(np.where(size <= 4.0, middle, far), wide))
+    return np.asarray(np.where(np.isnan(wide), wide, result), np.asarray(x).dtype)
+
+
+def cast(x: Array, dtype: DType) -> Array:
+    """``x`` (not bfloat16 bits) converted to ``dtype``, with the IR's rules; bfloat16 comes back as bits."""
+    if dtype.name == "bfloat16":
+        return float32_to_bfloat16(np.asarray(x, np.float32))
+    if dtype.kind == "bool":
+        return np.not_equal(x, 0)
+    return np.asarray(x).astype(dtype.numpy)
+
+
+def bitcast(x: Array, dtype: DType) -> Array:
+    """The same bits as ``dtype``, of equal size."""
+    return np.asarray(x).view(dtype.numpy)
+
+
+class NumpyMath:
+    """The IR's functions by name, as a namespace for formulas that are written once for IR and NumPy."""
+
+    add, sub, mul, neg, abs = np.add, np.subtract, np.multiply, np.negative, np.abs
+    min = minimum = np.minimum
+    max = maximum = np.maximum
+    div, fmod, pow, sqrt = np.true_divide, np.fmod, np.power, np.sqrt
+    floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
+    exp, expm1, log, log1p = np.exp, np.expm1, np.log, np.log1p
+    sin, cos, tanh = np.sin, np.cos, np.tanh
+    eq, ne, lt, le, gt, ge = np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal
+    logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
+    bitwise_and, bitwise_or, bitwise_xor, bitwise_not = np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert
+    shl, shr = np.left_shift, np.right_shift
+    erf, idiv, imod, cast, bitcast = staticmethod(erf), staticmethod(idiv), staticmethod(imod), staticmethod(cast), \
+        staticmethod(bitcast)
+
+    @staticmethod
+    def where(condition: Any, yes: Any, no: Any) -> Array:
+        """``yes`` where ``condition`` holds, else ``no``; an array also for 0-d arguments."""
+        return np.asarray(np.where(condition, yes, no))
+
+    select = where
+
+
+NUMPY_MATH: Final = NumpyMath()

@@ -1,0 +1,85 @@
+"""Running NumPy without floating-point warnings, as cheaply as NumPy allows.
+
+PyTorch never warns of overflow or invalid values, and a warning that a test run turns into an error would break a
+correct program, so no host kernel may warn. ``np.errstate`` costs 0.8 microseconds a call, four times a small addition.
+``np.seterr`` costs nothing but silences the user's own NumPy code and does not reach other threads. NumPy keeps the
+setting in a context variable; setting and resetting that one directly costs 0.15 microseconds, is local to thread and
+task, and leaves the user's setting as it was. Where a NumPy has no such variable, ``np.errstate`` is used.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _find_variable() -> tuple[ContextVar[Any], Any] | None:
+    """NumPy's context variable and its value for "ignore everything"; None where this NumPy works differently."""
+    variable = getattr(getattr(getattr(np, "_core", None), "umath", None), "_extobj_contextvar", None)
+    if not isinstance(variable, ContextVar):
+        return None
+    with np.errstate(all="ignore"):
+        value = variable.get(None)
+    token = variable.set(value)
+    try:
+        works = set(np.geterr().values()) == {"ignore"}
+    finally:
+        variable.reset(token)
+    return (variable, value) if works else None
+
+
+_FOUND = _find_variable()
+
+
+def quiet(function: F) -> F:
+    """``function``, during which NumPy emits no floating-point warning in this thread.
+
+    Args:
+        function: Takes positional arguments only; nesting is allowed.
+    """
+    return _guard_by_errstate(function) if _FOUND is None else _guard_by_variable(function, *_FOUND)
+
+
+def _guard_by_errstate(function: F) -> F:
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return cast(F, run)
+
+
+def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
+    # Two fixed signatures, because collecting *args costs as much as the context variable.
+    enter, leave = variable.set, variable.reset
+
+    def run1(x: Any) -> Any:
+        token = enter(value)
+        try:
+            return function(x)
+        finally:
+            leave(token)
+
+    def run2(x: Any, y: Any) -> Any:
+        token = enter(value)
+        try:
+            return function(x, y)
+        finally:
+            leave(token)
+
+    def run(*args: Any) -> Any:
+        token = enter(value)
+        try:
+            return function(*args)
+        finally:
+            leave(token)
+
+    arity = (getattr(function, "nin", 0), getattr(function, "nout", 0))
+    chosen: Any = run1 if arity == (1, 1) else run2 if arity == (2, 1) else run
+    return cast(F, functools.update_wrapper(chosen, function))
