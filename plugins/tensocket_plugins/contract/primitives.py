@@ -1,6 +1,6 @@
 """The primitives: what a backend without a code generator registers, so that the runtime can decompose the rest.
 
-Each is called as ``kernel(outs, ins, scalars, stream)`` (see ``kernels.py``) with one output. The runtime sees to it that
+Each is called as ``kernel(outs, ins, scalars, stream)`` (see ``kernels.py``) with one output. The runtime guarantees:
 
 * pointwise inputs have one dtype (``where``: bool, then two of one dtype) and the output's shape; strides are arbitrary
   and 0 where an input was expanded;
@@ -26,7 +26,7 @@ from .dtypes import dtype_from_name
 if TYPE_CHECKING:
     from .kernels import KernelTable
 
-#: ``same``: the dtype of the (last) input. ``bool``, ``int64``, ``uint32``: that dtype. ``any``: whatever the output is.
+#: ``same``: the dtype of the last input. ``bool``, ``int64``, ``uint32``: that dtype. ``any``: whatever the output has.
 OutputRule = Literal["same", "bool", "int64", "uint32", "any"]
 Family = Literal["pointwise", "reduction", "contraction", "movement", "creation"]
 
@@ -75,7 +75,8 @@ def _unary() -> list[Primitive]:
         ("erf", "f", "error function"),
     )
     result = [Primitive(name, "pointwise", 1, (), domain, "same", text, name) for name, domain, text in rows]
-    result.append(Primitive("bitwise_not", "pointwise", 1, (), "bi", "same", "every bit flipped; for bool: not x", "not"))
+    flip = "every bit flipped; for bool: not x"
+    result.append(Primitive("bitwise_not", "pointwise", 1, (), "bi", "same", flip, "not"))
     return result
 
 
@@ -122,7 +123,7 @@ def _reductions() -> list[Primitive]:
 
 
 def _others() -> list[Primitive]:
-    matmul = "[batch..., m, k] times [batch..., k, n] with equal batch dimensions, accumulated like sum; zeros for k = 0"
+    matmul = "[batch..., m, k] times [batch..., k, n] with equal batches, accumulated like sum; zeros for k = 0"
     gather = "out[..., i, ...] = x[..., index[..., i, ...], ...] along dim; index has the output's shape"
     scatter = "out = x, then out[..., index[..., i, ...], ...] = src[..., i, ...] along dim; of duplicates any one wins"
     scatter_add = "out = x, then out[..., index[..., i, ...], ...] += src[..., i, ...] along dim; duplicates add up"
