@@ -1,0 +1,138 @@
+"""Opened devices as the runtime sees them: key bit, program cache, current stream, and how users name them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Final
+
+from tensocket_plugins.contract.backend import OpenDevice, Stream
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
+from tensocket_plugins.contract.errors import DeviceMismatch
+from tensocket_plugins.contract.registry import registry
+
+from .dispatch.keys import DEVICE_SHIFT
+
+
+class DeviceEntry:
+    """An opened device.
+
+    Attributes:
+        device: Name and index as tensors report them; host-resident devices have no index, as in PyTorch.
+        runtime: The backend's opened device.
+        key: Its bit in dispatch keys.
+        programs: Compiled programs by structure (``execute.programs``).
+    """
+
+    __slots__ = ("device", "key", "programs", "runtime")
+
+    def __init__(self, runtime: OpenDevice, device: Device, key: int) -> None:
+        self.runtime = runtime
+        self.device = device
+        self.key = key
+        self.programs: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"DeviceEntry({self.device})"
+
+    @property
+    def stream(self) -> Stream:
+        """The stream on which this thread queues work."""
+        streams = _THREAD.streams
+        return streams.get(self.key, self.runtime.default_stream) if streams else self.runtime.default_stream
+
+
+class _ThreadStreams(threading.local):
+    def __init__(self) -> None:
+        self.streams: dict[int, Stream] = {}
+        self.default: DeviceEntry | None = None
+
+
+_THREAD: Final = _ThreadStreams()
+_LOCK: Final = threading.RLock()
+_ENTRIES: Final[list[DeviceEntry]] = []
+#: What users pass as ``device=`` to the entry; filled on first use of each spelling.
+_BY_NAME: Final[dict[Any, DeviceEntry]] = {}
+#: Key bit to entry.
+BY_KEY: Final[dict[int, DeviceEntry]] = {}
+
+
+def open_entry(device: Any) -> DeviceEntry:
+    """The opened device called ``device``; None is the default device.
+
+    Raises:
+        UnknownDevice, InvalidDeviceIndex, BackendUnavailable, BackendBroken, BackendIncompatible: See the registry.
+    """
+    try:
+        return _BY_NAME[device]
+    except (KeyError, TypeError):
+        pass
+    if device is None:
+        return default_entry()
+    return _open(parse_device(device), device)
+
+
+def _open(parsed: Device, spelling: Any) -> DeviceEntry:
+    with _LOCK:
+        runtime = registry().open(parsed)
+        entry = next((e for e in _ENTRIES if e.runtime is runtime), None)
+        if entry is None:
+            name = Device(parsed.type, None if runtime.profile.host_resident else runtime.index)
+            entry = DeviceEntry(runtime, name, 1 << (DEVICE_SHIFT + len(_ENTRIES)))
+            BY_KEY[entry.key] = entry
+            _ENTRIES.append(entry)
+        for alias in (spelling, parsed, entry.device):
+            _BY_NAME[alias] = entry
+        return entry
+
+
+def default_entry() -> DeviceEntry:
+    """The device that factories use without ``device=``: this thread's, else the process's."""
+    if _THREAD.default is not None:
+        return _THREAD.default
+    name = os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE
+    return _BY_NAME.get(name) or open_entry(name)
+
+
+def set_default_device(device: Any) -> None:
+    """Set the device of this thread's factories; None returns to the process's default.
+
+    Args:
+        device: A device name or ``device``.
+    """
+    _THREAD.default = None if device is None else open_entry(device)
+
+
+def get_default_device() -> Device:
+    """The device that factories use without ``device=``."""
+    return default_entry().device
+
+
+def entry_of_key(operator: str, key: int) -> DeviceEntry:
+    """The one device in a key.
+
+    Raises:
+        DeviceMismatch: The key has several devices.
+    """
+    bits = key >> DEVICE_SHIFT << DEVICE_SHIFT
+    entry = BY_KEY.get(bits)
+    if entry is None:
+        names = " and ".join(str(e.device) for e in _ENTRIES if e.key & bits)
+        raise DeviceMismatch(operator, f"tensors on {names}", "all tensors of one operator are on one device",
+                             "move them with .to(device) first")
+    return entry
+
+
+def entries() -> list[DeviceEntry]:
+    """All opened devices."""
+    return list(_ENTRIES)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream on which this thread queues work for ``device``."""
+    return open_entry(device).stream
+
+
+def set_stream(device: Any, stream: Stream) -> None:
+    """Queue this thread's work for ``device`` on ``stream`` from now on."""
+    _THREAD.streams[open_entry(device).key] = stream

@@ -1,0 +1,58 @@
+"""Dispatch keys: everything that decides how an operator runs, in one int.
+
+A tensor's key holds a one-hot dtype, ``DIM0`` for zero-dimensional tensors, ``AUTOGRAD`` where it requires a gradient,
+and one bit per opened device. The keys of an operator's arguments are or-ed; a Python number adds a bit for its kind,
+on the left or the right. One dict lookup of the result settles dtype, promotion, device and autograd.
+
+    bits 0-17   dtype (``DType.bit``)
+    bit  18     a zero-dimensional tensor takes part
+    bit  19     a tensor that requires a gradient takes part
+    bit  20     a wrapper subclass takes part
+    bits 21-24  a Python bool, int, float or complex on the right; 25-28 on the left
+    bits 29-    opened devices
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+
+DTYPE_MASK: Final = (1 << 18) - 1
+DIM0: Final = 1 << 18
+AUTOGRAD: Final = 1 << 19
+WRAPPER: Final = 1 << 20
+NO_AUTOGRAD: Final = ~AUTOGRAD
+
+SCALAR_SHIFT: Final = 21
+#: Python type of a number to its key bit, as the right operand.
+SCALAR: Final[dict[type, int]] = {bool: 1 << 21, int: 1 << 22, float: 1 << 23, complex: 1 << 24}
+#: The same as the left operand.
+SCALAR_LEFT: Final[dict[type, int]] = {kind: bit << 4 for kind, bit in SCALAR.items()}
+SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT
+
+DEVICE_SHIFT: Final = 29
+DEVICE_MASK: Final = -1 << DEVICE_SHIFT
+
+#: Key bit of a dtype to the dtype.
+DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.ALL}
+#: NumPy dtype to key bit, for the types that NumPy has.
+BIT_OF_NUMPY: Final[dict[Any, int]] = {dtype.numpy: 1 << dtype.bit for dtype in dtypes.ALL if dtype.native}
+
+
+def dtype_bit(dtype: DType) -> int:
+    """Key bit of a dtype."""
+    return 1 << dtype.bit
+
+
+def describe_key(key: int) -> str:
+    """A key in words, for traces and listings.
+
+    >>> describe_key(AUTOGRAD | DIM0 | 1 << dtypes.float32.bit)
+    'float32 dim0 autograd'
+    """
+    words = [dtype.name for bit, dtype in DTYPE_OF.items() if key & bit]
+    words += [name for name, bit in (("dim0", DIM0), ("autograd", AUTOGRAD), ("wrapper", WRAPPER)) if key & bit]
+    words += [f"number:{kind.__name__}" for kind, bit in SCALAR.items() if key & (bit | bit << 4)]
+    return " ".join(words)

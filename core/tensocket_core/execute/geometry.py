@@ -1,0 +1,130 @@
+"""Shapes and strides: broadcasting, coalescing, axis normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
+from tensocket_plugins.contract.errors import DimensionError, ShapeError
+
+Shape = tuple[int, ...]
+
+
+def element_strides(array: Any) -> Shape:
+    """Strides of a handle, in elements."""
+    if type(array) is np.ndarray:
+        size = array.itemsize
+        return tuple(s // size for s in array.strides)
+    return array.strides  # type: ignore[no-any-return]
+
+
+def contiguous(array: Any) -> bool:
+    """Whether a handle's elements lie in row-major order without gaps."""
+    if type(array) is np.ndarray:
+        return bool(array.flags.c_contiguous)
+    return is_contiguous(array.shape, array.strides)
+
+
+def broadcast_shapes(operator: str, shapes: Sequence[Shape]) -> Shape:
+    """The common shape.
+
+    Raises:
+        ShapeError: Two sizes differ and neither is 1.
+    """
+    first = shapes[0]
+    if all(shape == first for shape in shapes[1:]):
+        return first
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != 1 and size != result[axis]:
+                if result[axis] != 1:
+                    raise ShapeError(operator, "shapes " + " and ".join(str(list(s)) for s in shapes),
+                                     f"sizes at dimension {axis} must be equal or 1",
+                                     "reshape or expand one of the tensors")
+                result[axis] = size
+    return tuple(result)
+
+
+def expanded_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
+    """Strides that show an array of ``shape`` as ``target``, with 0 along broadcast dimensions."""
+    lead = len(target) - len(shape)
+    return (0,) * lead + tuple(0 if n == 1 and target[axis + lead] != 1 else s
+                               for axis, (n, s) in enumerate(zip(shape, strides, strict=True)))
+
+
+def coalesce(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
+    """Fewest dimensions that visit the same elements in the same order, for several operands at once.
+
+    >>> coalesce((2, 3, 4), [(12, 4, 1), (0, 0, 1)])
+    ((6, 4), [(4, 1), (0, 1)])
+    """
+    sizes: list[int] = []
+    kept: list[list[int]] = [[] for _ in strides]
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        steps = [s[axis] for s in strides]
+        if sizes and all(k[-1] == step * size for k, step in zip(kept, steps, strict=True)):
+            sizes[-1] *= size
+            for k, step in zip(kept, steps, strict=True):
+                k[-1] = step
+        else:
+            sizes.append(size)
+            for k, step in zip(kept, steps, strict=True):
+                k.append(step)
+    if not sizes:
+        return (math.prod(shape),), [(1,) for _ in strides]
+    return tuple(sizes), [tuple(k) for k in kept]
+
+
+def normalize_axis(operator: str, axis: int, rank: int) -> int:
+    """A non-negative axis; a zero-dimensional tensor counts as one-dimensional.
+
+    Raises:
+        DimensionError: The axis is out of range.
+    """
+    bound = max(rank, 1)
+    if not isinstance(axis, int) or not -bound <= axis < bound:
+        raise DimensionError(operator, f"dim {axis!r} of a {rank}-dimensional tensor",
+                             f"a dim lies between {-bound} and {bound - 1}", "pass a dim of the tensor")
+    return axis + bound if axis < 0 else axis
+
+
+def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
+    """Sorted non-negative axes; None or an empty list means all.
+
+    Raises:
+        DimensionError: An axis is out of range or appears twice.
+    """
+    if dim is None:
+        return tuple(range(rank))
+    axes = [normalize_axis(operator, d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    if len(set(axes)) != len(axes):
+        raise DimensionError(operator, f"dim {dim!r}", "a dim appears at most once", "remove the repetition")
+    return tuple(sorted(axes)) if axes and rank else tuple(range(rank))
+
+
+def normalize_shape(operator: str, shape: Sequence[int], size: int) -> Shape:
+    """``shape`` with a -1 replaced, checked against the number of elements.
+
+    Raises:
+        ShapeError: The sizes do not multiply to ``size``, are negative, or leave -1 ambiguous.
+    """
+    if -1 not in shape:
+        if math.prod(shape) == size and all(n >= 0 for n in shape):
+            return tuple(shape)
+    else:
+        known = math.prod(n for n in shape if n != -1)
+        if shape.count(-1) == 1 and known > 0 and size % known == 0 and all(n >= -1 for n in shape):
+            return tuple(size // known if n == -1 else n for n in shape)
+    raise ShapeError(operator, f"shape {list(shape)} for {size} elements",
+                     "the sizes multiply to the number of elements, with at most one -1", "choose a fitting shape")
+
+
+__all__ = ["Shape", "broadcast_shapes", "coalesce", "contiguous", "contiguous_strides", "element_strides",
+           "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape"]

@@ -1,0 +1,309 @@
+"""Unscheduled programs for the operator families: loop nests with their loads and stores.
+
+Parameters come in one order everywhere: result buffers, operand buffers, sizes, strides (results, then operands; one
+per dimension of each strided array), numbers. Generic nests never contain sizes: these are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.nodes import (Buffer, Combine, Expr, For, Kernel, Let, Load, LoopKind, Param, Program, Reduce,
+                                        Scalar, Stmt, Store, Var, cast, const, loop)
+
+from .math import arithmetic_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How a nest reads or writes one argument.
+
+    Attributes:
+        kind: ``flat``: element i of a contiguous array in iteration i. ``strided``: an array with a stride argument per
+            dimension. ``number``: a scalar argument.
+        dtype: The element type as stored.
+    """
+
+    kind: Literal["flat", "strided", "number"]
+    dtype: DType
+
+
+def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
+    """Row-major position of an index tuple."""
+    position = indices[0]
+    for index, size in zip(indices[1:], sizes[1:], strict=True):
+        position = position * size + index
+    return position
+
+
+def dot(indices: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
+    """Sum of index times stride."""
+    total = indices[0] * strides[0]
+    for index, stride in zip(indices[1:], strides[1:], strict=True):
+        total = total + index * stride
+    return total
+
+
+class Nest:
+    """Collects a program's parameters while a nest is written."""
+
+    def __init__(self, name: str, index: DType) -> None:
+        self.name = name
+        self.index = index
+        self._buffers: list[Param] = []
+        self._sizes: list[Param] = []
+        self._strides: list[Param] = []
+        self._numbers: list[Param] = []
+
+    def buffer(self, name: str, dtype: DType, *, writable: bool = False) -> str:
+        """Declare an array parameter."""
+        self._buffers.append(Buffer(name, dtype, writable))
+        return name
+
+    def sizes(self, prefix: str, rank: int) -> list[Var]:
+        """Declare ``rank`` size parameters."""
+        self._sizes += [Scalar(f"{prefix}{d}", self.index) for d in range(rank)]
+        return [Var(f"{prefix}{d}", self.index) for d in range(rank)]
+
+    def strides(self, array: str, rank: int, prefix: str = "s") -> list[Var]:
+        """Declare ``rank`` stride parameters of an array."""
+        names = [f"{array}_{prefix}{d}" for d in range(rank)]
+        self._strides += [Scalar(name, self.index) for name in names]
+        return [Var(name, self.index) for name in names]
+
+    def number(self, name: str, dtype: DType) -> Var:
+        """Declare a number parameter, of the arithmetic dtype."""
+        dtype = arithmetic_dtype(dtype)
+        self._numbers.append(Scalar(name, dtype))
+        return Var(name, dtype)
+
+    def variables(self, prefix: str, rank: int) -> list[Var]:
+        """Loop variables."""
+        return [Var(f"{prefix}{d}", self.index) for d in range(rank)]
+
+    def load(self, array: str, position: Expr, dtype: DType) -> Expr:
+        """An element in the arithmetic dtype."""
+        return cast(Load(array, position, dtype), arithmetic_dtype(dtype))
+
+    def program(self, body: Sequence[Stmt]) -> Program:
+        """The finished program."""
+        params = (*self._buffers, *self._sizes, *self._strides, *self._numbers)
+        return Program(self.name, params, (Kernel(self.name, tuple(body)),))
+
+
+def parallel(variables: Sequence[Var], sizes: Sequence[Expr], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Nested PARALLEL loops around ``body``, the first variable outermost."""
+    statements = tuple(body)
+    for variable, size in zip(reversed(variables), reversed(sizes), strict=True):
+        statements = (loop(variable, size, statements, LoopKind.PARALLEL),)
+    return statements
+
+
+def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Operand], results: Sequence[Operand],
+                   rank: int, index: DType, *, position: bool = False) -> Program:
+    """``results = formula(*operands)`` in every element.
+
+    Args:
+        name: Kernel name.
+        formula: Takes one expression per operand, in arithmetic dtypes (with ``position``, first the linear index);
+            returns one expression, or a tuple with one per result.
+        operands: The inputs.
+        results: The outputs; ``flat`` or ``strided``.
+        rank: Dimensions of the nest; ``flat`` arrays need rank 1.
+        index: Integer type of index arithmetic.
+        position: Whether the formula takes the linear index.
+    """
+    nest = Nest(name, index)
+    for k, result in enumerate(results):
+        nest.buffer(f"out{k}", result.dtype, writable=True)
+    for k, operand in enumerate(operands):
+        if operand.kind != "number":
+            nest.buffer(f"in{k}", operand.dtype)
+    sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
+
+    def address(array: str, operand: Operand) -> Expr:
+        return variables[0] if operand.kind == "flat" else dot(variables, nest.strides(array, rank))
+
+    targets = [address(f"out{k}", result) for k, result in enumerate(results)]
+    values: list[Expr] = [variables[0]] if position else []
+    for k, operand in enumerate(operands):
+        if operand.kind == "number":
+            values.append(nest.number(f"x{k}", operand.dtype))
+        else:
+            values.append(nest.load(f"in{k}", address(f"in{k}", operand), operand.dtype))
+    outputs = formula(*values)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    stores = [Store(f"out{k}", target, cast(value, result.dtype))
+              for k, (target, value, result) in enumerate(zip(targets, outputs, results, strict=True))]
+    return nest.program(parallel(variables, sizes, stores))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction's mathematics over accumulators.
+
+    Attributes:
+        element: ``(m, x, position) -> values``: what an element contributes; position counts within the reduction.
+        identity: ``(dtype) -> numbers``: contributions that change nothing.
+        combine: ``(m, left, right) -> values`` over tuples of accumulators.
+        finish: ``(m, accumulators, count) -> results``; count is the number of elements, in the accumulator's dtype.
+        positions: Accumulators (by number) that hold positions instead of values.
+    """
+
+    element: Callable[..., tuple[Any, ...]]
+    identity: Callable[[DType], tuple[Any, ...]]
+    combine: Callable[..., tuple[Any, ...]]
+    finish: Callable[..., tuple[Any, ...]]
+    positions: frozenset[int] = frozenset()
+
+
+def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
+                   results: Sequence[DType], ranks: tuple[int, int], unit: tuple[bool, bool], index: DType) -> Program:
+    """Fold the inner dimensions of ``in0`` into contiguous results over the outer ones.
+
+    Args:
+        name: Kernel name.
+        fold: The mathematics.
+        math: Makes the namespace for a dtype.
+        source: Stored element type of the input.
+        accumulator: Element type of the accumulators.
+        results: Stored element types of the outputs.
+        ranks: Outer and inner dimensions; at least one inner.
+        unit: Whether the last outer and the last inner stride are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest = Nest(name, index)
+    for k, dtype in enumerate(results):
+        nest.buffer(f"out{k}", dtype, writable=True)
+    nest.buffer("in0", source)
+    outer_sizes, inner_sizes = nest.sizes("n", ranks[0]), nest.sizes("m", ranks[1])
+    count = nest.number("count", accumulator)
+    outer, inner = nest.variables("i", ranks[0]), nest.variables("j", ranks[1])
+    one = const(1, index)
+    outer_strides = _unit_last(nest.strides("in0", ranks[0], "o"), unit[0], one)
+    inner_strides = _unit_last(nest.strides("in0", ranks[1], "i"), unit[1], one)
+    address = dot([*outer, *inner], [*outer_strides, *inner_strides])
+    m = math(accumulator)
+    x = cast(nest.load("in0", address, source), accumulator)
+    element = Var("x", accumulator)
+    identity = fold.identity(accumulator)
+    types = [index if k in fold.positions else accumulator for k in range(len(identity))]
+
+    def accumulators(prefix: str) -> tuple[Var, ...]:
+        return tuple(Var(f"{prefix}{k}", dtype) for k, dtype in enumerate(types))
+
+    left, right, accs = accumulators("left"), accumulators("right"), accumulators("acc")
+    reduce = Reduce(
+        results=accs, loops=tuple(zip(inner, inner_sizes, strict=True)), body=(Let(element, x),),
+        values=fold.element(m, element, linear(inner, inner_sizes)),
+        identity=tuple(const(v, t) for v, t in zip(identity, types, strict=True)),
+        combine=Combine(left, right, fold.combine(m, left, right)))
+    outputs = fold.finish(m, accs, count)
+    target = linear(outer, outer_sizes) if outer else const(0, index)
+    stores = [Store(f"out{k}", target, cast(cast(value, arithmetic_dtype(dtype)), dtype))
+              for k, (value, dtype) in enumerate(zip(outputs, results, strict=True))]
+    return nest.program(parallel(outer, outer_sizes, [reduce, *stores]))
+
+
+def _unit_last(strides: list[Var], unit: bool, one: Expr) -> list[Expr]:
+    """Strides with the last one fixed at 1; its argument stays, so that all variants are called alike."""
+    return [*strides[:-1], one] if unit and strides else list(strides)
+
+
+class RowMath:
+    """Row operators as kernel IR: values are functions of the position in the row."""
+
+    def __init__(self, nest: Nest, m: Any, size: Expr, accumulator: DType) -> None:
+        self.m = m
+        self._nest = nest
+        self._size = size
+        self._accumulator = accumulator
+        self.statements: list[Stmt] = []
+
+    def _reduce(self, value: Callable[[Any], Any], identity: float, combine: Callable[[Any, Any], Any],
+                dtype: DType) -> Expr:
+        k = len(self.statements)
+        j, element = Var(f"r{k}", self._nest.index), Var(f"e{k}", dtype)
+        left, right, result = (Var(f"{side}{k}", dtype) for side in ("left", "right", "acc"))
+        self.statements.append(Reduce(
+            results=(result,), loops=((j, self._size),), body=(Let(element, cast(value(j), dtype)),), values=(element,),
+            identity=(const(identity, dtype),), combine=Combine((left,), (right,), (combine(left, right),))))
+        return cast(result, self.m.dtype)
+
+    def amax(self, value: Callable[[Any], Any]) -> Expr:
+        """Largest value of the row."""
+        return self._reduce(value, float("-inf"), self.m.maximum, self.m.dtype)
+
+    def sum(self, value: Callable[[Any], Any]) -> Expr:
+        """Sum of the row, accumulated as the device's profile says."""
+        return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
+
+
+def row_nest(name: str, formula: Callable[..., Callable[[Any], Any]], math: Callable[[DType], Any],
+             operands: Sequence[DType], result: DType, accumulator: DType, rank: int, unit: bool, index: DType) -> Program:
+    """``result[..., j] = formula(row, *operands)(j)`` for every row.
+
+    Args:
+        name: Kernel name.
+        formula: Takes a ``RowMath`` and one function of the position per operand.
+        math: Makes the namespace for a dtype.
+        operands: Stored element types of the inputs, all of one shape.
+        result: Stored element type of the output.
+        accumulator: Element type of sums.
+        rank: Outer dimensions.
+        unit: Whether all strides along the row are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest = Nest(name, index)
+    nest.buffer("out0", result, writable=True)
+    for k, dtype in enumerate(operands):
+        nest.buffer(f"in{k}", dtype)
+    sizes, (length,) = nest.sizes("n", rank), nest.sizes("m", 1)
+    outer, j = nest.variables("i", rank), Var("j", index)
+
+    def address(array: str) -> Callable[[Any], Expr]:
+        strides = _unit_last(nest.strides(array, rank + 1), unit, const(1, index))
+        return lambda position: dot([*outer, position], strides)
+
+    target = address("out0")
+    loads = [_loader(nest, f"in{k}", address(f"in{k}"), dtype) for k, dtype in enumerate(operands)]
+    row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator)
+    value = formula(row, *loads)(j)
+    store = parallel([j], [length], [Store("out0", target(j), cast(value, result))])
+    return nest.program(parallel(outer, sizes, [*row.statements, *store]))
+
+
+def _loader(nest: Nest, array: str, address: Callable[[Any], Expr], dtype: DType) -> Callable[[Any], Expr]:
+    return lambda position: nest.load(array, address(position), dtype)
+
+
+def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
+    """``out0[batch, i, j] = sum over k of in0[batch, i, k] * in1[batch, k, j]``, accumulated in the arithmetic dtype.
+
+    Args:
+        dtype: Stored element type of all three.
+        rank: Batch dimensions.
+        index: Integer type of index arithmetic.
+    """
+    nest = Nest("matmul", index)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("in1", dtype)
+    batch_sizes, (rows, columns), (depth,) = nest.sizes("n", rank), nest.sizes("m", 2), nest.sizes("k", 1)
+    batch, i, j, k = nest.variables("b", rank), Var("i", index), Var("j", index), Var("k", index)
+    a_strides, b_strides = nest.strides("in0", rank + 2), nest.strides("in1", rank + 2)
+    work = arithmetic_dtype(dtype)
+    left, right, total, term = (Var(name, work) for name in ("left", "right", "total", "term"))
+    a = nest.load("in0", dot([*batch, i, k], a_strides), dtype)
+    b = nest.load("in1", dot([*batch, k, j], b_strides), dtype)
+    reduce = Reduce(results=(total,), loops=((k, depth),), body=(Let(term, a * b),), values=(term,),
+                    identity=(const(0, work),), combine=Combine((left,), (right,), (left + right,)))
+    store = Store("out0", linear([*batch, i, j], [*batch_sizes, rows, columns]), cast(total, dtype))
+    return nest.program(parallel([*batch, i, j], [*batch_sizes, rows, columns], [reduce, store]))
+
+
+__all__ = ["Fold", "For", "Nest", "Operand", "RowMath", "dot", "linear", "matmul_nest", "parallel", "pointwise_nest",
+           "reduction_nest", "row_nest"]

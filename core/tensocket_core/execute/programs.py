@@ -1,0 +1,60 @@
+"""Compiled programs: looked up by structure, built on a miss, launched on the thread's stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.decompose import decompose
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.verify import verify
+
+from ..device import DeviceEntry
+
+_LOCK: Final = threading.Lock()
+
+
+def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:
+    """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits and the device prefers it."""
+    if entry.runtime.profile.host_resident or any(n >= 1 << 31 for n in sizes):
+        return dtypes.int64
+    return dtypes.int32
+
+
+def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+           buffers: Sequence[Any], scalars: Sequence[int | float]) -> None:
+    """Run the program called ``key``; ``build`` makes its nest on first use.
+
+    Args:
+        entry: The device.
+        key: Everything that the program's text depends on, except the strategy.
+        build: Makes the unscheduled program.
+        strategy: How the schedule maps it to the device.
+        buffers: Array handles in the order of the program's buffers.
+        scalars: Numbers in the order of the program's scalars.
+
+    Raises:
+        KernelError: The backend failed to compile or launch it.
+    """
+    run = entry.programs.get((key, strategy))
+    if run is None:
+        run = _compile(entry, (key, strategy), build, strategy)
+    run(buffers, scalars, entry.stream)
+
+
+def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+    with _LOCK:
+        run = entry.programs.get(key)
+        if run is None:
+            target = entry.runtime.target
+            assert target is not None, "only devices with a code generator launch programs"
+            program = build()
+            verify(program)
+            program = schedule(decompose(program, target), target, strategy)
+            verify(program)
+            run = entry.programs[key] = entry.runtime.compile_ir(program)
+        return run
