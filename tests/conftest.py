@@ -1,0 +1,108 @@
+"""Fixtures for all areas: tiny distributions on disk, as pip would install them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+#: A whole backend in a few lines; its device only counts how often it was opened and closed.
+BACKEND = '''
+from tensocket_plugins.contract import Backend, Descriptor, DeviceInfo, OpenDevice, Profile, Unavailable, hookimpl
+
+OPENED: list[int] = []
+CLOSED: list[int] = []
+PROBED: list[str] = []
+
+
+class TinyDevice(OpenDevice):
+    def __init__(self, index):
+        self.name, self.index = f"{NAME}:{index}", index
+        OPENED.append(index)
+
+    def copy(self, dst, src, stream):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def close(self):
+        CLOSED.append(self.index)
+
+
+class TinyBackend(Backend):
+    def probe(self):
+        PROBED.append(NAME)
+
+    def device_count(self):
+        return 2
+
+    def device_info(self, index):
+        return DeviceInfo(f"Tiny {index}", 3 << 30, "tiny driver 1.2", {"cores": "4"})
+
+    def open(self, index):
+        return TinyDevice(index)
+
+
+BACKEND = TinyBackend
+CONTRACT = ((1, 0), (2, 0))
+
+
+@hookimpl
+def tensocket_describe():
+    return Descriptor(NAME, CONTRACT, Profile(frozenset({"float32"})))
+
+
+@hookimpl
+def tensocket_backend():
+    return BACKEND()
+'''
+
+MakeDistribution = Callable[..., Path]
+
+
+@pytest.fixture
+def make_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDistribution]:
+    """``make(name, code)`` installs ``tensocket-<name>`` with a working backend, then ``code`` to spoil it.
+
+    It goes to a folder of its own, on ``sys.path`` and on ``PYTHONPATH`` for child processes.
+    """
+    modules: list[str] = []
+
+    def make(name: str, code: str = "", *, distribution: str = "", version: str = "0.1", module: str = "",
+             replace: bool = False, group: str = "tensocket.backends", target: str = "") -> Path:
+        distribution = distribution or f"tensocket-{name}"
+        module = module or distribution.replace("-", "_") + "_under_test"
+        modules.append(module)
+        folder = tmp_path / distribution
+        metadata = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{name} = {target or module}\n")
+        whole = code if replace else f"NAME = {name!r}\n{BACKEND}\n{code}\n"
+        (folder / f"{module}.py").write_text(whole)
+        importlib.invalidate_caches()
+        monkeypatch.syspath_prepend(str(folder))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+        return folder
+
+    yield make
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def make_module() -> Callable[..., ModuleType]:
+    """``make(name, code)``: the module of a working backend without a distribution, spoiled by ``code``."""
+
+    def make(name: str, code: str = "") -> ModuleType:
+        module = ModuleType(f"tiny_{name}")
+        exec(f"NAME = {name!r}\n{BACKEND}\n{code}\n", module.__dict__)
+        return module
+
+    return make
