@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from tensocket_plugins import contract
 from tensocket_plugins.contract import (
     ArgumentError,
     BackendBroken,
