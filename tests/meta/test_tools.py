@@ -1,0 +1,104 @@
+"""The set-up scripts: which interpreter they take, what they reuse and what they say where they cannot go on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def dev(root):
+    """A fresh copy of tools/dev.py as a module."""
+    spec = importlib.util.spec_from_file_location("dev_under_test", root / "tools" / "dev.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find_python(root, tmp_path, minimum, **env):
+    script = tmp_path / "find-python"
+    script.write_text((root / "tools" / "find-python").read_text("utf-8").replace("(3, 11)", minimum), "utf-8")
+    return subprocess.run(["bash", str(script)], capture_output=True, text=True, check=False,
+                          env={"PATH": "/usr/bin:/bin", **env})
+
+
+def test_interpreter_asked_for_is_taken(root, tmp_path):
+    assert _find_python(root, tmp_path, "(3, 11)", PYTHON=sys.executable).stdout.strip() == sys.executable
+
+
+def test_unsuitable_interpreters_are_named_as_the_problem(root, tmp_path):
+    done = _find_python(root, tmp_path, "(99, 0)", PYTHON=sys.executable)
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert "python3-venv" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["lint", "types"]])
+def test_unknown_command_is_refused(dev, arguments, capsys):
+    assert dev.main(arguments) == 2
+    assert "usage: tools/run {quickstart," in capsys.readouterr().err
+
+
+def test_installation_is_reused(dev, tmp_path, monkeypatch):
+    """Nothing runs while the stamp fits; only what is missing is added; a changed project is installed anew."""
+    commands = []
+    monkeypatch.setattr(dev, "must", lambda command, **_: commands.append([str(word) for word in command][6:]))
+    monkeypatch.setattr(dev, "_make_env", lambda env: None)
+    monkeypatch.setattr(dev, "_fingerprint", lambda folders: "one")
+    dev.install(tmp_path, ["plugins"], ["numpy"])
+    dev.install(tmp_path, ["plugins"], ["numpy"])
+    assert commands == [["-e", "./plugins", "numpy"]]
+    dev.install(tmp_path, ["plugins"], ["numpy", "rich"])
+    dev.install(tmp_path, ["plugins"], ["numpy"])
+    assert commands[1:] == [["rich"]]
+    monkeypatch.setattr(dev, "_fingerprint", lambda folders: "two")
+    dev.install(tmp_path, ["plugins"], ["numpy"])
+    assert commands[2:] == [["-e", "./plugins", "numpy"]]
+    stamp = json.loads((tmp_path / "tensocket-installed.json").read_text("utf-8"))
+    assert stamp == {"fingerprint": "two", "requirements": ["numpy"]}
+
+
+def test_fingerprint_follows_the_projects(dev, tmp_path, monkeypatch):
+    (tmp_path / "plugins").mkdir()
+    for folder in (tmp_path, tmp_path / "plugins"):
+        (folder / "pyproject.toml").write_text("one", "utf-8")
+    monkeypatch.setattr(dev, "ROOT", tmp_path)
+    before = dev._fingerprint(["plugins"])
+    assert dev._fingerprint(["plugins"]) == before
+    (tmp_path / "plugins" / "pyproject.toml").write_text("two", "utf-8")
+    assert dev._fingerprint(["plugins"]) != before
+
+
+def test_missing_opencl_is_explained_to_a_user_who_may_not_install(dev, monkeypatch, capsys):
+    monkeypatch.setattr(dev, "opencl_works", lambda: False)
+    monkeypatch.setattr(dev.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(dev, "run", lambda *_, **__: pytest.fail("nothing may be installed"))
+    assert dev.provide_opencl() is False
+    assert "pocl-opencl-icd" in capsys.readouterr().out
+
+
+def test_opencl_driver_is_installed_for_root(dev, monkeypatch):
+    works, commands = iter([False, True]), []
+    monkeypatch.setattr(dev, "opencl_works", lambda: next(works))
+    monkeypatch.setattr(dev.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(dev.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(dev, "run", lambda command, **_: commands.append(command) or True)
+    monkeypatch.setenv("DEBIAN_FRONTEND", "readline")
+    assert dev.provide_opencl() is True
+    assert [command[0] for command in commands] == ["apt-get", "apt-get"]
+    assert commands[1][-1] == "pocl-opencl-icd"
+
+
+def test_a_failing_step_fails_the_gate_and_the_others_still_run(dev, monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(dev, "_install_for_checks", lambda: None)
+    monkeypatch.setattr(dev, "provide_opencl", lambda: False)
+    for name, status in (("core_alone", 0), ("lint", 1), ("types", 0), ("suite", 0)):
+        monkeypatch.setattr(dev, name, lambda name=name, status=status: ran.append(name) or status)
+    assert dev.test() == 1
+    assert ran == ["core_alone", "lint", "types", "suite"]
+    assert "Failed: ruff" in capsys.readouterr().out
