@@ -1,0 +1,90 @@
+"""What each scalar function means, in NumPy: the arithmetic of the reference interpreter.
+
+Arguments are arrays (0-d ones included) of the storage dtype: bfloat16 values are their ``uint16`` bits. Call these
+under ``np.errstate(all="ignore")``; integers wrap around, floats follow IEEE 754.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..contract.dtypes import DType, bfloat16, bool_, float32
+
+Values = Any  # np.ndarray of any dtype; NumPy returns scalars for 0-d results, which behave alike here.
+
+
+def bfloat16_to_float32(bits: Values) -> Values:
+    """The float32 values of bfloat16 ``bits`` (uint16); exact."""
+    return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def float32_to_bfloat16(values: Values) -> Values:
+    """The bfloat16 bits (uint16) nearest to float32 ``values``, halves to even; NaN stays a quiet NaN of its sign."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    high = bits >> np.uint32(16)
+    rounded = (bits + np.uint32(0x7FFF) + (high & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(values), high | np.uint32(0x40), rounded).astype(np.uint16)
+
+
+def constant(value: bool | int | float, dtype: DType) -> Values:
+    """A 0-d array of ``dtype``'s storage.
+
+    Raises:
+        OverflowError: An integer does not fit.
+    """
+    if dtype is bfloat16:
+        return float32_to_bfloat16(np.float32(value))
+    return np.asarray(value, dtype.numpy)
+
+
+def convert(values: Values, source: DType, target: DType) -> Values:
+    """``values`` of dtype ``source`` as ``target``: to nearest even, truncated to integers, wrapping around."""
+    if source is bfloat16:
+        values, source = bfloat16_to_float32(values), float32
+    if target is bfloat16:
+        return float32_to_bfloat16(np.asarray(values).astype(np.float32))
+    if target is bool_:
+        return np.not_equal(values, np.zeros((), source.numpy))
+    return np.asarray(values).astype(target.numpy)
+
+
+def reinterpret(values: Values, target: DType) -> Values:
+    """The same bits as another dtype of equal size."""
+    return np.asarray(values).view(target.numpy)
+
+
+def _idiv(a: Values, b: Values) -> Values:
+    return np.floor_divide(np.subtract(a, np.fmod(a, b)), b)
+
+
+def _through_float64(function: Callable[..., Values]) -> Callable[..., Values]:
+    """``function`` evaluated in float64 and rounded once to the arguments' dtype."""
+
+    def run(*args: Values) -> Values:
+        wide = (np.asarray(a).astype(np.float64) for a in args)
+        return np.asarray(function(*wide)).astype(args[0].dtype)
+
+    return run
+
+
+_erf: Final = np.frompyfunc(math.erf, 1, 1)
+
+#: Functions whose result has the arguments' dtype, and comparisons.
+NUMPY: Final[dict[str, Callable[..., Values]]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum, "max": np.maximum,
+    "neg": np.negative, "abs": np.abs, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "sqrt": np.sqrt,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "select": np.where,
+    "exp": _through_float64(np.exp), "expm1": _through_float64(np.expm1), "log": _through_float64(np.log),
+    "log1p": _through_float64(np.log1p), "sin": _through_float64(np.sin), "cos": _through_float64(np.cos),
+    "tanh": _through_float64(np.tanh), "erf": _through_float64(lambda x: _erf(x)), "pow": _through_float64(np.power),
+}
+
+#: In-place accumulation for ``Atomic``.
+ATOMIC: Final[dict[str, Any]] = {"add": np.add, "min": np.minimum, "max": np.maximum}
