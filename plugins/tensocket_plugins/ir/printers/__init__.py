@@ -1,0 +1,1 @@
+"""Printers turn a scheduled program into the language that a target compiles."""

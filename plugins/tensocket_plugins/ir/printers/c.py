@@ -1,0 +1,402 @@
+"""Prints programs as C: OpenCL C, CUDA C++ or plain serial C, according to a ``Dialect``.
+
+The text depends on the program and the dialect alone, so that it can be the key of a cache on disk. Parts of an
+expression that are used more than once within a statement are computed once, in front of it; all parts of an expression
+count as evaluated, also those that a ``select`` does not choose.
+
+A printed kernel takes the parameters that it uses, in the program's order (an array as a pointer and an ``int64``
+element offset), then the temporaries that it uses: ``kernel_params`` lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ...contract.dtypes import DType
+from ..nodes import (
+    Assign,
+    Atomic,
+    Barrier,
+    Buffer,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    IRError,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Program,
+    Reduce,
+    Scalar,
+    Stmt,
+    Store,
+    Temporary,
+    Var,
+    call,
+)
+from .dialect import RESERVED, Dialect
+from .expressions import DEPTH, INDEX_DTYPES, ExpressionPrinter, parts, postorder
+from .helpers import HelperSet
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+KernelParam = Buffer | Scalar | Temporary
+
+
+def print_c(program: Program, dialect: Dialect) -> str:
+    """The source of all kernels of ``program``.
+
+    Args:
+        program: A verified program; scheduled, unless the dialect is serial.
+        dialect: The language.
+
+    Raises:
+        IRError: The dialect cannot express the program.
+    """
+    helpers = HelperSet(dialect)
+    printers = [_KernelPrinter(program, kernel, dialect, helpers) for kernel in program.kernels]
+    kernels = [printer.text() for printer in printers]
+    head = [dialect.header,
+            dialect.float64_header if any(p.float64 for p in printers) else "",
+            dialect.atomic64_header if any(p.atomic64 for p in printers) else ""]
+    top = "\n".join(part for part in head if part)
+    return "\n\n".join(part for part in (top, *helpers.texts, *kernels) if part) + "\n"
+
+
+def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[KernelParam, ...]:
+    """What a printed kernel takes, in order: the parameters and then the temporaries that it uses."""
+    used: set[str] = set()
+    for statement in _walk(kernel.body):
+        arrays, roots = _uses(statement, dialect)
+        used |= arrays
+        for e in postorder(roots)[0]:
+            if isinstance(e, Var):
+                used.add(e.name)
+            elif isinstance(e, Load):
+                used.add(e.buffer)
+    return tuple(p for p in (*program.params, *program.temporaries) if p.name in used)
+
+
+def group_shape(kernel: Kernel) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+    """Extents of the GROUP loops and of the LANE loops of a scheduled kernel, slowest axis first.
+
+    Raises:
+        IRError: There are more than three loops of one kind, or several nests of LANE loops of different extents.
+    """
+    groups: list[Expr] = []
+    body = kernel.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.GROUP:
+        groups.append(body[0].stop)
+        body = body[0].body
+    nests = {_lane_extents(s) for s in body if isinstance(s, For) and s.kind is LoopKind.LANE}
+    if len(nests) > 1 or len(groups) > 3 or any(len(nest) > 3 for nest in nests):
+        raise IRError(f"kernel {kernel.name} has no single group shape of at most three axes")
+    return tuple(groups), next(iter(nests), ())
+
+
+def _lane_extents(loop: For) -> tuple[int, ...]:
+    extents: list[int] = []
+    body: tuple[Stmt, ...] = (loop,)
+    while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.LANE:
+        if not isinstance(body[0].stop, Const):
+            raise IRError(f"the extent of LANE loop {body[0].var.name} is not a constant")
+        extents.append(int(body[0].stop.value))
+        body = body[0].body
+    return tuple(extents)
+
+
+def _walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    for statement in statements:
+        yield statement
+        if isinstance(statement, (For, If, Reduce)):
+            yield from _walk(statement.body)
+
+
+def _uses(s: Stmt, dialect: Dialect) -> tuple[set[str], tuple[Expr, ...]]:
+    """Arrays that a statement writes, and the expressions that it evaluates (not those of inner statements)."""
+    if isinstance(s, (Let, Declare, Assign)):
+        return set(), (s.value,)
+    if isinstance(s, (Store, Atomic)):
+        return {s.buffer}, (s.index, s.value)
+    if isinstance(s, If):
+        return set(), (s.condition,)
+    if isinstance(s, For):
+        hardware = s.kind in (LoopKind.GROUP, LoopKind.LANE) and not dialect.serial
+        return set(), () if hardware else (s.start, s.stop, s.step)
+    if isinstance(s, Reduce):
+        extents = tuple(extent for _, extent in s.loops)
+        return set(), (*extents, *s.values, *s.identity, *s.combine.values)
+    return set(), ()
+
+
+class _KernelPrinter:
+    """Prints one kernel."""
+
+    def __init__(self, program: Program, kernel: Kernel, dialect: Dialect, helpers: HelperSet) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.dialect = dialect
+        self.expressions = ExpressionPrinter(dialect, helpers, self.name)
+        self.atomic64 = False
+        self.lines: list[str] = []
+        self.indent = 1
+        self.temporaries = 0
+        self.mutable: set[str] = set()
+        self.groups, self.lanes = ((), ()) if dialect.serial else group_shape(kernel)
+        self.group_depth = self.lane_depth = 0
+        self.locals = {local.name: local.dtype for local in kernel.locals}
+        params = (*program.params, *program.temporaries)
+        self.arrays = {p.name: p.dtype for p in params if not isinstance(p, Scalar)} | self.locals
+
+    @property
+    def float64(self) -> bool:
+        """Whether the kernel needs float64."""
+        return self.expressions.float64
+
+    def text(self) -> str:
+        """The kernel's definition."""
+        params = kernel_params(self.program, self.kernel, self.dialect)
+        declared: list[str] = []
+        for p in params:
+            declared += self._declare(p)
+            if isinstance(p, Buffer):
+                self.line(f"{self.name(p.name)} += {self.name(p.name)}_offset;")
+        for local in self.kernel.locals:
+            storage = self.expressions.storage(local.dtype)
+            self.line(f"{self.dialect.local_space}{storage} {self.name(local.name)}[{local.size}];")
+        self.block(self.kernel.body)
+        x, y, z = (*reversed(self.lanes), 1, 1, 1)[:3]
+        bounds = self.dialect.bounds.format(x=x, y=y, z=z, total=x * y * z)
+        head = self.dialect.kernel.format(name=self.name(self.kernel.name), bounds=bounds)
+        params_text = ",\n    ".join(declared)
+        return "\n".join([f"{head}(\n    {params_text})", "{", *self.lines, "}"])
+
+    def _declare(self, p: KernelParam) -> list[str]:
+        name, storage = self.name(p.name), self.expressions.storage(p.dtype)
+        if isinstance(p, Scalar):
+            if p.dtype in INDEX_DTYPES:
+                self.expressions.plain.add(p.name)
+            return [f"{storage} {name}"]
+        const = "const " if isinstance(p, Buffer) and not p.writable else ""
+        pointer = f"{self.dialect.global_space}{const}{storage} *{name}"
+        return [pointer, f"{self.dialect.types['int64']} {name}_offset"] if isinstance(p, Buffer) else [pointer]
+
+    def name(self, name: str) -> str:
+        """An identifier for a name of the IR."""
+        if not _IDENTIFIER.fullmatch(name):
+            raise IRError(f"{name!r} cannot be a name in {self.dialect.name}")
+        # Names with a double underscore and "ts_" belong to the language and the printer.
+        return f"{name}_v" if name in RESERVED or name.startswith(("ts_", "__")) else name
+
+    def line(self, text: str) -> None:
+        """Add a line."""
+        self.lines.append("    " * self.indent + text)
+
+    # --------------------------------------------------------------------------------------------- expressions
+
+    def values(self, *roots: Expr) -> list[str]:
+        """Texts of the expressions of one statement; lines for shared parts are added first."""
+        order, uses = postorder(roots)
+        texts: dict[int, str] = {}
+        depths: dict[int, int] = {}
+        plain: dict[int, bool] = {}
+        for e in order:
+            inner = parts(e)
+            plain[id(e)] = self.expressions.is_plain(e, plain)
+            text = self.expressions.node(e, [texts[id(a)] for a in inner], plain[id(e)])
+            depth = 1 + max((depths[id(a)] for a in inner), default=-1)
+            if inner and (uses[id(e)] > 1 or depth >= DEPTH):
+                name = f"ts_{self.temporaries}"
+                self.temporaries += 1
+                self.line(f"const {self.expressions.type(e.dtype)} {name} = {_bare(text)};")
+                text, depth = name, 0
+            texts[id(e)], depths[id(e)] = text, depth
+        return [texts[id(root)] for root in roots]
+
+    # ---------------------------------------------------------------------------------------------- statements
+
+    def block(self, statements: tuple[Stmt, ...]) -> None:
+        """Print statements in order."""
+        for s in statements:
+            if isinstance(s, (Let, Declare)):
+                self.define(s)
+            elif isinstance(s, Assign):
+                self.line(f"{self.name(s.var.name)} = {_bare(self.values(s.value)[0])};")
+            elif isinstance(s, Store):
+                self.store(s)
+            elif isinstance(s, Atomic):
+                self.atomic(s)
+            elif isinstance(s, For):
+                self.loop(s, alone=len(statements) == 1)
+            elif isinstance(s, If):
+                self.line(f"if ({_bare(self.values(s.condition)[0])}) {{")
+                self.inner(s.body)
+            elif isinstance(s, Barrier):
+                self.barrier()
+            elif isinstance(s, Reduce):
+                self.reduce(s)
+            else:
+                raise IRError(f"{type(s).__name__} is not a statement")
+
+    def inner(self, body: tuple[Stmt, ...]) -> None:
+        """A nested block, after its opening line."""
+        self.indent += 1
+        self.block(body)
+        self.indent -= 1
+        self.line("}")
+
+    def define(self, s: Let | Declare) -> None:
+        """A variable, fixed or mutable."""
+        text = self.values(s.value)[0]
+        name, dtype = s.var.name, s.var.dtype
+        if isinstance(s, Declare):
+            self.mutable.add(name)
+        plain = isinstance(s, Let) and dtype in INDEX_DTYPES and self._plain(s.value)
+        (self.expressions.plain.add if plain else self.expressions.plain.discard)(name)
+        const = "" if isinstance(s, Declare) else "const "
+        self.line(f"{const}{self.expressions.type(dtype)} {self.name(name)} = {_bare(text)};")
+
+    def _plain(self, value: Expr) -> bool:
+        known: dict[int, bool] = {}
+        for e in postorder((value,))[0]:
+            known[id(e)] = self.expressions.is_plain(e, known)
+        return known[id(value)]
+
+    def element_dtype(self, array: str) -> DType:
+        """Dtype of an array's elements."""
+        try:
+            return self.arrays[array]
+        except KeyError:
+            raise IRError(f"kernel {self.kernel.name}: array {array} is not defined") from None
+
+    def store(self, s: Store) -> None:
+        """Write an element."""
+        index, value = self.values(s.index, s.value)
+        self.element_dtype(s.buffer)
+        self.line(f"{self.name(s.buffer)}[{_bare(index)}] = {_bare(value)};")
+
+    def atomic(self, s: Atomic) -> None:
+        """Merge a value into an element."""
+        index, value = self.values(s.index, s.value)
+        dtype = self.element_dtype(s.buffer)
+        element = f"{self.name(s.buffer)}[{_bare(index)}]"
+        if self.dialect.serial:
+            merged = self.expressions.node(_merge(s.function, dtype), [element, value], False)
+            self.line(f"{element} = {_bare(merged)};")
+            return
+        self.atomic64 |= dtype.itemsize == 8
+        native = self.dialect.atomics.get(f"{s.function}.{dtype.name}")
+        if native is not None:
+            self.line(native.format(p=f"&{element}", v=_bare(value)) + ";")
+            return
+        space = "local" if s.buffer in self.locals else "global"
+        self.line(f"{self.expressions.helpers.atomic(s.function, dtype, space)}(&{element}, {_bare(value)});")
+
+    def barrier(self) -> None:
+        """Lanes meet."""
+        if self.dialect.serial:
+            raise IRError(f"{self.dialect.name} has no barriers: print the unscheduled program")
+        self.line(self.dialect.barrier)
+
+    # --------------------------------------------------------------------------------------------------- loops
+
+    def loop(self, s: For, alone: bool) -> None:
+        """A loop, or the index that the hardware gives in place of one; ``alone`` in its block it needs no braces."""
+        if not self.dialect.serial:
+            if s.kind is LoopKind.PARALLEL:
+                raise IRError(f"kernel {self.kernel.name} is not scheduled: loop {s.var.name} is PARALLEL")
+            if s.kind in (LoopKind.GROUP, LoopKind.LANE):
+                self.hardware_loop(s, alone)
+                return
+        start, stop, step = self.values(s.start, s.stop, s.step)
+        # C evaluates the bound again in every iteration.
+        fixed = isinstance(s.stop, Const) or (isinstance(s.stop, Var) and s.stop.name not in self.mutable)
+        if not fixed:
+            stop = self.temporary(s.var.dtype, stop)
+        if not isinstance(s.step, Const):
+            step = self.temporary(s.var.dtype, step)
+        if s.kind is LoopKind.VECTOR and self.dialect.unroll:
+            self.line(self.dialect.unroll)
+        self.counting_loop(s.var, start, stop, step, isinstance(s.step, Const) and s.step.value == 1)
+        self.inner(s.body)
+
+    def temporary(self, dtype: DType, text: str) -> str:
+        """A new constant variable."""
+        name = f"ts_{self.temporaries}"
+        self.temporaries += 1
+        self.line(f"const {self.expressions.type(dtype)} {name} = {_bare(text)};")
+        return name
+
+    def counting_loop(self, var: Var, start: str, stop: str, step: str, one: bool) -> None:
+        """The opening line of a loop."""
+        name = self.name(var.name)
+        self.expressions.plain.add(var.name)
+        advance = f"++{name}" if one else f"{name} += {step}"
+        self.line(f"for ({self.expressions.type(var.dtype)} {name} = {_bare(start)}; {name} < {stop}; {advance}) {{")
+
+    def hardware_loop(self, s: For, alone: bool) -> None:
+        """The block that one group or lane runs."""
+        if s.kind is LoopKind.GROUP:
+            axis, indices = len(self.groups) - 1 - self.group_depth, self.dialect.group_index
+            self.group_depth += 1
+        else:
+            axis, indices = len(self.lanes) - 1 - self.lane_depth, self.dialect.lane_index
+            self.lane_depth += 1
+        if axis < 0:
+            raise IRError(f"kernel {self.kernel.name}: loop {s.var.name} is not among the outermost loops")
+        self.expressions.plain.add(s.var.name)
+        t = self.expressions.type(s.var.dtype)
+        if not alone:
+            self.line("{")
+            self.indent += 1
+        self.line(f"const {t} {self.name(s.var.name)} = ({t}){indices[axis]};")
+        self.block(s.body)
+        if not alone:
+            self.indent -= 1
+            self.line("}")
+        if s.kind is LoopKind.GROUP:
+            self.group_depth -= 1
+        else:
+            self.lane_depth -= 1
+
+    def reduce(self, s: Reduce) -> None:
+        """A reduction as a serial loop nest."""
+        if not self.dialect.serial:
+            raise IRError(f"kernel {self.kernel.name} is not scheduled: it has a Reduce")
+        self.block(tuple(Declare(r, value) for r, value in zip(s.results, s.identity, strict=True)))
+        extents = [self.temporary(var.dtype, text)
+                   for (var, _), text in zip(s.loops, self.values(*(e for _, e in s.loops)), strict=True)]
+        for (var, _), extent in zip(s.loops, extents, strict=True):
+            self.counting_loop(var, "0", extent, "", one=True)
+            self.indent += 1
+        left = tuple(Let(var, result) for var, result in zip(s.combine.left, s.results, strict=True))
+        right = tuple(Let(var, value) for var, value in zip(s.combine.right, s.values, strict=True))
+        self.block((*s.body, *left, *right))
+        merged = [self.temporary(r.dtype, text)
+                  for r, text in zip(s.results, self.values(*s.combine.values), strict=True)]
+        for result, text in zip(s.results, merged, strict=True):
+            self.line(f"{self.name(result.name)} = {text};")
+        for _ in s.loops:
+            self.indent -= 1
+            self.line("}")
+
+
+def _merge(function: str, dtype: DType) -> Expr:
+    return call(function, Var("left", dtype), Var("right", dtype))
+
+
+def _bare(text: str) -> str:
+    """``text`` without brackets around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
