@@ -66,9 +66,15 @@ def test_unknown_name_suggests_matches_and_the_package(make_distribution):
 
 
 def test_unknown_name_without_a_match():
-    with pytest.raises(UnknownDevice, match="check the name, or install the package of that backend, for example: "
+    with pytest.raises(UnknownDevice, match=r"\) — install the package of that backend, for example: "
                                             "pip install tensocket-qqqqq"):
         Registry().open(Device("qqqqq"))
+
+
+def test_unknown_name_that_no_package_can_have(make_distribution):
+    make_distribution("zebra")
+    with pytest.raises(UnknownDevice, match=r"— did you mean 'zebra'\? Otherwise see the names with: tensocket devices"):
+        Registry().record("zebra:0")
 
 
 @pytest.mark.parametrize(("given", "meant"), [("opencI", "opencl"), ("OPENCL:0", "opencl"), ("open cl", "opencl")])

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from .admission import admit, name_fault
 from .backend import Backend, OpenDevice, Unavailable
 from .descriptor import DeviceInfo
-from .devices import Device
+from .devices import NAME, Device
 from .entrypoints import Offer, closest, offers
 from .errors import (
     ArgumentError,
@@ -223,10 +223,12 @@ class Registry:
         if name in table:
             return table[name]
         match = closest(name, table)
-        meant = f"did you mean '{match}'? Otherwise" if match else "check the name, or"
+        advice = f"did you mean '{match}'? Otherwise " if match else ""
+        advice += (f"install the package of that backend, for example: pip install tensocket-{name}"
+                   if NAME.fullmatch(name) else "see the names with: tensocket devices")
         raise UnknownDevice("device", f"device '{name}'",
                             f"no installed backend has this name (installed: {', '.join(sorted(table)) or 'none'})",
-                            f"{meant} install the package of that backend, for example: pip install tensocket-{name}")
+                            advice)
 
     def _load(self, entry: _Entry) -> None:
         """Load the backend unless that has happened, or is under way in this very thread."""

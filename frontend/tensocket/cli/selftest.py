@@ -1,0 +1,66 @@
+"""A computation small enough to check by eye, in a process of its own: a driver that crashes takes only that down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import tensocket
+
+#: Seconds; the first kernel of a cold driver may take a while to build.
+TIMEOUT: Final = 120.0
+_EXPECTED: Final = [2.0, 3.0, 4.0]
+_CHILD: Final = "from tensocket.cli.selftest import compute; import sys; print(compute(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a self-test ended.
+
+    Attributes:
+        passed: Whether the device computed the right numbers.
+        summary: One line.
+        output: What the process printed on stderr if it failed.
+    """
+
+    passed: bool
+    summary: str
+    output: str = ""
+
+
+def compute(device: str) -> list[float]:
+    """Three elements plus one on ``device``, through the public names only."""
+    return list((tensocket.tensor([1.0, 2.0, 3.0], device=device) + 1).tolist())
+
+
+def run(device: str, *, timeout: float = TIMEOUT) -> Outcome:
+    """Compute on ``device`` in a child process with the same ``sys.path``, and compare."""
+    start = time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        # -P keeps the working directory out of the child's path, where a stray numpy.py would be found first.
+        child = subprocess.run([sys.executable, "-P", "-c", _CHILD, device], capture_output=True, text=True,
+                               encoding="utf-8", errors="replace", timeout=timeout, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return Outcome(False, f"failed: no result after {timeout:g} s")
+    if child.returncode < 0:
+        return Outcome(False, f"failed: the process was ended by {_signal(-child.returncode)}", child.stderr)
+    if child.returncode:
+        last = (child.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return Outcome(False, f"failed: {last}", child.stderr)
+    got = (child.stdout.strip().splitlines() or ["nothing"])[-1]
+    if got != str(_EXPECTED):
+        return Outcome(False, f"failed: [1, 2, 3] + 1 gave {got}", child.stderr)
+    return Outcome(True, f"passed: [1, 2, 3] + 1 gave {got} in {time.perf_counter() - start:.1f} s")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
