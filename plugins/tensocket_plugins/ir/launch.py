@@ -1,0 +1,105 @@
+"""What the host computes before a launch: sizes of temporaries and the shape of the grid.
+
+Expressions over scalar parameters are turned into one Python function each, so that a launch evaluates them in well
+under a microsecond. Python's integers do not overflow, so sizes are exact whatever the program's index type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from .nodes import Call, Const, Expr, For, IRError, Kernel, LoopKind, Stmt, Var
+
+#: Number of groups and of lanes per group along up to three axes; axis 0 is the fastest (the last loop of its kind).
+Geometry = tuple[tuple[int, ...], tuple[int, ...]]
+Scalars = Mapping[str, int]
+
+MAX_AXES: Final = 3
+
+
+def _idiv(left: int, right: int) -> int:
+    """Division towards zero."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _imod(left: int, right: int) -> int:
+    """Remainder of ``_idiv``."""
+    return left - right * _idiv(left, right)
+
+
+_HELPERS: Final[dict[str, object]] = {"_idiv": _idiv, "_imod": _imod}
+_SPELLING: Final[dict[str, str]] = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "neg": "(-{})", "abs": "abs({})",
+    "idiv": "_idiv({}, {})", "imod": "_imod({}, {})", "min": "min({}, {})", "max": "max({}, {})",
+    "eq": "({} == {})", "ne": "({} != {})", "lt": "({} < {})", "le": "({} <= {})",
+    "select": "({1} if {0} else {2})", "and": "({} & {})", "or": "({} | {})", "shl": "({} << {})", "shr": "({} >> {})",
+    "cast": "int({})",
+}  # fmt: skip
+
+
+def _spell(expr: Expr) -> str:
+    """Python source of ``expr``, with scalar parameters read from a mapping called ``scalars``."""
+    match expr:
+        case Const(value, dtype) if dtype.kind != "float":
+            return f"({value!r})"
+        case Var(name):
+            return f"scalars[{name!r}]"
+        case Call(function, args, dtype) if function in _SPELLING and dtype.kind != "float":
+            return _SPELLING[function].format(*map(_spell, args))
+    raise IRError(f"the host cannot evaluate {expr}: sizes are integer arithmetic on scalar parameters")
+
+
+@lru_cache(maxsize=4096)
+def host_function(exprs: tuple[Expr, ...]) -> Callable[[Scalars], tuple[int, ...]]:
+    """A function from scalar values by name to the values of ``exprs``.
+
+    Raises:
+        IRError: An expression is not integer arithmetic on constants and scalar parameters.
+    """
+    source = f"lambda scalars: ({''.join(f'{_spell(expr)}, ' for expr in exprs)})"
+    function: Callable[[Scalars], tuple[int, ...]] = eval(source, dict(_HELPERS))  # source is made of the table above
+    return function
+
+
+def evaluate(expr: Expr, scalars: Scalars) -> int:
+    """The value of an expression over scalar parameters, given by name.
+
+    Raises:
+        IRError: The expression is not integer arithmetic on constants and scalar parameters.
+        KeyError: A scalar has no value.
+    """
+    return host_function((expr,))(scalars)[0]
+
+
+def _launch_loops(body: tuple[Stmt, ...]) -> Iterator[For]:
+    """The GROUP and LANE loops around everything else, outermost first."""
+    while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
+        yield body[0]
+        body = body[0].body
+
+
+def geometry(kernel: Kernel) -> Callable[[Scalars], Geometry]:
+    """How a scheduled kernel is launched, as a function of the scalar parameters by name.
+
+    The function returns ``(grid, group)``: the number of groups and of lanes per group along the same one to three
+    axes, the fastest first. A kernel without GROUP or LANE loops is one group of one lane. If any number of groups is
+    zero there is nothing to launch.
+
+    Raises:
+        IRError: There are more than three GROUP or LANE loops, or a LANE extent is not constant.
+    """
+    loops = list(_launch_loops(kernel.body))
+    groups = tuple(loop.stop for loop in reversed(loops) if loop.kind is LoopKind.GROUP)
+    lanes = tuple(loop.stop for loop in reversed(loops) if loop.kind is LoopKind.LANE)
+    axes = max(len(groups), len(lanes), 1)
+    if axes > MAX_AXES:
+        raise IRError(f"kernel {kernel.name} has {axes} axes of groups or lanes; a launch has {MAX_AXES}")
+    group = tuple(int(stop.value) for stop in lanes if isinstance(stop, Const))
+    if len(group) != len(lanes):
+        raise IRError(f"kernel {kernel.name} has a LANE loop whose extent is not constant")
+    group += (1,) * (axes - len(group))
+    extents, padding = host_function(groups), (1,) * (axes - len(groups))
+    return lambda scalars: (extents(scalars) + padding, group)

@@ -1,0 +1,80 @@
+"""Which schedule a nest gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import Final
+
+from ..nodes import IRError, Kernel, Program
+from ..target import Target
+from .cpu import schedule_loops, schedule_vectors
+from .matmul import schedule_tiles
+from .nest import Names
+from .reduce import split, splittable
+from .rows import schedule_groups
+from .simt import schedule_lanes
+
+#: A reduction up to this long is done by one lane.
+SHORT: Final = 64
+#: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
+GRAIN: Final = 1 << 14
+
+
+class Strategy(Enum):
+    """How a nest with reductions uses the device; nests without any are scheduled alike under all three.
+
+    SERIAL: one lane (on a processor: one plain loop) per output iteration.
+    GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
+    SPLIT: as GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
+    """
+
+    SERIAL = "serial"
+    GROUP = "group"
+    SPLIT = "split"
+
+
+def pick_strategy(outer: int, length: int, target: Target) -> Strategy:
+    """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each."""
+    if length <= SHORT:
+        return Strategy.SERIAL
+    if outer < target.parallelism and length >= 2 * GRAIN:
+        return Strategy.SPLIT
+    if target.kind == "simt" and (target.local_bytes == 0 or outer >= target.parallelism * target.group_size):
+        return Strategy.SERIAL
+    return Strategy.GROUP
+
+
+def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
+    """Replace the PARALLEL loops and reductions of a verified nest by what ``target`` has.
+
+    A strategy that a kernel has no use for gives way to the next simpler one: SPLIT to GROUP where anything but one
+    reduction and its stores is in the nest, GROUP to SERIAL where local memory does not suffice. A matrix product is
+    tiled unless it is split.
+
+    Raises:
+        IRError: The program is scheduled already.
+    """
+    if target.kind == "interpreter":
+        return program
+    names = Names(program)
+    kernels: list[Kernel] = []
+    temporaries = list(program.temporaries)
+    for kernel in program.kernels:
+        if kernel.locals:
+            raise IRError(f"kernel {kernel.name} has local arrays: it is scheduled already")
+        parts: tuple[Kernel, ...] = (kernel,)
+        if strategy is Strategy.SPLIT and splittable(kernel):
+            parts, extra = split(kernel, target.parallelism, GRAIN, target.kind == "simt", names)
+            temporaries += extra
+        kernels += [_schedule_kernel(part, target, strategy, names) for part in parts]
+    return replace(program, kernels=tuple(kernels), temporaries=tuple(temporaries))
+
+
+def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: Names) -> Kernel:
+    serial = strategy is Strategy.SERIAL
+    if target.kind == "cpu":
+        return schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names)
+    tiled = schedule_tiles(kernel, target, names)
+    grouped = None if serial or tiled else schedule_groups(kernel, target, names)
+    return tiled or grouped or schedule_lanes(kernel, target, names)
