@@ -82,32 +82,20 @@ def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[K
     return tuple(p for p in (*program.params, *program.temporaries) if p.name in used)
 
 
-def group_shape(kernel: Kernel) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
-    """Extents of the GROUP loops and of the LANE loops of a scheduled kernel, slowest axis first.
-
-    Raises:
-        IRError: There are more than three loops of one kind, or several nests of LANE loops of different extents.
-    """
-    groups: list[Expr] = []
+def _launch_loops(kernel: Kernel, kind: LoopKind) -> list[For]:
+    """The GROUP or LANE loops around everything else, slowest axis first."""
+    loops: list[For] = []
     body = kernel.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.GROUP:
-        groups.append(body[0].stop)
+    while len(body) == 1 and isinstance(body[0], For) and body[0].kind in (LoopKind.GROUP, LoopKind.LANE):
+        loops.append(body[0])
         body = body[0].body
-    nests = {_lane_extents(s) for s in body if isinstance(s, For) and s.kind is LoopKind.LANE}
-    if len(nests) > 1 or len(groups) > 3 or any(len(nest) > 3 for nest in nests):
-        raise IRError(f"kernel {kernel.name} has no single group shape of at most three axes")
-    return tuple(groups), next(iter(nests), ())
+    return [loop for loop in loops if loop.kind is kind]
 
 
-def _lane_extents(loop: For) -> tuple[int, ...]:
-    extents: list[int] = []
-    body: tuple[Stmt, ...] = (loop,)
-    while len(body) == 1 and isinstance(body[0], For) and body[0].kind is LoopKind.LANE:
-        if not isinstance(body[0].stop, Const):
-            raise IRError(f"the extent of LANE loop {body[0].var.name} is not a constant")
-        extents.append(int(body[0].stop.value))
-        body = body[0].body
-    return tuple(extents)
+def _lane_extent(loop: For) -> int:
+    if not isinstance(loop.stop, Const):
+        raise IRError(f"the extent of LANE loop {loop.var.name} is not a constant")
+    return int(loop.stop.value)
 
 
 def _walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -147,8 +135,7 @@ class _KernelPrinter:
         self.indent = 1
         self.temporaries = 0
         self.mutable: set[str] = set()
-        self.groups, self.lanes = ((), ()) if dialect.serial else group_shape(kernel)
-        self.group_depth = self.lane_depth = 0
+        self.loops = {kind: _launch_loops(kernel, kind) for kind in (LoopKind.GROUP, LoopKind.LANE)}
         self.locals = {local.name: local.dtype for local in kernel.locals}
         params = (*program.params, *program.temporaries)
         self.arrays = {p.name: p.dtype for p in params if not isinstance(p, Scalar)} | self.locals
@@ -170,7 +157,8 @@ class _KernelPrinter:
             storage = self.expressions.storage(local.dtype)
             self.line(f"{self.dialect.local_space}{storage} {self.name(local.name)}[{local.size}];")
         self.block(self.kernel.body)
-        x, y, z = (*reversed(self.lanes), 1, 1, 1)[:3]
+        lanes = [] if self.dialect.serial else [_lane_extent(loop) for loop in self.loops[LoopKind.LANE]]
+        x, y, z = (*reversed(lanes), 1, 1, 1)[:3]
         bounds = self.dialect.bounds.format(x=x, y=y, z=z, total=x * y * z)
         head = self.dialect.kernel.format(name=self.name(self.kernel.name), bounds=bounds)
         params_text = ",\n    ".join(declared)
@@ -341,28 +329,22 @@ class _KernelPrinter:
 
     def hardware_loop(self, s: For, alone: bool) -> None:
         """The block that one group or lane runs."""
-        if s.kind is LoopKind.GROUP:
-            axis, indices = len(self.groups) - 1 - self.group_depth, self.dialect.group_index
-            self.group_depth += 1
-        else:
-            axis, indices = len(self.lanes) - 1 - self.lane_depth, self.dialect.lane_index
-            self.lane_depth += 1
-        if axis < 0:
-            raise IRError(f"kernel {self.kernel.name}: loop {s.var.name} is not among the outermost loops")
+        indices = self.dialect.group_index if s.kind is LoopKind.GROUP else self.dialect.lane_index
+        loops = self.loops[s.kind]
+        if s not in loops or len(loops) > len(indices):
+            raise IRError(f"kernel {self.kernel.name}: loop {s.var.name} is not among the outermost loops, at "
+                          f"most {len(indices)} of a kind")
+        index = indices[len(loops) - 1 - loops.index(s)]
         self.expressions.plain.add(s.var.name)
         t = self.expressions.type(s.var.dtype)
         if not alone:
             self.line("{")
             self.indent += 1
-        self.line(f"const {t} {self.name(s.var.name)} = ({t}){indices[axis]};")
+        self.line(f"const {t} {self.name(s.var.name)} = ({t}){index};")
         self.block(s.body)
         if not alone:
             self.indent -= 1
             self.line("}")
-        if s.kind is LoopKind.GROUP:
-            self.group_depth -= 1
-        else:
-            self.lane_depth -= 1
 
     def reduce(self, s: Reduce) -> None:
         """A reduction as a serial loop nest."""

@@ -1,0 +1,156 @@
+"""Code generation for devices that compile a C-like language: a backend adds ``compile_source`` and ``launch``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ..contract.arrays import Array, Block
+from ..contract.backend import Executable, OpenDevice, Stream
+from ..contract.dtypes import DType, float32
+from ..ir.launch import Geometry, geometry, host_function
+from ..ir.nodes import Buffer, Kernel, Program, Scalar
+from ..ir.printers.c import kernel_params, print_c
+from ..ir.printers.dialect import Dialect
+
+_offset: Final = np.int64
+_LARGEST: Final = float(np.finfo(np.float32).max)
+
+
+class CFamilyDevice(OpenDevice):
+    """A device whose kernels are printed in a dialect of C.
+
+    Attributes:
+        dialect: The language; ``OPENCL`` and ``CUDA`` of ``ir/printers/dialect.py`` or the backend's own.
+    """
+
+    dialect: Dialect
+
+    @abstractmethod
+    def compile_source(self, source: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Compile a source and give its kernels by name. The backend may cache by ``source``, also on disk.
+
+        Raises:
+            KernelError: With the compiler's log.
+        """
+
+    @abstractmethod
+    def launch(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...], args: Sequence[Any],
+               stream: Stream) -> None:
+        """Queue a kernel.
+
+        Args:
+            kernel: What ``compile_source`` gave.
+            grid: Number of groups, at least one, along one to three axes, the fastest first.
+            group: Lanes per group, along as many axes.
+            args: Opaque buffers, and NumPy scalars of the parameters' types (``uint8`` for bool).
+            stream: Where to queue it.
+        """
+
+    def compile_ir(self, program: Program) -> Executable:
+        """Print, compile and wrap a scheduled program.
+
+        Raises:
+            IRError: The dialect cannot express the program.
+            KernelError: The source does not compile; a bug of the printer.
+        """
+        kernels = self.compile_source(print_c(program, self.dialect), [k.name for k in program.kernels])
+        launches = [_plan(program, kernel, kernels[kernel.name], self.dialect) for kernel in program.kernels]
+        return _with_temporaries(self, program, launches) if program.temporaries else _plain(self, program, launches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """One kernel of a program, with everything that does not change from run to run."""
+
+    kernel: Any
+    geometry: Callable[[Mapping[str, int]], Geometry]
+    positions: tuple[int, ...]  # of its arguments in the run's list of values
+
+
+def _plan(program: Program, kernel: Kernel, compiled: Any, dialect: Dialect) -> _Launch:
+    """Where a kernel's arguments are in ``[buffer, offset, ..., scalar, ..., temporary, ...]``."""
+    first: dict[str, int] = {}
+    for i, buffer in enumerate(program.buffers):
+        first[buffer.name] = 2 * i
+    rest = [s.name for s in program.scalars] + [t.name for t in program.temporaries]
+    first.update({name: i for i, name in enumerate(rest, 2 * len(program.buffers))})
+    positions: list[int] = []
+    for p in kernel_params(program, kernel, dialect):
+        positions += [first[p.name], first[p.name] + 1] if isinstance(p, Buffer) else [first[p.name]]
+    return _Launch(compiled, geometry(kernel), tuple(positions))
+
+
+def _float32(value: float) -> np.float32:
+    if -_LARGEST <= value <= _LARGEST:
+        return np.float32(value)
+    with np.errstate(over="ignore"):  # a number beyond the range is infinite, as in a cast
+        return np.float32(value)
+
+
+def scalar_type(dtype: DType) -> Callable[[Any], Any]:
+    """What turns a number into the NumPy scalar that a parameter of ``dtype`` is passed as."""
+    if dtype.kind == "bool":
+        return np.uint8
+    return _float32 if dtype is float32 else dtype.numpy.type
+
+
+def _marshal(scalars: tuple[Scalar, ...]) -> Callable[[Sequence[Array], Sequence[int | float]], list[Any]]:
+    """A function that makes the list of values that arguments are picked from."""
+    types = tuple(scalar_type(s.dtype) for s in scalars)
+
+    def values(buffers: Sequence[Array], numbers: Sequence[int | float]) -> list[Any]:
+        result: list[Any] = []
+        for array in buffers:
+            result += (array.storage.block.buffer, _offset(array.offset))
+        result += [convert(number) for convert, number in zip(types, numbers, strict=True)]
+        return result
+
+    return values
+
+
+def _plain(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
+    """A run of kernels that need no memory of their own."""
+    names = tuple(s.name for s in program.scalars)
+    marshal, queue = _marshal(program.scalars), device.launch
+    steps = [(step.kernel, step.geometry, step.positions) for step in launches]
+
+    def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+        values = marshal(buffers, scalars)
+        named: Any = dict(zip(names, scalars, strict=True))
+        for kernel, shape, positions in steps:
+            grid, group = shape(named)
+            if 0 not in grid:
+                queue(kernel, grid, group, [values[i] for i in positions], stream)
+
+    return run
+
+
+def _with_temporaries(device: CFamilyDevice, program: Program, launches: list[_Launch]) -> Executable:
+    """A run of kernels with temporaries, which are allocated for it and freed once everything is queued."""
+    names = tuple(s.name for s in program.scalars)
+    marshal = _marshal(program.scalars)
+    sizes = host_function(tuple(t.size for t in program.temporaries))
+    widths = tuple(t.dtype.itemsize for t in program.temporaries)
+
+    def run(buffers: Sequence[Array], scalars: Sequence[int | float], stream: Stream) -> None:
+        values = marshal(buffers, scalars)
+        named: Any = dict(zip(names, scalars, strict=True))
+        blocks: list[Block] = []
+        try:
+            for size, width in zip(sizes(named), widths, strict=True):
+                blocks.append(device.allocator.allocate(size * width, stream))
+                values.append(blocks[-1].buffer)
+            for step in launches:
+                grid, group = step.geometry(named)
+                if 0 not in grid:
+                    device.launch(step.kernel, grid, group, [values[i] for i in step.positions], stream)
+        finally:
+            for block in blocks:
+                device.allocator.free(block)
+
+    return run
