@@ -14,7 +14,7 @@ import tensocket
 from tensocket_plugins.contract import CONTRACT_VERSION, ArgumentError, TensocketError, UnknownDevice
 
 from . import devices, doctor, scaffold
-from .extensions import Extension, extensions
+from .extensions import Extension, find_extensions
 
 __all__ = ["main"]
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # A terminal without Unicode is no reason to fail.
     arguments = list(sys.argv[1:] if argv is None else argv)
-    others = extensions()
+    others = find_extensions()
     if arguments and arguments[0] in others:
         # Not through argparse: everything after the name belongs to the other command, options included.
         return others[arguments[0]].run(arguments[1:])

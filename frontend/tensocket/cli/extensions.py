@@ -69,7 +69,7 @@ def _complain(name: str, problem: str, code: int) -> int:
     return code
 
 
-def extensions() -> dict[str, Extension]:
+def find_extensions() -> dict[str, Extension]:
     """The commands of other distributions, and those that are known but not installed."""
     found: dict[str, tuple[Offer, ...]] = dict.fromkeys(KNOWN, ())
     for offer in offers(GROUP):

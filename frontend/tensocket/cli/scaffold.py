@@ -25,14 +25,14 @@ def add_to(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tensocket_plugins.kit.scaffold import write_backend  # Backend authors need it; no other command does.
-
     name: str = options.name
     installed = registry().names()
     fault = f"a backend named '{name}' is installed" if name in installed else name_fault(name, installed)
     if fault:
         print(f"tensocket new-backend: '{name}' — {fault} — choose another name", file=sys.stderr)
         return 2
+    from tensocket_plugins.kit.scaffold import write_backend  # Backend authors need it; no other command does.
+
     try:
         folder = write_backend(name, options.path)
     except OSError as error:

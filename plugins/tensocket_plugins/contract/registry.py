@@ -101,16 +101,9 @@ class Registry:
             BackendError: It cannot be used; the subclass tells the state, the cause is what it raised. In strict mode
                 also if another backend is known to be broken or incompatible.
         """
-        entry = self._entry(name)
-        self._load(entry)
+        backend = self._usable(name)
         self._be_strict()
-        backend = entry.backend
-        if backend is not None and entry.record.state.usable:
-            return backend
-        if entry.record.state is State.DISCOVERED:
-            raise BackendBroken("device", f"backend '{name}'", "it is still being loaded and its own import asks for "
-                                "it", "use the device after the import, not during it")
-        raise entry.record.error()
+        return backend
 
     def open(self, device: Device) -> OpenDevice:
         """The opened device; opened at its first use, the same object ever after. Without an index it is number 0.
@@ -139,7 +132,7 @@ class Registry:
             return entry.devices[index]
 
     def device_info(self, device: Device) -> DeviceInfo:
-        """Model, memory and driver of a device, which need not be open.
+        """Model, memory and driver of a device, which need not be open; not affected by strict mode.
 
         Raises:
             UnknownDevice: No backend has this name.
@@ -147,7 +140,7 @@ class Registry:
             InvalidDeviceIndex: The backend has fewer devices.
         """
         with self._loading:
-            backend = self.backend(device.type)
+            backend = self._usable(device.type)
             entry = self._entry(device.type)
             index = self._index(entry.record, device)
             return self._call(entry, f"device_info({index})", lambda: backend.device_info(index))
@@ -245,6 +238,17 @@ class Registry:
                 entry.record = record
             finally:
                 entry.loading = False
+
+    def _usable(self, name: str) -> Backend:
+        entry = self._entry(name)
+        self._load(entry)
+        backend = entry.backend
+        if backend is not None and entry.record.state.usable:
+            return backend
+        if entry.fresh:
+            raise BackendBroken("device", f"backend '{name}'", "it is still being loaded and its own import asks for "
+                                "it", "use the device after the import, not during it")
+        raise entry.record.error()
 
     def _be_strict(self) -> None:
         if not self._switches.strict:
