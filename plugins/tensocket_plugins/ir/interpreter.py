@@ -257,11 +257,13 @@ class _Run:
         occupied = int(np.prod(self.shape, dtype=np.int64))
         # The lanes of a group advance together, whatever their number.
         chunk = size if s.kind is LoopKind.LANE else max(1, LANES // occupied)
-        if s.kind is LoopKind.GROUP:
+        # Without groups, every iteration of a PARALLEL loop has its own local arrays.
+        owns_locals = s.kind is LoopKind.GROUP or (s.kind is LoopKind.PARALLEL and bool(self.kernel.locals))
+        if owns_locals:
             chunk = max(1, chunk // 256)
         for begin in range(0, size, chunk):
             with self.deeper(s.var, np.arange(begin, min(begin + chunk, size), dtype=s.var.dtype.numpy)):
-                if s.kind is LoopKind.GROUP:
+                if owns_locals:
                     self.open_locals(self.shape)
                 if s.kind is LoopKind.LANE:
                     self._enter_lane(s.var, size)
@@ -273,6 +275,7 @@ class _Run:
     def deeper(self, var: Var | None, positions: Values) -> Any:
         """Add an axis to the space, along which ``var`` takes ``positions``."""
         shape, mask, lane = self.shape, self.mask, (self.lane, self.lane_depth, self.lanes)
+        group, arrays = (self.group, self.group_depth), self.arrays
         self.shape = (*shape, len(positions))
         if mask is not None:
             self.mask = mask[..., None] if mask.ndim else mask
@@ -281,6 +284,7 @@ class _Run:
         yield
         self.shape, self.mask = shape, mask
         self.lane, self.lane_depth, self.lanes = lane
+        (self.group, self.group_depth), self.arrays = group, arrays
 
     def _enter_lane(self, var: Var, size: int) -> None:
         self.lane = self._deepen(self.lane, self.lane_depth) * size + self._variable(var.name).astype(np.int64)
@@ -289,6 +293,7 @@ class _Run:
     def open_locals(self, groups: tuple[int, ...]) -> None:
         """Fresh local arrays for a space of groups."""
         count = int(np.prod(groups, dtype=np.int64))
+        self.arrays = dict(self.arrays)
         self.group, self.group_depth = np.arange(count, dtype=np.int64).reshape(groups), len(groups)
         for local in self.kernel.locals:
             self.arrays[local.name] = LocalArray(local, count)
