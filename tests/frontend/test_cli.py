@@ -88,6 +88,16 @@ def test_devices_as_a_table_wraps_and_cuts_nothing(three):
     assert Counter("".join(narrow.split())) == Counter("".join(wide.split())), "a letter is missing"
 
 
+@pytest.mark.parametrize(("columns", "table"), [("119", False), ("120", True)])
+def test_devices_on_a_terminal(three, capsys, monkeypatch, columns, table):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["devices"]) == 0
+    text = capsys.readouterr().out
+    assert ("reason and next step" in text) is table
+    assert ("next step: install the tiny driver" in text) is not table
+
+
 def test_devices_as_json(three, capsys):
     assert main(["devices", "--json"]) == 0
     rows = {row["device"]: row for row in json.loads(capsys.readouterr().out)["devices"]}
@@ -152,6 +162,7 @@ def test_doctor_of_an_unavailable_backend(three, capsys, healthy):
     assert "absent: unavailable" in text
     assert "libtiny.so.1 not found" in text
     assert "install the tiny driver" in text
+    assert "Traceback" not in text
 
 
 def test_doctor_when_the_device_computes_wrongly(three, capsys, monkeypatch):

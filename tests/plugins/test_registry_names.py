@@ -73,7 +73,7 @@ def test_unknown_name_without_a_match():
 
 def test_unknown_name_that_no_package_can_have(make_distribution):
     make_distribution("zebra")
-    with pytest.raises(UnknownDevice, match=r"— did you mean 'zebra'\? Otherwise see the names with: tensocket devices"):
+    with pytest.raises(UnknownDevice, match=r"did you mean 'zebra'\? Otherwise see the names with: tensocket devices"):
         Registry().record("zebra:0")
 
 

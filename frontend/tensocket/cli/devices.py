@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -19,8 +19,10 @@ from .survey import FAULTS, DeviceRow, memory, survey
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_COLOURS = {"available": "green", "initialised": "green", "unavailable": "yellow", "disabled": "dim", "lost": "red",
-            "broken": "red", "incompatible": "red"}
+#: Columns of a terminal from which on the table reads better than lines do.
+TABLE_WIDTH: Final = 120
+_COLOURS: Final = {"available": "green", "initialised": "green", "unavailable": "yellow", "disabled": "dim",
+                   "lost": "red", "broken": "red", "incompatible": "red"}
 
 
 def add_to(commands: Commands) -> None:
@@ -37,8 +39,8 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps({"devices": [row.as_dict() for row in rows]}, indent=2))
     elif not rows:
         print("no backend is installed; start with: pip install tensocket-cpu")
-    elif sys.stdout.isatty():
-        Console().print(as_table(rows))
+    elif sys.stdout.isatty() and (console := Console()).width >= TABLE_WIDTH:
+        console.print(as_table(rows))
     else:
         print(as_text(rows))
     strict = registry().switches().strict
@@ -46,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def as_table(rows: Sequence[DeviceRow]) -> Table:
-    """For a terminal: long texts are wrapped, never cut."""
+    """For a wide terminal: long texts are wrapped, never cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("device", "state", "reason and next step", "distribution", "model", "memory", "driver"):
         table.add_column(title, overflow="fold", no_wrap=title in ("device", "state", "memory"))
@@ -62,7 +64,7 @@ def as_table(rows: Sequence[DeviceRow]) -> Table:
 
 
 def as_text(rows: Sequence[DeviceRow]) -> str:
-    """For files and pipes: the state, reason and advice of a device on lines of their own, as long as they are."""
+    """For files, pipes and narrow terminals: a device's reason and next step on lines as long as they need to be."""
     width = max(len(row.name) for row in rows) + 2
     lines = []
     for row in rows:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tensocket_plugins.contract import CONTRACT_VERSION, BackendRecord
+from tensocket_plugins.contract import CONTRACT_VERSION, BackendRecord, State
 from tensocket_plugins.contract.entrypoints import closest
 from tensocket_plugins.contract.registry import Registry, registry
 
@@ -63,7 +63,7 @@ def _examine(rows: list[DeviceRow]) -> bool:
     print(f"\n{record.name}: {record.state.value}")
     for label, value in _facts(record):
         print(f"  {label:<13} {value}")
-    if record.traceback:
+    if record.traceback and record.state is not State.UNAVAILABLE:  # The reason says what is missing.
         print("".join(f"    {line}\n" for line in record.traceback.splitlines()), end="")
     if not record.state.usable:
         return False

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pluggy
@@ -27,6 +28,8 @@ _Result = TypeVar("_Result")
 
 #: The hooks of the contract, all of them required.
 _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
+#: Files whose frames say nothing about a backend's mistake.
+_GUARDS: Final = frozenset({__file__, str(Path(__file__).with_name("registry.py"))})
 
 
 class Refusal(Exception):
@@ -66,7 +69,7 @@ def load(offer: Offer, record: BackendRecord) -> tuple[BackendRecord, Backend | 
     except Refusal as refusal:
         cause = refusal.__cause__
         record = replace(record, state=refusal.state, reason=refusal.reason, advice=refusal.advice, exception=cause,
-                         traceback="".join(traceback.format_exception(cause)) if cause else "")
+                         traceback=traceback_text(cause) if cause else "")
         backend = None
     return replace(record, load_seconds=time.perf_counter() - start), backend
 
@@ -80,6 +83,14 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def traceback_text(error: BaseException) -> str:
+    """The traceback without the frames of this package's guards and of the import machinery."""
+    told = traceback.TracebackException.from_exception(error)
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in told.stack if "importlib" not in frame.filename and frame.filename not in _GUARDS])
+    return "".join(told.format())
+
+
 @contextmanager
 def _guarded(offer: Offer, step: str) -> Iterator[None]:
     """Turn whatever the backend's code raises in ``step`` into a ``Refusal`` that it causes."""
@@ -91,7 +102,7 @@ def _guarded(offer: Offer, step: str) -> Iterator[None]:
         raise Refusal(State.UNAVAILABLE, error.reason, error.advice) from error
     except BaseException as error:
         if isinstance(error, ImportError) and (error.name or "").startswith("tensocket_plugins"):
-            raise Refusal(State.INCOMPATIBLE, f"{step}: {one_line(error)}", _match_versions(offer)) from error
+            raise Refusal(State.INCOMPATIBLE, f"{step} raised {one_line(error)}", _match_versions(offer)) from error
         raise Refusal(State.BROKEN, f"{step} raised {one_line(error)}", _repair(offer)) from error
 
 
@@ -136,10 +147,8 @@ def _describe(offer: Offer, plugins: pluggy.PluginManager) -> Descriptor:
     if not isinstance(descriptor, Descriptor):
         raise Refusal(State.BROKEN, f"tensocket_describe() returned {_kind(descriptor)}, not a Descriptor",
                       _repair(offer))
-    with _guarded(offer, "reading the contract range of its descriptor"):
-        (first, end) = (tuple(bound) for bound in descriptor.contract)
-        fits = first <= CONTRACT_VERSION < end
-    if not fits:
+    first, end = _contract_range(offer, descriptor.contract)
+    if not first <= CONTRACT_VERSION < end:
         reason = (f"it supports the contract from {_version(first)} up to, but not including, {_version(end)}; "
                   f"this runtime has {_version(CONTRACT_VERSION)}")
         raise Refusal(State.INCOMPATIBLE, reason, _match_versions(offer))
@@ -147,6 +156,14 @@ def _describe(offer: Offer, plugins: pluggy.PluginManager) -> Descriptor:
         reason = f"its descriptor says '{descriptor.name}', but its entry point says '{offer.name}'"
         raise Refusal(State.BROKEN, reason, f"report this to the authors of {offer.distribution}")
     return descriptor
+
+
+def _contract_range(offer: Offer, given: object) -> tuple[tuple[int, int], tuple[int, int]]:
+    match given:
+        case ((int(), int()) as first, (int(), int()) as end):
+            return (first[0], first[1]), (end[0], end[1])
+    raise Refusal(State.BROKEN, f"its contract range is {given!r}, not two versions such as ((1, 0), (2, 0))",
+                  _repair(offer))
 
 
 def _create(offer: Offer, plugins: pluggy.PluginManager) -> Backend:

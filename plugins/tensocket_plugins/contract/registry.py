@@ -11,7 +11,6 @@ import atexit
 import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -30,7 +29,7 @@ from .errors import (
     UnknownDevice,
 )
 from .hooks import ENTRY_POINT_GROUP
-from .loader import load, one_line
+from .loader import load, one_line, traceback_text
 from .states import BackendRecord, State
 from .switches import Switches
 
@@ -279,7 +278,7 @@ class Registry:
             if isinstance(error, Unavailable):
                 kind, reason, advice = BackendUnavailable, f"{step}: {error.reason}", error.advice
             entry.record = replace(entry.record, reason=reason, advice=advice, exception=error,
-                                   traceback="".join(traceback.format_exception(error)))
+                                   traceback=traceback_text(error))
             raise kind("device", f"backend '{entry.record.name}' of {entry.record.origin}", reason, advice) from error
 
     def _close(self, entry: _Entry) -> None:
