@@ -119,10 +119,11 @@ def test_many_threads_load_and_open_once(make_distribution):
                               "TinyBackend.open = open")
     mine = Registry()
     barrier = threading.Barrier(8)
-    devices = []
+    backends, devices = [], []
 
     def use():
         barrier.wait()
+        backends.append(mine.backend("slow"))
         devices.append(mine.open(Device("slow")))
 
     threads = [threading.Thread(target=use) for _ in range(8)]
@@ -131,7 +132,7 @@ def test_many_threads_load_and_open_once(make_distribution):
     for thread in threads:
         thread.join(30)
     assert len(devices) == 8
-    assert len(set(map(id, devices))) == 1
+    assert len(set(map(id, backends))) == len(set(map(id, devices))) == 1
     loaded = sys.modules["tensocket_slow_under_test"]
     assert (loaded.PROBED, loaded.OPENED) == (["slow"], [0])
     mine.close()
