@@ -143,12 +143,11 @@ class ExpressionPrinter:
         if function == "bitcast":
             return self._bitcast(args[0], of, e.dtype)
         if is_half(of):
-            # Rounding a float32 result once more gives the correctly rounded 16-bit result for + - * / and sqrt.
-            args, of = [self._cast(a, of, float32) for a in args], float32
+            raise IRError(f"{function} of {of.name}: 16-bit floats are converted to float32 first")
         if function in _COMPARISONS:
             return f"({args[0]} {_COMPARISONS[function]} {args[1]})"
         if of.kind == "float":
-            return self._cast(self._float_call(function, args, of), of, e.dtype)
+            return self._float_call(function, args, of)
         return self._bool_call(function, args) if of.kind == "bool" else self._int_call(function, args, of, plain)
 
     def _float_call(self, function: str, args: list[str], dtype: DType) -> str:
