@@ -2,37 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.backend import Allocator, OpenDevice, Stream
+from tensocket_plugins.contract.backend import Executable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
+from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
+from .executable import address_of, make_executable
 from .memory import HostAllocator
 from .streams import CpuEvent, CpuStream
+from .threads import ThreadPool
+
+if TYPE_CHECKING:
+    from .compiler import BuildStats, Compiler
+
+#: Elements from which a generated kernel beats NumPy's addition.
+HOST_LIMIT: Final = 16384
 
 
 class CpuDevice(OpenDevice):
-    """The host's memory and cores."""
+    """The host's memory and cores.
+
+    Attributes:
+        pool: The threads that large kernels are divided over.
+    """
 
     def __init__(self, index: int = 0) -> None:
         self.name = f"cpu:{index}"
         self.index = index
         self.profile = DESCRIPTOR.profile
-        self.allocator: Allocator = HostAllocator()
+        self.allocator: HostAllocator = HostAllocator()
         self.default_stream: Stream = CpuStream()
-        self.target = Target(kind="cpu")
+        self.pool = ThreadPool()
+        self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
-        register_host_kernels(self.kernels, limit=16384)
+        register_host_kernels(self.kernels, limit=HOST_LIMIT)
+        self._compiler: Compiler | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def compiler(self) -> Compiler:
+        """LLVM, loaded when first needed."""
+        with self._lock:
+            if self._compiler is None:
+                from .compiler import Compiler
+
+                self._compiler = Compiler(DiskCache(default_directory("cpu")))
+        return self._compiler
+
+    @property
+    def build_stats(self) -> BuildStats:
+        """How many programs were compiled, how long that took, and how many came from the disk cache."""
+        return self.compiler.stats
+
+    def compile_ir(self, program: Program) -> Executable:
+        """Machine code for a program scheduled for kind ``cpu``.
+
+        Raises:
+            IRError: It is not scheduled for a processor.
+            KernelError: LLVM rejects it.
+        """
+        addresses, library = self.compiler.compile(program)
+        return make_executable(program, addresses, library, self.pool)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
-        """An uninitialised C-contiguous array of ``dtype.numpy``."""
-        return np.empty(shape, dtype.numpy)
+        """An uninitialised C-contiguous array of ``dtype.numpy``.
+
+        Raises:
+            OutOfMemoryError: There is no memory.
+        """
+        return self.allocator.array(shape, dtype)
 
     def copy(self, dst: Any, src: Any, stream: Stream) -> None:
         """Copy bytes between two contiguous arrays of equal size."""
@@ -51,4 +98,16 @@ class CpuDevice(OpenDevice):
 
     def data_ptr(self, array: Any) -> int:
         """The address of the first element."""
-        return int(array.__array_interface__["data"][0])
+        return address_of(array)
+
+    def set_num_threads(self, threads: int) -> None:
+        """Divide large kernels over ``threads`` threads; results do not depend on it.
+
+        Raises:
+            ArgumentError: It is not a positive int.
+        """
+        self.pool.resize(threads)
+
+    def get_num_threads(self) -> int:
+        """Number of threads in use."""
+        return self.pool.threads

@@ -99,18 +99,22 @@ _WIDER: Final[dict[str, np.dtype[Any]]] = {"e": np.dtype(np.float32), "f": np.dt
 
 def _fold(function: Any) -> Reduction:
     """A sum or product that accumulates in the next wider float type."""
+    reduce: Any = function.reduce
 
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
         dtype = x.dtype
         wide = _WIDER.get(dtype.char, dtype)
-        return np.asarray(function.reduce(x, axis=dims, dtype=wide, keepdims=keepdim), dtype)
+        return np.asarray(reduce(x, axis=dims, dtype=wide, keepdims=keepdim), dtype)
 
     return run
 
 
+_add_reduce: Any = np.add.reduce
+
+
 def _mean(x: Array, dims: Dims, keepdim: bool) -> Array:
-    wide = _WIDER.get(x.dtype.char, x.dtype)
-    total = np.add.reduce(x, axis=dims, dtype=wide, keepdims=keepdim)
+    wide: np.dtype[Any] = _WIDER.get(x.dtype.char, x.dtype)
+    total: Any = _add_reduce(x, axis=dims, dtype=wide, keepdims=keepdim)
     count = 1
     for axis in dims:
         count *= x.shape[axis]
@@ -132,7 +136,7 @@ def _truth(function: Any) -> Reduction:
 
 
 def _position(function: Any) -> Reduction:
-    """Position of the extreme, argmax or argmin: along one axis, or the position in row-major order over all; the first NaN wins."""
+    """Position along one axis, or in row-major order over all axes; the first NaN wins."""
 
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
         if len(dims) == x.ndim != 1:
@@ -147,8 +151,8 @@ def register_reductions(table: KernelTable, *, limit: int | None) -> None:
     """``kernel(x, dims, keepdim)`` for arrays of fewer than ``limit`` elements.
 
     Sums, products and means keep the dtype that they get and accumulate in a wider one; ``any`` and ``all`` return
-    bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN where one is among the elements. Extremes and
-    positions of no elements are the caller's error.
+    bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN where one is among the elements.
+    Extremes and positions of no elements are the caller's error.
     """
     rows: tuple[tuple[str, Reduction, tuple[str, ...]], ...] = (
         ("sum", quiet(_fold(np.add)), NUMBERS), ("prod", quiet(_fold(np.multiply)), NUMBERS),

@@ -17,8 +17,9 @@ Array = NDArray[Any]
 
 def bfloat16_to_float32(bits: Array) -> Array:
     """The float32 values of bfloat16 ``bits`` (uint16); exact."""
-    result: Array = np.left_shift(np.asarray(bits).astype(np.uint32), np.uint32(16)).view(np.float32)
-    return result
+    shifted: Array = np.left_shift(np.asarray(bits).astype(np.uint32), np.uint32(16))
+    values: Array = shifted.view(np.float32)
+    return values
 
 
 def float32_to_bfloat16(values: Array) -> Array:
@@ -43,7 +44,7 @@ def idiv(x: Array, y: Array) -> Array:
 
 def imod(x: Array, y: Array) -> Array:
     """Remainder of ``idiv``, with the dividend's sign; 0 where the divisor is 0."""
-    return np.where(y == 0, x.dtype.type(0), x - idiv(x, y) * y)
+    return np.asarray(np.where(y == 0, x.dtype.type(0), x - idiv(x, y) * y))
 
 
 # Coefficients of the rational minimax approximations published by W. J. Cody (Mathematics of Computation 23, 1969),

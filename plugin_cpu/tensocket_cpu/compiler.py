@@ -1,0 +1,115 @@
+"""From a scheduled program to machine code: LLVM IR as text, optimised for this processor, cached on disk.
+
+Object code, not IR, is what is cached and linked, so that a kernel from the cache skips all of LLVM but its linker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.ir.nodes import For, LoopKind, Program
+from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, walk
+from tensocket_plugins.kit.disk_cache import DiskCache
+
+
+@dataclass
+class BuildStats:
+    """What compiling has cost so far.
+
+    Attributes:
+        kernels: Programs made executable.
+        seconds: Time that took, printing included.
+        cache_hits: How many of them came from the disk cache.
+    """
+
+    kernels: int = 0
+    seconds: float = 0.0
+    cache_hits: int = 0
+
+
+class Compiler:
+    """LLVM set up for this processor.
+
+    Args:
+        cache: Where object code is kept.
+    """
+
+    def __init__(self, cache: DiskCache) -> None:
+        self.cache = cache
+        self.stats = BuildStats()
+        self._lock = threading.Lock()
+        self._number = itertools.count()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._target = llvm.Target.from_default_triple()
+        self._cpu = llvm.get_host_cpu_name()
+        try:
+            self._features = llvm.get_host_cpu_features().flatten()
+        except RuntimeError:  # LLVM does not know how to ask this processor
+            self._features = ""
+        self._machine = self._target.create_target_machine(
+            cpu=self._cpu, features=self._features, opt=3, reloc="pic", codemodel="small")
+        self._linker = llvm.create_lljit_compiler(self._machine)
+
+    def compile(self, program: Program) -> tuple[list[int], Any]:
+        """Machine code of a scheduled program.
+
+        Returns:
+            The address of each kernel's entry (see ``ir/printers/llvm.py``), and an object that keeps them valid.
+
+        Raises:
+            IRError: The program is not one for a processor.
+            KernelError: LLVM rejects what was printed.
+        """
+        began = time.perf_counter()
+        text = print_llvm(program)
+        # Unrolling is what vectors of partial results need to live in registers; elsewhere it only costs compile time.
+        unroll = any(isinstance(s, For) and s.kind is LoopKind.VECTOR
+                     for kernel in program.kernels for s in walk(kernel.body))
+        key = self.cache.key(text, self._cpu, self._features, self._target.triple, llvmlite.__version__,
+                             str(llvm.llvm_version_info), f"unroll={unroll}")
+        with self._lock:
+            code = self.cache.get(key)
+            hit = code is not None
+            if code is None:
+                code = self._build(program, text, unroll)
+                self.cache.put(key, code)
+            addresses, library = self._link(program, code)
+            self.stats.kernels += 1
+            self.stats.cache_hits += hit
+            self.stats.seconds += time.perf_counter() - began
+        return addresses, library
+
+    def _build(self, program: Program, text: str, unroll: bool) -> bytes:
+        try:
+            module = llvm.parse_assembly(text)
+            module.triple = self._target.triple
+            module.data_layout = str(self._machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise KernelError("compile", f"program {program.name}", f"LLVM rejects its kernels: {error}",
+                              "report this: the printer of LLVM IR has a bug") from error
+        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+        tuning.loop_vectorization = True
+        tuning.slp_vectorization = True
+        tuning.loop_unrolling = unroll
+        builder = llvm.create_pass_builder(self._machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+        code: bytes = self._machine.emit_object(module)
+        return code
+
+    def _link(self, program: Program, code: bytes) -> tuple[list[int], Any]:
+        names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        library = builder.link(self._linker, f"program{next(self._number)}")
+        return [library[name] for name in names], library

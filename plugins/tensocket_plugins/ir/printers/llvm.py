@@ -1,0 +1,368 @@
+"""Prints a program that was scheduled for kind ``cpu`` as a module of LLVM IR. Needs no LLVM itself.
+
+Every kernel becomes ``void @<entry_name>(ptr args, i64 begin, i64 end)``. ``args`` points to one 8-byte slot per item
+of ``slots(program)``: the address of the first element for buffers and temporaries; for scalars a signed or unsigned
+64-bit integer (bool: 0 or 1) or, for floats, a double. ``begin`` and ``end`` are the iterations to run of
+``split_loop(program, kernel)``, which a backend may divide over threads; a kernel without such a loop ignores them and
+runs completely.
+
+Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that LLVM sees plain
+affine addresses. The iterations of PARALLEL and VECTOR loops are declared free of dependences, so that it vectorises
+without run-time checks of aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...contract.dtypes import DType, int64
+from ..nodes import (
+    Assign,
+    Atomic,
+    Buffer,
+    Call,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    IRError,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Program,
+    Scalar,
+    Stmt,
+    Store,
+    Temporary,
+    Var,
+)
+from .llvm_functions import (
+    INDEX_FUNCTIONS,
+    Writer,
+    apply,
+    bitcast,
+    cast,
+    compare,
+    constant,
+    index_apply,
+    memory_type,
+    value_type,
+)
+
+_LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
+
+
+def entry_name(number: int, kernel: Kernel) -> str:
+    """The symbol of kernel ``number`` of a program; never the name of a C function."""
+    return f"tensocket.{number}.{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)}"
+
+
+def slots(program: Program) -> tuple[Buffer | Temporary | Scalar, ...]:
+    """What the argument slots hold, in order."""
+    return (*program.buffers, *program.temporaries, *program.scalars)
+
+
+def walk(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """All statements in ``body``, outer ones first."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For | If):
+            yield from walk(statement.body)
+
+
+def _uses_only(expr: Expr, names: set[str]) -> bool:
+    match expr:
+        case Const():
+            return True
+        case Var(name):
+            return name in names
+        case Call(_, args):
+            return all(_uses_only(arg, names) for arg in args)
+        case _:
+            return False
+
+
+def split_loop(program: Program, kernel: Kernel) -> For | None:
+    """The loop whose iterations may be divided over threads, if there is one: PARALLEL, around everything but ``Let``.
+
+    A kernel with atomic operations on floats has none, for their order would decide the last bits.
+    """
+    *before, last = kernel.body
+    scalars = {scalar.name for scalar in program.scalars}
+    if not isinstance(last, For) or last.kind is not LoopKind.PARALLEL or not _uses_only(last.stop, scalars):
+        return None
+    if not all(isinstance(statement, Let) for statement in before):
+        return None
+    dtypes = {p.name: p.dtype for p in slots(program)}
+    if any(isinstance(s, Atomic) and dtypes[s.buffer].kind == "float" for s in walk(kernel.body)):
+        return None
+    return last
+
+
+def print_llvm(program: Program) -> str:
+    """The text of a module with one function per kernel.
+
+    Raises:
+        IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that it cannot.
+    """
+    declarations: dict[str, str] = {}
+    metadata = _Metadata()
+    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text()
+                 for number, kernel in enumerate(program.kernels)]
+    return "\n".join([f"; {program.name}", *sorted(declarations.values()), *functions, *metadata.lines, ""])
+
+
+class _Metadata:
+    """Numbered metadata nodes of a module."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, text: str) -> str:
+        name = f"!{len(self.lines)}"
+        self.lines.append(f"{name} = {text.replace('self', name)}")
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What a name stands for: a value, with its 64-bit form where it is one, or a mutable variable in memory."""
+
+    text: str
+    wide: str | None = None
+    mutable: bool = False
+
+
+class _KernelPrinter:
+    """Prints one kernel."""
+
+    def __init__(self, program: Program, number: int, kernel: Kernel, declarations: dict[str, str],
+                 metadata: _Metadata) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.name = entry_name(number, kernel)
+        self.split = split_loop(program, kernel)
+        self.w = Writer(declarations)
+        self.metadata = metadata
+        self.names: dict[str, _Value] = {}
+        self.pointers: dict[str, str] = {}
+        self.stack: list[str] = []
+        self.access: str | None = None
+        # Values of this statement's expressions, by identity: plain and 64-bit.
+        self.known: dict[int, str] = {}
+        self.known_index: dict[int, str] = {}
+        self.known_affine: dict[int, bool] = {}
+
+    def text(self) -> str:
+        """The function."""
+        self.arguments()
+        for local in self.kernel.locals:
+            self.pointers[local.name] = self.alloca(f"[{local.size} x {memory_type(local.dtype)}]")
+        self.block(self.kernel.body)
+        self.w.do("ret void")
+        head = f"define void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
+        return "\n".join([head, "entry:", *self.stack, *self.w.lines, "}"])
+
+    def arguments(self) -> None:
+        """Read the slots."""
+        for position, item in enumerate(slots(self.program)):
+            at = self.w.op(f"getelementptr i64, ptr %args, i64 {position}")
+            if not isinstance(item, Scalar):
+                self.pointers[item.name] = self.w.op(f"load ptr, ptr {at}")
+            elif item.dtype.kind == "float":
+                number = self.w.op(f"load double, ptr {at}")
+                self.names[item.name] = _Value(
+                    number if item.dtype.itemsize == 8 else self.w.op(f"fptrunc double {number} to float"))
+            else:
+                number = self.w.op(f"load i64, ptr {at}")
+                self.names[item.name] = self.integer(number, item.dtype)
+
+    def integer(self, wide: str, dtype: DType) -> _Value:
+        """A 64-bit integer as a value of ``dtype``."""
+        text = wide if dtype.itemsize == 8 else self.w.op(f"trunc i64 {wide} to {value_type(dtype)}")
+        return _Value(text, wide if dtype.kind == "int" else None)
+
+    def alloca(self, kind: str) -> str:
+        """Memory on the stack, reserved once at entry."""
+        name = "%" + self.w.fresh("a")
+        self.stack.append(f"  {name} = alloca {kind}, align 64")
+        return name
+
+    # ---------------------------------------------------------------------------------------------- expressions
+
+    def value(self, e: Expr) -> str:
+        """The value of an expression where the current statement stands."""
+        match e:
+            case Const(number, dtype):
+                return constant(number, dtype)
+            case Var(name, dtype):
+                known = self.variable(name)
+                return self.w.op(f"load {value_type(dtype)}, ptr {known.text}") if known.mutable else known.text
+        if id(e) not in self.known:
+            self.known[id(e)] = self.load(e) if isinstance(e, Load) else self.call(e)
+        return self.known[id(e)]
+
+    def variable(self, name: str) -> _Value:
+        try:
+            return self.names[name]
+        except KeyError:
+            raise IRError(f"kernel {self.kernel.name}: variable {name} is not defined") from None
+
+    def call(self, e: Expr) -> str:
+        if not isinstance(e, Call):
+            raise IRError(f"kernel {self.kernel.name}: {type(e).__name__} is not an expression")
+        source = e.args[-1].dtype
+        args = [self.value(arg) for arg in e.args]
+        match e.function:
+            case "select":
+                kind = value_type(source)
+                return self.w.op(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+            case "cast":
+                return cast(self.w, args[0], source, e.dtype)
+            case "bitcast":
+                return bitcast(self.w, args[0], source, e.dtype)
+            case "eq" | "ne" | "lt" | "le":
+                return compare(self.w, e.function, source, *args)
+        return apply(self.w, e.function, source, args)
+
+    def load(self, e: Load) -> str:
+        kind = memory_type(e.dtype)
+        value = self.w.op(f"load {kind}, ptr {self.address(e.buffer, e.index, e.dtype)}{self.annotation()}")
+        return self.w.op(f"icmp ne i8 {value}, 0") if e.dtype.kind == "bool" else value
+
+    def address(self, buffer: str, index: Expr, dtype: DType) -> str:
+        try:
+            pointer = self.pointers[buffer]
+        except KeyError:
+            raise IRError(f"kernel {self.kernel.name}: array {buffer} is not defined") from None
+        return self.w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {self.index(index)}")
+
+    def annotation(self) -> str:
+        """Marks a memory access as free of dependences between the iterations of the innermost loop."""
+        return f", !llvm.access.group {self.access}" if self.access else ""
+
+    def is_affine(self, e: Expr) -> bool:
+        """Whether an expression is index arithmetic on known 64-bit values."""
+        if isinstance(e, Var):
+            return self.variable(e.name).wide is not None
+        if not isinstance(e, Call):
+            return isinstance(e, Const) and e.dtype.kind == "int"
+        if id(e) not in self.known_affine:
+            simple = e.function in INDEX_FUNCTIONS and e.dtype.kind == "int"
+            self.known_affine[id(e)] = simple and all(map(self.is_affine, e.args))
+        return self.known_affine[id(e)]
+
+    def index(self, e: Expr) -> str:
+        """An integer expression in 64 bits, for addresses and loop bounds."""
+        if isinstance(e, Const):
+            return str(int(e.value))
+        if isinstance(e, Var) and (wide := self.variable(e.name).wide) is not None:
+            return wide
+        if id(e) not in self.known_index:
+            if isinstance(e, Call) and e.function in INDEX_FUNCTIONS and e.dtype.kind == "int":
+                found = index_apply(self.w, e.function, [self.index(arg) for arg in e.args])
+            else:
+                found = cast(self.w, self.value(e), e.dtype, int64)
+            self.known_index[id(e)] = found
+        return self.known_index[id(e)]
+
+    # ----------------------------------------------------------------------------------------------- statements
+
+    def block(self, statements: Sequence[Stmt]) -> None:
+        """Print statements in order, in a scope of their own."""
+        outer = dict(self.names)
+        for statement in statements:
+            self.known, self.known_index, self.known_affine = {}, {}, {}
+            match statement:
+                case Let():
+                    self.let(statement)
+                case Declare(var, value):
+                    text = self.value(value)
+                    place = self.alloca(value_type(var.dtype))
+                    self.w.do(f"store {value_type(var.dtype)} {text}, ptr {place}")
+                    self.names[var.name] = _Value(place, mutable=True)
+                case Assign(var, value):
+                    self.w.do(f"store {value_type(var.dtype)} {self.value(value)}, ptr {self.variable(var.name).text}")
+                case Store(buffer, index, value):
+                    self.store(buffer, index, value)
+                case Atomic():
+                    self.atomic(statement)
+                case If():
+                    self.branch(statement)
+                case For() if statement.kind in _LOOPS:
+                    self.loop(statement)
+                case _:
+                    kind = f" {statement.kind.value}" if isinstance(statement, For) else ""
+                    raise IRError(f"kernel {self.kernel.name}: {type(statement).__name__}{kind} in a kernel for a "
+                                  f"processor; schedule it first")
+        self.names = outer
+
+    def let(self, s: Let) -> None:
+        wide = self.index(s.value) if self.is_affine(s.value) else None
+        self.names[s.var.name] = _Value(self.value(s.value), wide)
+
+    def store(self, buffer: str, index: Expr, value: Expr) -> None:
+        text, place = self.value(value), self.address(buffer, index, value.dtype)
+        self.write(text, place, value.dtype)
+
+    def write(self, text: str, place: str, dtype: DType) -> None:
+        if dtype.kind == "bool":
+            text = self.w.op(f"zext i1 {text} to i8")
+        self.w.do(f"store {memory_type(dtype)} {text}, ptr {place}{self.annotation()}")
+
+    def atomic(self, s: Atomic) -> None:
+        """An indivisible instruction where threads may meet, otherwise a plain update."""
+        dtype = s.value.dtype
+        value, place = self.value(s.value), self.address(s.buffer, s.index, dtype)
+        if self.split is not None:
+            prefix = "u" if dtype.kind == "uint" and s.function != "add" else ""
+            self.w.op(f"atomicrmw {prefix}{s.function} ptr {place}, {value_type(dtype)} {value} monotonic")
+            return
+        old = self.w.op(f"load {memory_type(dtype)}, ptr {place}")
+        self.w.do(f"store {memory_type(dtype)} {apply(self.w, s.function, dtype, [old, value])}, ptr {place}")
+
+    def branch(self, s: If) -> None:
+        inside, after = self.w.fresh("then"), self.w.fresh("after")
+        self.w.do(f"br i1 {self.value(s.condition)}, label %{inside}, label %{after}")
+        self.w.start(inside)
+        self.block(s.body)
+        self.w.do(f"br label %{after}")
+        self.w.start(after)
+
+    def loop(self, s: For) -> None:
+        """A loop tested at its end, behind a test that it runs at all."""
+        start, stop, step = (self.index(e) for e in (s.start, s.stop, s.step))
+        if s is self.split:
+            start, stop = "%begin", "%end"
+        body, after = self.w.fresh("loop"), self.w.fresh("after")
+        self.w.do(f"br i1 {self.w.op(f'icmp slt i64 {start}, {stop}')}, label %{body}, label %{after}")
+        before = self.w.label
+        self.w.start(body)
+        counter, following = "%" + self.w.fresh("i"), "%" + self.w.fresh("next")
+        phi = len(self.w.lines)
+        self.w.do("")
+        outer, self.names = self.names, dict(self.names)
+        self.names[s.var.name] = self.integer(counter, s.var.dtype)
+        mark = self.inside(s)
+        self.names = outer
+        self.w.lines[phi] = (f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{self.w.label} ]")
+        self.w.do(f"{following} = add nsw i64 {counter}, {step}")
+        again = self.w.op(f"icmp slt i64 {following}, {stop}")
+        self.w.do(f"br i1 {again}, label %{body}, label %{after}{mark}")
+        self.w.start(after)
+
+    def inside(self, s: For) -> str:
+        """Print a loop's body; returns the annotation of its branch."""
+        independent = s.kind is not LoopKind.SERIAL and not any(isinstance(t, For | Atomic) for t in walk(s.body))
+        if not independent:
+            self.block(s.body)
+            return ""
+        outer, self.access = self.access, self.metadata.add("distinct !{}")
+        self.block(s.body)
+        free = self.metadata.add(f'!{{!"llvm.loop.parallel_accesses", {self.access}}}')
+        self.access = outer
+        return f", !llvm.loop {self.metadata.add(f'distinct !{{self, {free}}}')}"

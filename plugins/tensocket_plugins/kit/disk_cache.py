@@ -1,0 +1,92 @@
+"""Compiled kernels on disk, by content. A cache that cannot be used costs time only: one warning, no error."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Final
+
+_MAGIC: Final = b"tensocket kernel 1\n"
+
+
+def default_directory(backend: str) -> Path | None:
+    """Where a backend keeps compiled kernels: ``$TENSOCKET_CACHE_DIR``, else below the user's cache directory.
+
+    None where ``TENSOCKET_CACHE_DIR`` is set but empty (no cache), or where there is no home directory.
+    """
+    chosen = os.environ.get("TENSOCKET_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen) / backend if chosen else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "tensocket" / backend
+    except RuntimeError:
+        return None
+
+
+class DiskCache:
+    """Bytes by key, each in a file of its own with a checksum.
+
+    Several processes may use one directory: files are written aside and moved into place.
+
+    Args:
+        directory: Where the files are; made when first needed. None: nothing is kept.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._warned = False
+
+    @staticmethod
+    def key(*parts: str) -> str:
+        """A file name for everything that the cached bytes depend on."""
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        return digest.hexdigest()
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes kept for ``key``; None if there are none or they are damaged."""
+        if self.directory is None:
+            return None
+        try:
+            data = (self.directory / key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"cannot be read ({error})")
+            return None
+        head, payload = data[: len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
+        if head != _MAGIC + hashlib.sha256(payload).digest():
+            self._warn(f"holds a damaged file, {key}, which is replaced")
+            return None
+        return payload
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Keep ``payload`` for ``key``."""
+        if self.directory is None:
+            return
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.directory, delete=False) as file:
+                try:
+                    file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                    file.close()
+                    os.replace(file.name, self.directory / key)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+        except OSError as error:
+            self._warn(f"cannot be written ({error})")
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"the kernel cache {self.directory} {what}; kernels are compiled anew. "
+                          f"Set TENSOCKET_CACHE_DIR to another directory, or to nothing to do without.",
+                          RuntimeWarning, stacklevel=2)
