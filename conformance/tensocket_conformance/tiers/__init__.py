@@ -1,0 +1,1 @@
+"""Cases that are not about one operator: loading, memory, bad input."""
