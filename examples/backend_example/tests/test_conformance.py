@@ -1,0 +1,22 @@
+"""The device passes the conformance suite."""
+
+from __future__ import annotations
+
+import pytest
+import tensocket
+from tensocket_conformance.cli import main
+
+from tensocket_toy import NAME
+
+
+def test_selected_by_name() -> None:
+    """A tensor is put on the device by its name."""
+    x = tensocket.arange(6.0, device=NAME).reshape(2, 3)
+    assert x.device.type == NAME
+    assert (x @ x.t()).tolist() == [[5.0, 14.0], [14.0, 50.0]]
+
+
+@pytest.mark.parametrize("tier", ["T0", "T1", "T2"])
+def test_conformance(tier: str) -> None:
+    """Nothing fails."""
+    assert main([NAME, "--quick", "--select", f"{tier}.*"]) == 0
