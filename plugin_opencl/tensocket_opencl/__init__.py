@@ -1,5 +1,35 @@
-"""OpenCL backend of tensocket."""
+"""OpenCL backend of tensocket: GPUs, and processors through PoCL. Importing it touches no driver."""
 
 from __future__ import annotations
 
+from tensocket_plugins.contract.backend import Backend
+from tensocket_plugins.contract.descriptor import Descriptor, Profile
+from tensocket_plugins.contract.hooks import hookimpl
+
 __version__ = "0.1.0"
+
+DESCRIPTOR = Descriptor(
+    name="opencl",
+    contract=((1, 0), (2, 0)),
+    profile=Profile(
+        dtypes=frozenset({
+            "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+            "float16", "bfloat16", "float32", "float64",
+        }),
+        features=frozenset({"streams", "events", "fp64", "deterministic", "multi_device"}),
+    ),
+)
+
+
+@hookimpl
+def tensocket_describe() -> Descriptor:
+    """What this backend claims to do."""
+    return DESCRIPTOR
+
+
+@hookimpl
+def tensocket_backend() -> Backend:
+    """The backend. pyopencl is imported when it is probed, a context is made when a device is opened."""
+    from .backend import OpenCLBackend
+
+    return OpenCLBackend()
