@@ -1,0 +1,72 @@
+"""The error hierarchy of tensocket, with the few classes that only the front end needs."""
+
+from __future__ import annotations
+
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    BackendBroken,
+    BackendDisabled,
+    BackendError,
+    BackendIncompatible,
+    BackendUnavailable,
+    DeviceError,
+    DeviceMismatch,
+    DimensionError,
+    DtypeError,
+    IndexOutOfRange,
+    InvalidDeviceIndex,
+    KernelError,
+    OutOfMemoryError,
+    SerializationError,
+    ShapeError,
+    TensocketError,
+    UnknownDevice,
+    UnsupportedDtype,
+    UnsupportedOperator,
+)
+
+
+class MemberNameError(TensocketError, KeyError):
+    """A name that a module's parameter, buffer or submodule cannot have."""
+
+    # KeyError would print the repr of the message.
+    __str__ = Exception.__str__
+
+
+class ModuleAttributeError(TensocketError, AttributeError):
+    """An attribute that a module does not have, or not yet."""
+
+
+class StateDictError(TensocketError, RuntimeError):
+    """A state dict that does not fit the module or optimizer it is loaded into."""
+
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "AutogradError",
+    "BackendBroken",
+    "BackendDisabled",
+    "BackendError",
+    "BackendIncompatible",
+    "BackendUnavailable",
+    "DeviceError",
+    "DeviceMismatch",
+    "DimensionError",
+    "DtypeError",
+    "IndexOutOfRange",
+    "InvalidDeviceIndex",
+    "KernelError",
+    "MemberNameError",
+    "ModuleAttributeError",
+    "OutOfMemoryError",
+    "SerializationError",
+    "ShapeError",
+    "StateDictError",
+    "TensocketError",
+    "UnknownDevice",
+    "UnsupportedDtype",
+    "UnsupportedOperator",
+]

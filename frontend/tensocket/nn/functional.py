@@ -1,0 +1,1 @@
+from tensocket_core.ops.nn import *

@@ -1,0 +1,66 @@
+"""Layers that multiply by a matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensocket.nn import functional as F
+from tensocket.nn import init
+from tensocket.nn.module import Module
+from tensocket.nn.parameter import Parameter
+from tensocket_core import Tensor, empty
+
+
+class Identity(Module):
+    """Returns its input; takes any arguments and ignores them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` itself."""
+        return input
+
+
+class Linear(Module):
+    """``input @ weight.T + bias``.
+
+    Args:
+        in_features: Size of the last dimension of the input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether a bias is added.
+        device: Where the parameters live.
+        dtype: Their dtype.
+
+    The weight is (out_features, in_features); both start uniform in ±1/sqrt(in_features).
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        # With a slope of sqrt(5) the bound of kaiming_uniform_ is 1 / sqrt(in_features).
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., in_features) to (..., out_features)."""
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes of the layer."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

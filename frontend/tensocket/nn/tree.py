@@ -1,0 +1,269 @@
+"""Members of a module - parameters, buffers, submodules - and walks over the tree that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tensocket.errors import ArgumentError, ArgumentTypeError, MemberNameError, ModuleAttributeError
+from tensocket_core import Tensor
+
+from .parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+class ModuleTree:
+    """What ``Module`` is as a container: assigning a parameter, buffer or module to an attribute registers it."""
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    def __init__(self) -> None:
+        # Straight into __dict__: __setattr__ looks the tables up, and is slow for plain values.
+        self.__dict__.update(_parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set())
+
+    # ---- registering members
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, or None for one that this instance does not have.
+
+        Raises:
+            MemberNameError: The name is taken, empty or has a dot.
+            ArgumentTypeError: ``param`` is no parameter.
+            ArgumentError: ``param`` is the result of a differentiable computation.
+        """
+        self._check_new("parameter", name, "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise ArgumentTypeError("register_parameter", f"a {type(param).__name__} as {name!r}", "a parameter is a "
+                                    "nn.Parameter or None", "wrap the tensor in nn.Parameter(...)")
+        if param is not None and param.grad_fn is not None:
+            raise ArgumentError("register_parameter", f"{name!r}, which was computed from other tensors", "a parameter "
+                                "is a leaf of the gradient graph", "compute the value in forward() instead")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that belongs to the module's state but is not trained.
+
+        Args:
+            name: Its attribute name.
+            tensor: Its value, or None for one that this instance does not have.
+            persistent: Whether it is part of ``state_dict``.
+
+        Raises:
+            MemberNameError: The name is taken, empty or has a dot.
+            ArgumentTypeError: ``tensor`` is no tensor.
+        """
+        self._check_new("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise ArgumentTypeError("register_buffer", f"a {type(tensor).__name__} as {name!r}", "a buffer is a tensor "
+                                    "or None", "convert the value with tensocket.tensor(...)")
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule, reachable as the attribute ``name``.
+
+        Raises:
+            MemberNameError: The name is taken, empty or has a dot.
+            ArgumentTypeError: ``module`` is no module.
+        """
+        self._check_new("submodule", name, "_modules")
+        if module is not None and not isinstance(module, ModuleTree):
+            raise ArgumentTypeError("add_module", f"a {type(module).__name__} as {name!r}", "a submodule is a "
+                                    "nn.Module or None", "derive its class from nn.Module")
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as ``add_module``."""
+        self.add_module(name, module)
+
+    def _check_new(self, kind: str, name: str, table: str) -> None:
+        if "_parameters" not in self.__dict__:
+            raise ModuleAttributeError(type(self).__name__, f"{kind} {name!r} before Module.__init__()", "members are "
+                                       "registered in an initialised module", "call super().__init__() first")
+        if not isinstance(name, str):
+            raise ArgumentTypeError(type(self).__name__, f"{name!r} as name of a {kind}", "names are strings",
+                                    "pass a string")
+        if not name or "." in name:
+            raise MemberNameError(type(self).__name__, f"{kind} {name!r}", "names are not empty and have no '.'",
+                                  "choose another name")
+        if name not in self.__dict__[table] and hasattr(self, name):
+            raise MemberNameError(type(self).__name__, f"{kind} {name!r}", "an attribute of this name exists",
+                                  "choose another name or delete the attribute first")
+
+    # ---- attributes
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for what is not in __dict__ or the class.
+        tables = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            members = tables.get(table)
+            if members is not None and name in members:
+                return members[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (Parameter, ModuleTree, Buffer)):
+            self._set_member(name, value)
+            return
+        tables = self.__dict__
+        for table, kind, allowed in _SLOTS:
+            members = tables.get(table)
+            if members is not None and name in members:
+                if value is not None and not isinstance(value, allowed):
+                    raise ArgumentTypeError(type(self).__name__, f"a {type(value).__name__} as {kind} {name!r}",
+                                            f"a {kind} is a {allowed.__name__} or None",
+                                            f"assign a {allowed.__name__}, or delete the attribute first")
+                members[name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def _set_member(self, name: str, value: Parameter | ModuleTree | Buffer) -> None:
+        table = "_modules" if isinstance(value, ModuleTree) else "_parameters"
+        table = "_buffers" if isinstance(value, Buffer) else table
+        for other in ("_parameters", "_buffers", "_modules"):
+            if other != table:
+                self.__dict__.get(other, {}).pop(name, None)
+        self.__dict__.pop(name, None)
+        if isinstance(value, ModuleTree):
+            self.add_module(name, cast("Module", value))
+        elif isinstance(value, Parameter):
+            self.register_parameter(name, value)
+        else:
+            self.register_buffer(name, value, value.persistent)
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    # ---- walking the tree
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Direct submodules with their names, each once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """Direct submodules, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with dotted names, parents first.
+
+        Args:
+            memo: Modules that were visited already.
+            prefix: What names start with.
+            remove_duplicate: Whether a module that appears twice is given once.
+        """
+        memo = set() if memo is None else memo
+        this = cast("Module", self)
+        if this in memo:
+            return
+        if remove_duplicate:
+            memo.add(this)
+        yield prefix, this
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters of this module (and, if ``recurse``, of all below it) with dotted names."""
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters of this module (and, if ``recurse``, of all below it), each once."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers of this module (and, if ``recurse``, of all below it) with dotted names."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers of this module (and, if ``recurse``, of all below it), each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named_members(self, table: str, prefix: str, recurse: bool, once: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        alone = [(prefix, cast("Module", self))]
+        owners = self.named_modules(prefix=prefix, remove_duplicate=once) if recurse else alone
+        for path, module in owners:
+            for name, member in getattr(module, table).items():
+                if member is None or (once and id(member) in seen):
+                    continue
+                seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
+
+    def get_submodule(self, target: str) -> Module:
+        """The module below this one with the dotted name ``target``; itself for an empty name.
+
+        Raises:
+            ModuleAttributeError: There is none.
+        """
+        module = cast("Module", self)
+        for name in target.split(".") if target else ():
+            below = module._modules.get(name)
+            if below is None:
+                raise self._missing("submodule", target)
+            module = below
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with the dotted name ``target``.
+
+        Raises:
+            ModuleAttributeError: There is none.
+        """
+        path, _, name = target.rpartition(".")
+        parameter = self.get_submodule(path)._parameters.get(name)
+        if parameter is None:
+            raise self._missing("parameter", target)
+        return parameter
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with the dotted name ``target``.
+
+        Raises:
+            ModuleAttributeError: There is none.
+        """
+        path, _, name = target.rpartition(".")
+        buffer = self.get_submodule(path)._buffers.get(name)
+        if buffer is None:
+            raise self._missing("buffer", target)
+        return buffer
+
+    def _missing(self, kind: str, target: str) -> ModuleAttributeError:
+        return ModuleAttributeError(f"get_{kind}", f"{target!r} in {type(self).__name__}",
+                                    f"there is no {kind} of this name",
+                                    f"named_{kind.removeprefix('sub')}s() lists them")
+
+
+#: The tables of members, what is in them and of which class it is.
+_SLOTS: Final = (
+    ("_parameters", "parameter", Parameter),
+    ("_buffers", "buffer", Tensor),
+    ("_modules", "submodule", ModuleTree),
+)

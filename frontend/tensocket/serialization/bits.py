@@ -1,0 +1,29 @@
+"""Tensors as raw little-endian bytes, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensocket_core import Tensor, from_numpy
+from tensocket_core import dtype as DType
+
+
+def to_bytes(tensor: Tensor) -> memoryview:
+    """The elements in row-major order. The view shares memory with a contiguous tensor on the host."""
+    host = tensor.detach().cpu().contiguous()._host()
+    little = host.astype(host.dtype.newbyteorder("<"), copy=False)
+    return memoryview(little.reshape(-1).view(np.uint8))
+
+
+def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dtype: DType) -> Tensor:
+    """A one-dimensional CPU tensor on the memory of ``data``, whose size is a multiple of the element's.
+
+    Raises:
+        ValueError: The size is not.
+    """
+    little = np.frombuffer(data, dtype.numpy.newbyteorder("<"))
+    array = little.astype(dtype.numpy, copy=False)
+    if dtype.name == "bool":
+        # Any other byte than 0 and 1 would be a boolean that is neither.
+        array = array.view(np.uint8) != 0
+    return from_numpy(array) if dtype.native else from_numpy(array).view(dtype)

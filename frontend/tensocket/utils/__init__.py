@@ -1,0 +1,8 @@
+"""Helpers around training: data loading, hooks, progress bars."""
+
+from __future__ import annotations
+
+from . import data
+from .progress import progress
+
+__all__ = ["data", "progress"]
