@@ -2,4 +2,35 @@
 
 from __future__ import annotations
 
+from tensocket_plugins.contract.backend import Backend
+from tensocket_plugins.contract.descriptor import Descriptor, Limits, Profile
+from tensocket_plugins.contract.hooks import hookimpl
+
 __version__ = "0.1.0"
+
+DESCRIPTOR = Descriptor(
+    name="cuda",
+    contract=((1, 0), (2, 0)),
+    profile=Profile(
+        dtypes=frozenset({
+            "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+            "float16", "bfloat16", "float32", "float64",
+        }),
+        features=frozenset({"streams", "events", "pinned", "fp64"}),
+        limits=Limits(alignment=256),
+    ),
+)
+
+
+@hookimpl
+def tensocket_describe() -> Descriptor:
+    """What this backend claims to do."""
+    return DESCRIPTOR
+
+
+@hookimpl
+def tensocket_backend() -> Backend:
+    """The backend. The driver's library is looked for when it is probed."""
+    from .backend import CudaBackend
+
+    return CudaBackend()

@@ -163,7 +163,7 @@ def nvrtc():
         options = [b"--gpu-architecture=sm_90", b"--fmad=false", b"--std=c++17"]
         (result,) = api.nvrtcCompileProgram(program, len(options), options)
         _, size = api.nvrtcGetProgramLogSize(program)
-        log = b" " * size
+        log = b"\0" * size
         api.nvrtcGetProgramLog(program, log)
         assert (error.value, result.value) == (0, 0), log.decode() + source
         _, size = api.nvrtcGetCUBINSize(program)

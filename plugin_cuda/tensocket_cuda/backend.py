@@ -1,0 +1,131 @@
+"""NVIDIA devices: which pieces are there, and opening one."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from tensocket_plugins.contract.backend import Backend, Unavailable
+from tensocket_plugins.contract.descriptor import DeviceInfo
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+#: The driver's library; it comes with the driver and never with a package.
+LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_NO_DEVICE: Final = 100  # CUDA_ERROR_NO_DEVICE
+
+
+def check_driver() -> None:
+    """Load the driver's library and ask it for devices; creates no context.
+
+    Raises:
+        Unavailable: The library, a function of it or a device is missing.
+    """
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise Unavailable(f"{LIBRARY} not found: no NVIDIA driver on this machine",
+                          "install the NVIDIA driver on a machine with an NVIDIA GPU, or choose another device; the "
+                          f"loader says: {error}") from error
+    try:
+        start, count = library.cuInit, library.cuDeviceGetCount
+    except AttributeError as error:
+        raise Unavailable(f"{LIBRARY} has no function cuInit: the file is not the NVIDIA driver's",
+                          "reinstall the NVIDIA driver") from error
+    number = ctypes.c_int(0)
+    code = start(0) or count(ctypes.byref(number))
+    if code not in (0, _NO_DEVICE):
+        raise Unavailable(f"{LIBRARY} cannot start: CUDA error {code}",
+                          "look at the output of nvidia-smi; a driver that was just updated needs a reboot")
+    if code == _NO_DEVICE or number.value == 0:
+        raise Unavailable("no NVIDIA GPU is visible to the driver",
+                          "check nvidia-smi and the environment variable CUDA_VISIBLE_DEVICES")
+
+
+def load_pycuda() -> Any:
+    """``pycuda.driver``, initialised.
+
+    Raises:
+        Unavailable: It is not installed or cannot be imported.
+    """
+    if find_spec("pycuda") is None:
+        raise Unavailable("pycuda is not installed", "pip install 'tensocket-cuda[pycuda]' (pycuda is built on this "
+                          "machine and needs the CUDA toolkit)")
+    try:
+        import pycuda.driver as driver
+    except ImportError as error:
+        raise Unavailable(f"pycuda cannot be imported: {error}",
+                          "pip install --force-reinstall --no-cache-dir pycuda, so that it is built anew for this "
+                          "machine") from error
+    driver.init()
+    return driver
+
+
+def check_nvrtc() -> tuple[int, int]:
+    """The version of NVRTC.
+
+    Raises:
+        Unavailable: NVRTC or its bindings are missing.
+    """
+    advice = "pip install 'nvidia-cuda-nvrtc>=13,<14' 'cuda-bindings>=13,<14'"
+    try:
+        from .compiler import version
+
+        return version()
+    except ImportError as error:
+        raise Unavailable(f"cuda.bindings is not installed ({error})", advice) from error
+    except (OSError, RuntimeError) as error:
+        raise Unavailable(f"NVRTC not found: {' '.join(str(error).split())}", advice) from error
+
+
+class CudaBackend(Backend):
+    """All NVIDIA devices of the machine."""
+
+    def __init__(self) -> None:
+        self._driver: Any = None
+
+    @property
+    def driver(self) -> Any:
+        """``pycuda.driver``."""
+        if self._driver is None:
+            self._driver = load_pycuda()
+        return self._driver
+
+    def probe(self) -> None:
+        """Look for the driver, pycuda, NVRTC and a device, in this order.
+
+        Raises:
+            Unavailable: With the first piece that is missing.
+        """
+        check_driver()
+        driver = self.driver
+        nvrtc = check_nvrtc()
+        supported = driver.get_driver_version()
+        if supported // 1000 < nvrtc[0]:
+            raise Unavailable(
+                f"the NVIDIA driver supports CUDA {supported // 1000}.{supported % 1000 // 10}, but NVRTC is "
+                f"{nvrtc[0]}.{nvrtc[1]}", f"update the NVIDIA driver to one for CUDA {nvrtc[0]}")
+
+    def device_count(self) -> int:
+        """Number of devices that the driver shows."""
+        return int(self.driver.Device.count())
+
+    def device_info(self, index: int) -> DeviceInfo:
+        """Model, memory and driver; creates no context."""
+        device = self.driver.Device(index)
+        version = self.driver.get_driver_version()
+        major, minor = device.compute_capability()
+        processors = device.get_attribute(self.driver.device_attribute.MULTIPROCESSOR_COUNT)
+        return DeviceInfo(device.name(), int(device.total_memory()),
+                          f"CUDA {version // 1000}.{version % 1000 // 10}, NVRTC {'.'.join(map(str, check_nvrtc()))}",
+                          {"compute capability": f"{major}.{minor}", "multiprocessors": str(processors),
+                           "bus": device.pci_bus_id()})
+
+    def open(self, index: int) -> CudaDevice:
+        """Open a device on its primary context, which other libraries share."""
+        from .device import CudaDevice  # needs NVRTC's bindings, which a probe may find missing
+
+        return CudaDevice(index, self.driver)

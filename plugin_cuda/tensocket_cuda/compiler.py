@@ -1,0 +1,133 @@
+"""CUDA C++ to machine code by NVRTC, which needs no driver, with a cache on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cuda.bindings import nvrtc
+
+from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.kit.disk_cache import DiskCache
+
+#: No contraction of a product and a sum: float32 results are the same bits on every device.
+OPTIONS: Final = ("--fmad=false", "--std=c++17")
+
+
+def _check(result: tuple[Any, ...]) -> Any:
+    """What an NVRTC function returned, without its status.
+
+    Raises:
+        RuntimeError: The status is an error.
+    """
+    status, *values = result
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(f"NVRTC: {status.name}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def version() -> tuple[int, int]:
+    """Version of the NVRTC library; loads it.
+
+    Raises:
+        RuntimeError: The library is missing or does not work.
+    """
+    major, minor = _check(nvrtc.nvrtcVersion())
+    return int(major), int(minor)
+
+
+def supported_architectures() -> tuple[int, ...]:
+    """Compute capabilities that NVRTC compiles for, as ``90``, ascending."""
+    return tuple(sorted(_check(nvrtc.nvrtcGetSupportedArchs())))
+
+
+def choose_architecture(capability: tuple[int, int], supported: Sequence[int]) -> str:
+    """What to compile for: ``sm_90``, or ``compute_`` and the newest known one for a device that is newer.
+
+    Raises:
+        KernelError: The device is older than everything that NVRTC knows.
+    """
+    wanted = capability[0] * 10 + capability[1]
+    if wanted in supported:
+        return f"sm_{wanted}"
+    older = [known for known in supported if known < wanted]
+    if not older:
+        raise KernelError("compile", f"a device of compute capability {capability[0]}.{capability[1]}",
+                          f"NVRTC {'.'.join(map(str, version()))} compiles for {supported[0] / 10} and newer",
+                          "install an older nvidia-cuda-nvrtc, or use another device")
+    return f"compute_{older[-1]}"
+
+
+@dataclass
+class BuildStats:
+    """What compiling has cost so far.
+
+    Attributes:
+        kernels: Programs made executable.
+        seconds: Time that took, printing not included.
+        cache_hits: How many of them came from the disk cache.
+    """
+
+    kernels: int = 0
+    seconds: float = 0.0
+    cache_hits: int = 0
+
+
+class Compiler:
+    """NVRTC for one kind of device.
+
+    Args:
+        architecture: ``sm_90`` for machine code, ``compute_90`` for PTX, which the driver compiles.
+        cache: Where results are kept.
+    """
+
+    def __init__(self, architecture: str, cache: DiskCache) -> None:
+        self.architecture = architecture
+        self.stats = BuildStats()
+        self._cache = cache
+        self._version = ".".join(map(str, version()))
+
+    def compile(self, source: str) -> bytes:
+        """Machine code (or PTX) of a source.
+
+        Raises:
+            KernelError: It does not compile; with NVRTC's log.
+        """
+        start = time.perf_counter()
+        key = DiskCache.key(source, self.architecture, self._version, *OPTIONS)
+        code = self._cache.get(key)
+        if code is None:
+            code = build(source, self.architecture)
+            self._cache.put(key, code)
+        else:
+            self.stats.cache_hits += 1
+        self.stats.kernels += 1
+        self.stats.seconds += time.perf_counter() - start
+        return code
+
+
+def build(source: str, architecture: str) -> bytes:
+    """Compile, without a cache.
+
+    Raises:
+        KernelError: It does not compile; with NVRTC's log.
+    """
+    program = _check(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    try:
+        options = [option.encode() for option in (f"--gpu-architecture={architecture}", *OPTIONS)]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = b"\0" * _check(nvrtc.nvrtcGetProgramLogSize(program))
+            _check((*nvrtc.nvrtcGetProgramLog(program, log), None))
+            text = log.decode(errors="replace").strip("\0\n ")
+            raise KernelError("compile", f"a kernel for {architecture}", f"NVRTC rejects it: {text}",
+                              "report this as a bug of the kernel's printer")
+        binary = architecture.startswith("sm_")
+        size = _check(nvrtc.nvrtcGetCUBINSize(program) if binary else nvrtc.nvrtcGetPTXSize(program))
+        code: bytes = b"\0" * size
+        _check((*(nvrtc.nvrtcGetCUBIN(program, code) if binary else nvrtc.nvrtcGetPTX(program, code)), None))
+        return code
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)

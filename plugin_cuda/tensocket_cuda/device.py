@@ -1,0 +1,209 @@
+"""An opened NVIDIA device: the primary context, memory, streams, kernels."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.arrays import Array, DeviceArray
+from tensocket_plugins.contract.backend import Stream
+from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.ir.printers.dialect import CUDA
+from tensocket_plugins.ir.target import Target
+from tensocket_plugins.kit.allocator import CachingAllocator
+from tensocket_plugins.kit.cfamily import CFamilyDevice
+from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
+
+from . import DESCRIPTOR
+from .compiler import BuildStats, Compiler, choose_architecture, supported_architectures
+from .library import register_cublas
+from .memory import RawMemory, Staging
+from .streams import CudaEvent, CudaStream
+
+#: Local memory that a kernel may use without asking the driver for more.
+_LOCAL_BYTES: Final = 48 << 10
+
+
+class Current:
+    """Makes a device's context current for the calling thread, and translates the driver's errors.
+
+    pycuda keeps a stack of contexts per thread and stops the process if a thread ends with a context on it; so every
+    use pushes and pops. Uses may nest.
+    """
+
+    __slots__ = ("_context", "_driver", "_name")
+
+    def __init__(self, driver: Any, context: Any, name: str) -> None:
+        self._driver = driver
+        self._context = context
+        self._name = name
+
+    def __enter__(self) -> Any:
+        self._context.push()
+        return self._driver
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._context.pop()
+        if isinstance(error, self._driver.Error) and not isinstance(error, self._driver.MemoryError):
+            raise KernelError("cuda", f"work on {self._name}", f"the driver reports: {error}", "a kernel's error may "
+                              "show at a later call; after one the process has to be restarted") from error
+
+
+class CudaKernel:
+    """A loaded kernel. Arguments are packed as C lays them out; their types are those of the first launch.
+
+    Attributes:
+        function: pycuda's function.
+        pack: Packs arguments; None before the first launch.
+        module: Keeps the code loaded.
+    """
+
+    __slots__ = ("function", "module", "pack")
+
+    def __init__(self, module: Any, function: Any) -> None:
+        self.module = module
+        self.function = function
+        self.pack: Any = None
+
+
+def argument_format(args: Sequence[Any]) -> str:
+    """The ``struct`` format of arguments: addresses are ints, scalars are NumPy's.
+
+    >>> argument_format([4096, np.int64(0), np.float32(1.5), np.uint8(1)])
+    'PqfB'
+    """
+    codes = {"i": {1: "b", 2: "h", 4: "i", 8: "q"}, "u": {1: "B", 2: "H", 4: "I", 8: "Q"}, "f": {4: "f", 8: "d"}}
+    return "".join(codes[arg.dtype.kind][arg.dtype.itemsize] if isinstance(arg, np.generic) else "P" for arg in args)
+
+
+class CudaDevice(CFamilyDevice):
+    """One GPU.
+
+    Args:
+        index: Which.
+        driver: ``pycuda.driver``, initialised.
+    """
+
+    dialect = CUDA
+
+    def __init__(self, index: int, driver: Any) -> None:
+        self.name = f"cuda:{index}"
+        self.index = index
+        self.profile = DESCRIPTOR.profile
+        handle = driver.Device(index)
+        attribute = driver.device_attribute
+        self.current = Current(driver, handle.retain_primary_context(), self.name)
+        self.target = Target(
+            kind="simt", group_size=256, max_group_size=1024, local_bytes=_LOCAL_BYTES,
+            parallelism=4 * int(handle.get_attribute(attribute.MULTIPROCESSOR_COUNT)))
+        self._raw = RawMemory(self)
+        self._staging = Staging(self)
+        self.allocator: CachingAllocator = CachingAllocator(
+            self._raw.allocate, self._raw.free, device_name=self.name, alignment=DESCRIPTOR.profile.limits.alignment,
+            record_event=self._mark, out_of_memory=(driver.MemoryError, MemoryError))
+        self.default_stream: Stream = CudaStream(self)
+        self._capability = tuple(handle.compute_capability())
+        self._compiler: Compiler | None = None
+        self._lock = threading.Lock()
+        self.kernels = KernelTable()
+        self.library = register_cublas(self)
+
+    def _mark(self, stream: Stream) -> CudaEvent:
+        event = CudaEvent(self)
+        stream.record(event)
+        return event
+
+    # -------------------------------------------------------------------------------------------------- kernels
+
+    @property
+    def compiler(self) -> Compiler:
+        """NVRTC for this device."""
+        with self._lock:
+            if self._compiler is None:
+                major, minor = self._capability
+                self._compiler = Compiler(choose_architecture((major, minor), supported_architectures()),
+                                          DiskCache(default_directory("cuda")))
+        return self._compiler
+
+    @property
+    def build_stats(self) -> BuildStats:
+        """How many programs were compiled, how long that took, and how many came from the disk cache."""
+        return self.compiler.stats
+
+    def compile_source(self, source: str, names: Sequence[str]) -> Mapping[str, CudaKernel]:
+        """Compile with NVRTC and load.
+
+        Raises:
+            KernelError: It does not compile, or the driver does not load it.
+        """
+        code = self.compiler.compile(source)
+        with self.current as driver:
+            module = driver.module_from_buffer(code)
+            return {name: CudaKernel(module, module.get_function(name)) for name in names}
+
+    def launch(self, kernel: CudaKernel, grid: tuple[int, ...], group: tuple[int, ...], args: Sequence[Any],
+               stream: Stream) -> None:
+        """Queue a kernel.
+
+        Raises:
+            KernelError: The driver refuses it, or reports an error of earlier work.
+        """
+        if kernel.pack is None:
+            kernel.pack = struct.Struct(argument_format(args)).pack
+        with self.current:
+            kernel.function._launch_kernel(grid, group, kernel.pack(*args), 0, stream.handle)  # type: ignore[attr-defined]
+
+    # --------------------------------------------------------------------------------------------------- memory
+
+    def address(self, array: DeviceArray) -> int:
+        """Address of an array's first element."""
+        return int(array.storage.block.buffer) + array.offset * array.dtype.itemsize
+
+    def copy(self, dst: Array, src: Array, stream: Stream) -> None:
+        """Copy between contiguous arrays of equal size; see the contract."""
+        if not dst.size:
+            return
+        if not isinstance(stream, CudaStream):
+            raise TypeError(f"a CUDA copy runs on a CudaStream, not a {type(stream).__name__}")
+        if isinstance(dst, np.ndarray):
+            self._staging.to_host(dst.reshape(-1).view(np.uint8), self.address(src), stream)
+        elif isinstance(src, np.ndarray):
+            self._staging.to_device(self.address(dst), src.reshape(-1).view(np.uint8), stream)
+        else:
+            with self.current as driver:
+                driver.memcpy_dtod_async(self.address(dst), self.address(src), dst.nbytes, stream.handle)
+
+    def data_ptr(self, array: DeviceArray) -> int:
+        """Address of an array's first element."""
+        return self.address(array)
+
+    # --------------------------------------------------------------------------------------------------- queues
+
+    def synchronize(self) -> None:
+        """Block until all work on this device is done.
+
+        Raises:
+            KernelError: Work failed.
+        """
+        with self.current as driver:
+            driver.Context.synchronize()
+
+    def create_stream(self, priority: int = 0) -> CudaStream:
+        """A new stream; pycuda has no priorities."""
+        return CudaStream(self)
+
+    def create_event(self, *, timing: bool = False) -> CudaEvent:
+        """A new event."""
+        return CudaEvent(self, timing=timing)
+
+    def close(self) -> None:
+        """Release what the process holds of the device."""
+        if self.library is not None:
+            self.library.close()
+        self._staging.close()
+        self._raw.close()

@@ -1,0 +1,113 @@
+"""Streams and events of CUDA. Every call into the driver runs with the device's context current."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensocket_plugins.contract.backend import Event, Stream
+from tensocket_plugins.contract.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+
+class CudaEvent(Event):
+    """A mark in a stream's queue."""
+
+    __slots__ = ("device", "handle", "recorded", "timing")
+
+    def __init__(self, device: CudaDevice, *, timing: bool = False) -> None:
+        self.device = device
+        self.timing = timing
+        self.recorded = False
+        with device.current as driver:
+            self.handle = driver.Event(0 if timing else driver.event_flags.DISABLE_TIMING)
+
+    def query(self) -> bool:
+        """Whether all work before the mark is done."""
+        if not self.recorded:
+            return True
+        with self.device.current:
+            return bool(self.handle.query())
+
+    def synchronize(self) -> None:
+        """Block until all work before the mark is done; other threads run meanwhile.
+
+        Raises:
+            KernelError: That work failed.
+        """
+        if self.recorded:
+            with self.device.current:
+                self.handle.synchronize()
+
+    def elapsed_ms(self, end: Event) -> float:
+        """Milliseconds from this mark to ``end``; waits for both.
+
+        Raises:
+            ArgumentError: ``end`` is another device's event, or one of the two has no time.
+        """
+        if not isinstance(end, CudaEvent) or end.device is not self.device:
+            raise ArgumentError("Event.elapsed_time", f"an end event of another device than {self.device.name}",
+                                "both events are of one device", f"create both on {self.device.name}")
+        for name, event in (("start", self), ("end", end)):
+            if not event.timing or not event.recorded:
+                raise ArgumentError("Event.elapsed_time",
+                                    f"{name} event with timing={event.timing}, recorded={event.recorded}",
+                                    "both events were created with timing and recorded",
+                                    "create them with enable_timing=True and call record()")
+        with self.device.current:
+            self.handle.synchronize()
+            end.handle.synchronize()
+            return float(self.handle.time_till(end.handle))
+
+
+class CudaStream(Stream):
+    """A queue of work.
+
+    Attributes:
+        handle: pycuda's stream.
+        pointer: The driver's handle as a number, for libraries such as cuBLAS.
+    """
+
+    __slots__ = ("device", "handle", "pointer")
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        with device.current as driver:
+            self.handle = driver.Stream()
+        self.pointer = int(self.handle.handle)
+
+    def synchronize(self) -> None:
+        """Block until all queued work is done; other threads run meanwhile.
+
+        Raises:
+            KernelError: Work failed.
+        """
+        with self.device.current:
+            self.handle.synchronize()
+
+    def query(self) -> bool:
+        """Whether all queued work is done."""
+        with self.device.current:
+            return bool(self.handle.is_done())
+
+    def wait(self, event: Event) -> None:
+        """Work queued from now on starts after ``event``; the host waits only for events of other backends."""
+        if not isinstance(event, CudaEvent):
+            event.synchronize()
+        elif event.recorded:
+            with self.device.current:
+                self.handle.wait_for_event(event.handle)
+
+    def record(self, event: Event) -> None:
+        """Put ``event`` behind the work queued so far.
+
+        Raises:
+            ArgumentError: It is an event of another device.
+        """
+        if not isinstance(event, CudaEvent) or event.device is not self.device:
+            raise ArgumentError("Stream.record_event", f"an event of another device than {self.device.name}",
+                                "a stream records events of its own device", f"create the event on {self.device.name}")
+        with self.device.current:
+            event.handle.record(self.handle)
+        event.recorded = True
