@@ -1,0 +1,64 @@
+"""exp, expm1 and tanh in float32.
+
+exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2. The product n ln 2 is subtracted in two parts, the
+first of which is exact. The polynomials are minimax fits of (exp(r) - 1 - r) / r^2 and of (tanh(x) - x) / x^3 (Lawson's
+iteration on Chebyshev nodes, coefficients rounded to float32 one after the other and the others refitted).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..nodes import Expr, select
+from .build import Pair, at_least, at_most, nearest, number, polynomial, power_of_two, scaled, with_sign
+
+LOG2_E: Final = 1.4426950408889634
+#: ln 2 in two parts; the first has nine significant bits.
+LN2_HIGH: Final = 0.693359375
+LN2_LOW: Final = -2.1219444e-4
+
+_EXP: Final = (0.5, 0.1666652, 0.041666396, 0.008368836, 0.0013941207)
+_EXPM1: Final = (0.5, 0.16666666, 0.041666493, 0.008333543, 0.0013932347, 0.00019764257)
+_TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
+
+
+def _reduced(x: Expr) -> tuple[Pair, Expr]:
+    """The remainder r in two parts (r = first - second, the second only a correction) and n as int32."""
+    n, whole = nearest(x * number(LOG2_E))
+    return ((x - n * number(LN2_HIGH)), n * number(LN2_LOW)), whole
+
+
+def exp_moderate(x: Expr) -> Expr:
+    """Exponential function within -87 .. 88, where neither overflow nor underflow can happen; NaN stays."""
+    (high, low), n = _reduced(x)
+    r = high - low
+    return (r * r * polynomial(r, _EXP) + r + 1.0) * power_of_two(n)
+
+
+def exp(x: Expr) -> Expr:
+    """e^x, within 1 ULP; results below 2^-126 are rounded once more."""
+    (high, low), n = _reduced(at_least(at_most(x, 89.0), -104.0))
+    r = high - low
+    return scaled(r * r * polynomial(r, _EXP) + r + 1.0, n)
+
+
+def expm1(x: Expr) -> Expr:
+    """e^x - 1, within 2 ULP."""
+    (high, low), n = _reduced(at_least(at_most(x, 89.0), -30.0))
+    r = high - low
+    # What rounding r lost matters where the result is near r itself.
+    lost = (high - r) - low
+    small = r + (r * r * polynomial(r, _EXPM1) + lost)
+    # Half of the result, since 2^128 is not a float.
+    scale = power_of_two(n - 1)
+    result = (scale * small + (scale - 0.5)) * 2.0
+    return select(abs(x) < 2.0**-25, x, result)
+
+
+def tanh(x: Expr) -> Expr:
+    """Hyperbolic tangent, within 2 ULP: a polynomial below 0.625, 1 - 2 / (e^2x + 1) above."""
+    a = abs(x)
+    square = a * a
+    small = a + a * (square * polynomial(square, _TANH))
+    large = 1.0 - 2.0 / (exp_moderate(at_most(a + a, 20.0)) + 1.0)
+    return with_sign(select(a < 0.625, small, large), x)

@@ -1,0 +1,84 @@
+"""sin and cos in float32, for all arguments.
+
+Quarter turns are x * 2/pi. Only the part of 2/pi matters whose product with the integer mantissa of x lies below four
+turns and above 2^-62 quarter turns; 96 bits are cut out of a constant of 224 bits, so that the remainder is right for
+the largest float, too, to 2^-62 quarter turns. Arguments below pi/4 are their own remainder. The polynomials are minimax
+fits on [0, pi/4] (method: see ``exponential``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ...contract.dtypes import float32, int32, int64, uint32, uint64
+from ..nodes import Expr, call, cast, const, select
+from .build import INFINITY, NAN, SIGN, from_bits, number, polynomial
+
+_SIN: Final = (-0.16666655, 0.008332189, -0.00019518286)
+_COS: Final = (0.041666646, -0.001388731, 2.4432327e-05)
+#: 2/pi after 32 leading zero bits.
+_TWO_OVER_PI: Final = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
+
+
+def _window(biased: Expr) -> tuple[Expr, Expr, Expr]:
+    """Three words of 2/pi, as uint64, that matter for floats with this biased exponent (uint32, 126 .. 255)."""
+    start = biased - 120
+    word, shift = start >> 5, cast(start & 31, uint64)
+
+    def pick(j: int) -> Expr:
+        value: Expr = const(_TWO_OVER_PI[j + 4], uint32)
+        for i in (3, 2, 1, 0):
+            value = select(word < i + 1, const(_TWO_OVER_PI[j + i], uint32), value)
+        return cast(value, uint64)
+
+    a, b, c, d = (pick(j) for j in range(4))
+
+    def cut(high: Expr, low: Expr) -> Expr:
+        return ((((high << 32) | low) << shift) >> 32) & 0xFFFFFFFF
+
+    return cut(a, b), cut(b, c), cut(c, d)
+
+
+def _reduced(x: Expr) -> tuple[Expr, Expr]:
+    """``(r, n)``: |x| = r + n pi/2 up to full turns, |r| <= pi/4, n an int32 within 0 .. 3."""
+    a = abs(x)
+    i = call("bitcast", a, dtype=uint32)
+    exponent = i >> 23
+    high, middle, low = _window(select(exponent < 126, const(126, uint32), exponent))
+    mantissa = cast((i & 0x7FFFFF) | 0x800000, uint64)
+    # Turns, as a fraction of 2^64.
+    turns = ((mantissa * high) << 32) + mantissa * middle + ((mantissa * low) >> 32)
+    n = cast((turns + 2**61) >> 62, int32)
+    rest = cast(call("bitcast", turns << 2, dtype=int64), float32) * number(math.pi / 2 * 2.0**-64)
+    small = a < number(math.pi / 4)
+    return select(small, a, rest), select(small, const(0, int32), n)
+
+
+def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
+    """Sine and cosine for |r| <= pi/4."""
+    square = r * r
+    sine = r + r * (square * polynomial(square, _SIN))
+    cosine = 1.0 - (square * 0.5 - square * square * polynomial(square, _COS))
+    return sine, cosine
+
+
+def turned(r: Expr, n: Expr) -> Expr:
+    """sin(r + n pi/2) for |r| <= pi/4."""
+    sine, cosine = sin_cos_reduced(r)
+    value = select(call("eq", n & 1, 0), sine, cosine)
+    return from_bits(call("bitcast", value, dtype=int32) ^ ((n & 2) << 30))
+
+
+def sin(x: Expr) -> Expr:
+    """Sine, within 3 ULP for every finite argument."""
+    r, n = _reduced(x)
+    sign = call("bitcast", x, dtype=uint32) & SIGN
+    value = from_bits(call("bitcast", turned(r, n), dtype=uint32) ^ sign)
+    return select(abs(x) < INFINITY, value, number(NAN))
+
+
+def cos(x: Expr) -> Expr:
+    """Cosine, within 3 ULP for every finite argument."""
+    r, n = _reduced(x)
+    return select(abs(x) < INFINITY, turned(r, n + 1), number(NAN))
