@@ -51,8 +51,6 @@ class OpenCLEvent(Event):
         timing: Whether ``elapsed_ms`` may be asked for.
     """
 
-    __slots__ = ("device", "marker", "timing")
-
     def __init__(self, device: str, *, timing: bool = False) -> None:
         self.device = device
         self.timing = timing
@@ -100,8 +98,6 @@ class OpenCLStream(Stream):
         queue: OpenCL's queue.
         last: OpenCL's event of what was queued last.
     """
-
-    __slots__ = ("__weakref__", "_staged", "device", "last", "queue")
 
     def __init__(self, context: Any, device: str) -> None:
         self.device = device

@@ -14,7 +14,7 @@ from ..contract.backend import Executable, OpenDevice, Stream
 from ..contract.dtypes import DType, float32
 from ..ir.launch import Geometry, geometry, host_function
 from ..ir.nodes import Buffer, Kernel, Program, Scalar
-from ..ir.printers.c import kernel_params, print_c
+from ..ir.printers.c import entry_name, kernel_params, print_c
 from ..ir.printers.dialect import Dialect
 
 _offset: Final = np.int64
@@ -58,8 +58,8 @@ class CFamilyDevice(OpenDevice):
             IRError: The dialect cannot express the program.
             KernelError: The source does not compile; a bug of the printer.
         """
-        kernels = self.compile_source(print_c(program, self.dialect), [k.name for k in program.kernels])
-        launches = [_plan(program, kernel, kernels[kernel.name], self.dialect) for kernel in program.kernels]
+        kernels = self.compile_source(print_c(program, self.dialect), [entry_name(k) for k in program.kernels])
+        launches = [_plan(program, k, kernels[entry_name(k)], self.dialect) for k in program.kernels]
         return _with_temporaries(self, program, launches) if program.temporaries else _plain(self, program, launches)
 
 

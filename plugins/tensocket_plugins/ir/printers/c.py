@@ -39,7 +39,7 @@ from ..nodes import (
     Var,
     call,
 )
-from .dialect import RESERVED, Dialect
+from .dialect import FUNCTIONS_OF_OPENCL, RESERVED, Dialect
 from .expressions import DEPTH, INDEX_DTYPES, ExpressionPrinter, parts, postorder
 from .helpers import HelperSet
 
@@ -66,6 +66,11 @@ def print_c(program: Program, dialect: Dialect) -> str:
             dialect.atomic64_header if any(p.atomic64 for p in printers) else ""]
     top = "\n".join(part for part in head if part)
     return "\n\n".join(part for part in (top, *helpers.texts, *kernels) if part) + "\n"
+
+
+def entry_name(kernel: Kernel) -> str:
+    """What a printed kernel is called: kernels may be named like functions of a language, ``normalize`` or ``exp``."""
+    return f"{kernel.name}_v" if kernel.name in RESERVED | FUNCTIONS_OF_OPENCL else kernel.name
 
 
 def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[KernelParam, ...]:
@@ -160,7 +165,7 @@ class _KernelPrinter:
         lanes = [] if self.dialect.serial else [_lane_extent(loop) for loop in self.loops[LoopKind.LANE]]
         x, y, z = (*reversed(lanes), 1, 1, 1)[:3]
         bounds = self.dialect.bounds.format(x=x, y=y, z=z, total=x * y * z)
-        head = self.dialect.kernel.format(name=self.name(self.kernel.name), bounds=bounds)
+        head = self.dialect.kernel.format(name=self.name(entry_name(self.kernel)), bounds=bounds)
         params_text = ",\n    ".join(declared)
         return "\n".join([f"{head}(\n    {params_text})", "{", *self.lines, "}"])
 
