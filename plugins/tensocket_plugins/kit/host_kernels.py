@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contract.kernels import KernelTable
-from .host_kernels_math import bfloat16_to_float32, float32_to_bfloat16
+from ..ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 from .host_kernels_quiet import quiet
 
 Array = NDArray[Any]
@@ -80,7 +80,7 @@ def _matmul_float16(x: Array, y: Array) -> Array:
 
 
 def _matmul_bfloat16(x: Array, y: Array) -> Array:
-    return float32_to_bfloat16(np.asarray(np.matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
+    return np.asarray(float32_to_bfloat16(np.matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
 
 
 def register_matmul(table: KernelTable) -> None:

@@ -1,4 +1,4 @@
-"""The IR's scalar functions over NumPy arrays, and conversions of bfloat16 bits.
+"""The IR's scalar functions over NumPy arrays.
 
 Use inside a function wrapped by ``host_kernels_quiet.quiet``: these functions themselves do not silence NumPy.
 """
@@ -11,24 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contract.dtypes import DType
+from ..ir.scalar import float32_to_bfloat16
 
 Array = NDArray[Any]
-
-
-def bfloat16_to_float32(bits: Array) -> Array:
-    """The float32 values of bfloat16 ``bits`` (uint16); exact."""
-    shifted: Array = np.left_shift(np.asarray(bits).astype(np.uint32), np.uint32(16))
-    values: Array = shifted.view(np.float32)
-    return values
-
-
-def float32_to_bfloat16(values: Array) -> Array:
-    """Bits (uint16) of the bfloat16 nearest to each float32, halves to even; NaN stays NaN."""
-    bits = np.ascontiguousarray(values, np.float32).reshape(np.shape(values)).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
-    is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-    return np.asarray(np.where(is_nan, quiet_nan, rounded), np.uint16)
 
 
 def idiv(x: Array, y: Array) -> Array:
@@ -94,7 +79,7 @@ def erf(x: Array) -> Array:
 def cast(x: Array, dtype: DType) -> Array:
     """``x`` (not bfloat16 bits) converted to ``dtype``, with the IR's rules; bfloat16 comes back as bits."""
     if dtype.name == "bfloat16":
-        return float32_to_bfloat16(np.asarray(x, np.float32))
+        return np.asarray(float32_to_bfloat16(np.asarray(x, np.float32)))
     if dtype.kind == "bool":
         return np.not_equal(x, 0)
     return np.asarray(x).astype(dtype.numpy)

@@ -91,6 +91,8 @@ def split_loop(program: Program, kernel: Kernel) -> For | None:
 
     A kernel with atomic operations on floats has none, for their order would decide the last bits.
     """
+    if not kernel.body:
+        return None
     *before, last = kernel.body
     scalars = {scalar.name for scalar in program.scalars}
     if not isinstance(last, For) or last.kind is not LoopKind.PARALLEL or not _uses_only(last.stop, scalars):

@@ -1,7 +1,7 @@
 """Scalar functions of the IR as LLVM instructions.
 
-A bool is ``i1`` as a value and ``i8`` in memory; bfloat16 is ``i16`` bits in both. Arithmetic on 16-bit floats widens
-to ``float``, computes and rounds once. Nothing here has fast-math flags, so results are those of every other printer.
+A bool is ``i1`` as a value and ``i8`` in memory; bfloat16 is ``i16`` bits in both, and like float16 only converted.
+Nothing here has fast-math flags, so results are those of every other printer.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def memory_type(dtype: DType) -> str:
     return "i8" if dtype is bool_ else value_type(dtype)
 
 
-def is_small_float(dtype: DType) -> bool:
-    """Whether arithmetic goes through float32."""
+def is_narrow(dtype: DType) -> bool:
+    """Whether values are only stored and converted."""
     return dtype is float16 or dtype is bfloat16
 
 
@@ -167,9 +167,9 @@ def cast(w: Writer, x: str, source: DType, target: DType) -> str:
     """``x`` converted, with the IR's rules."""
     if source is target:
         return x
-    if is_small_float(source):
+    if is_narrow(source):
         return cast(w, widen(w, x, source), float32, target)
-    if is_small_float(target):
+    if is_narrow(target):
         wide = _to_odd(w, x) if source is float64 and target is float16 else cast(w, x, source, float32)
         return narrow(w, wide, target)
     before, after = value_type(source), value_type(target)
@@ -210,11 +210,15 @@ def bitcast(w: Writer, x: str, source: DType, target: DType) -> str:
 # ------------------------------------------------------------------------------------------------- functions
 
 
+def _computable(function: str, dtype: DType) -> DType:
+    if is_narrow(dtype):
+        raise IRError(f"{function} of {dtype.name}: convert it to float32 first")
+    return dtype
+
+
 def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
     """``eq``, ``ne``, ``lt`` or ``le``; comparisons with NaN are false, except ``ne``."""
-    if is_small_float(dtype):
-        return compare(w, function, float32, widen(w, x, dtype), widen(w, y, dtype))
-    kind = value_type(dtype)
+    kind = value_type(_computable(function, dtype))
     if dtype.kind == "float":
         return w.op(f"fcmp {'une' if function == 'ne' else 'o' + function} {kind} {x}, {y}")
     order = "" if function in ("eq", "ne") else "s" if dtype.kind == "int" else "u"
@@ -223,8 +227,7 @@ def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 
 def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
     """A function of rule ``same``."""
-    if is_small_float(dtype):
-        return narrow(w, apply(w, function, float32, [widen(w, x, dtype) for x in args]), dtype)
+    _computable(function, dtype)
     if function in ("min", "max"):
         return _extreme(w, function, dtype, *args)
     return _float(w, function, dtype, args) if dtype.kind == "float" else _integer(w, function, dtype, args)
