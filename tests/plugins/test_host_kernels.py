@@ -12,16 +12,10 @@ import pytest
 
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16, bool_, float32, int32, uint8
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 from tensocket_plugins.kit import host_kernels_quiet
 from tensocket_plugins.kit.host_kernels import EVERY, FLOATS, INTEGERS, NUMBERS, register_host_kernels
-from tensocket_plugins.kit.host_kernels_math import (
-    NUMPY_MATH,
-    bfloat16_to_float32,
-    erf,
-    float32_to_bfloat16,
-    idiv,
-    imod,
-)
+from tensocket_plugins.kit.host_kernels_math import NUMPY_MATH, erf, idiv, imod
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 
@@ -306,7 +300,8 @@ def test_matmul(kernel, rng, left, right, dtype):
     if dtype == "bfloat16":
         result = kernel("matmul", dtype)(float32_to_bfloat16(x), float32_to_bfloat16(y))
         assert result.dtype == np.uint16
-        result = bfloat16_to_float32(result)
+        assert type(result) is np.ndarray
+        result = np.asarray(bfloat16_to_float32(result))
     else:
         result = kernel("matmul", dtype)(x.astype(dtype), y.astype(dtype))
         assert result.dtype == dtype
@@ -320,23 +315,6 @@ def test_float16_matmul_accumulates_in_float32(kernel):
 
 
 # ------------------------------------------------------------------------------------------------------ math
-
-
-def test_bfloat16_round_trip_of_all_bits():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    values = bfloat16_to_float32(bits)
-    back = float32_to_bfloat16(values)
-    nan = np.isnan(values)
-    np.testing.assert_array_equal(back[~nan], bits[~nan])
-    assert np.isnan(bfloat16_to_float32(back[nan])).all()
-
-
-def test_bfloat16_rounds_halves_to_even():
-    assert bfloat16_to_float32(float32_to_bfloat16(np.array(
-        [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -(1 + 2**-8), 3.4e38], np.float32))).tolist() == [
-            1.0, 1 + 2**-6, 1 + 2**-7, -1.0, math.inf]
-    assert float32_to_bfloat16(np.float32(1.0)).shape == ()
-    assert bfloat16_to_float32(float32_to_bfloat16(np.array([0x7F800001], np.uint32).view(np.float32)))[0] != 0
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8])
