@@ -34,7 +34,7 @@ _COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.UNSUPPORT
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """0 if all that was selected ran and nothing failed, 1 after a failure, 2 if something, or everything, did not run."""
+    """0 if everything ran and nothing failed, 1 after a failure, 2 if something, or everything, did not run."""
     outcomes = {result.outcome for result in results}
     if Outcome.FAIL in outcomes:
         return 1

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from tensocket_plugins.contract import Array, Backend, DeviceArray, DeviceInfo, Event, KernelTable, OpenDevice, Stream
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.kit.allocator import CachingAllocator

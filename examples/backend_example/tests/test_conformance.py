@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tensocket_toy import NAME
+
 import tensocket
 from tensocket_conformance.cli import main
-
-from tensocket_toy import NAME
 
 
 def test_selected_by_name() -> None:
