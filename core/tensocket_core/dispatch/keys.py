@@ -34,6 +34,8 @@ SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT
 
 DEVICE_SHIFT: Final = 29
 DEVICE_MASK: Final = -1 << DEVICE_SHIFT
+#: What a gradient shares with its tensor.
+OPTIONS: Final = DEVICE_MASK | DTYPE_MASK
 
 #: Key bit of a dtype to the dtype.
 DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.ALL}

@@ -126,5 +126,23 @@ def normalize_shape(operator: str, shape: Sequence[int], size: int) -> Shape:
                      "the sizes multiply to the number of elements, with at most one -1", "choose a fitting shape")
 
 
-__all__ = ["Shape", "broadcast_shapes", "coalesce", "contiguous", "contiguous_strides", "element_strides",
-           "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape"]
+def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
+    """A view with any geometry; ``offset`` counts elements from the array's first one."""
+    if type(array) is np.ndarray:
+        size = array.itemsize
+        if offset:
+            array = np.lib.stride_tricks.as_strided(array, (1,), (size,)) if not array.ndim else array
+            array = np.lib.stride_tricks.as_strided(array, (offset + 1,), (size,))[offset:]
+        return np.lib.stride_tricks.as_strided(array, shape, tuple(s * size for s in strides))
+    return array.as_strided(shape, strides, array.offset + offset)
+
+
+def expand(array: Any, shape: Shape) -> Any:
+    """A view broadcast to ``shape``, with stride 0 along new and repeated dimensions."""
+    if array.shape == shape:
+        return array
+    return as_strided(array, shape, expanded_strides(array.shape, element_strides(array), shape), 0)
+
+
+__all__ = ["Shape", "as_strided", "broadcast_shapes", "coalesce", "contiguous", "contiguous_strides", "element_strides",
+           "expand", "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape"]

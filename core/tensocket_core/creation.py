@@ -1,0 +1,316 @@
+"""Factories: tensors from sizes, values and host data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.devices import HOST_DEVICE
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.ir.nodes import cast as expr_cast
+from tensocket_plugins.ir.schedule import Strategy
+
+from . import tensor as tensors
+from .device import DeviceEntry, default_entry, open_entry
+from .dispatch.keys import dtype_bit
+from .dispatch.operator import check_dtype
+from .execute.convert import to_dtype
+from .execute.copying import from_host
+from .execute.pointwise import as_number, run_generated
+from .execute.nests import pointwise_nest, Operand
+from .execute.primitive import primitive
+from .execute.programs import index_dtype, launch
+from .promotion import get_default_dtype, number_dtype
+
+_CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
+
+
+def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape given as ints or as one sequence.
+
+    Raises:
+        ShapeError: A size is negative, or there are more elements than any device can hold.
+        ArgumentTypeError: A size is not an integer.
+    """
+    if len(size) == 1 and not hasattr(size[0], "__index__"):
+        size = tuple(size[0])
+    if not all(hasattr(n, "__index__") for n in size):
+        raise ArgumentTypeError(operator, f"size {size!r}", "sizes are integers", "pass integers")
+    shape = tuple(n.__index__() for n in size)
+    if any(n < 0 for n in shape) or math.prod(n for n in shape if n) >= 1 << 62:
+        raise ShapeError(operator, f"size {list(shape)}", "sizes are not negative and their product fits 62 bits",
+                         "pass smaller, non-negative sizes")
+    return shape
+
+
+def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) -> Any:
+    """A new leaf on a handle."""
+    tensor = tensors.wrap(array, entry.key | dtype_bit(dtype))
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
+    """The dtype and device of a factory call, checked."""
+    chosen = (default or get_default_dtype()) if dtype is None else dtype
+    if not isinstance(chosen, DType):
+        raise ArgumentTypeError(operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32")
+    entry = default_entry() if device is None else open_entry(device)
+    check_dtype(operator, entry, chosen)
+    return chosen, entry
+
+
+def fill_array(entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
+    """Write one value everywhere."""
+    if 0 in out.shape:
+        return
+    runtime = entry.runtime
+    if runtime.profile.host_resident:
+        out[...] = to_dtype(np.asarray(value), dtype)
+    elif runtime.target is not None:
+        run_generated(entry, ("fill", dtype), lambda x: x, [(value, dtype)],
+                      out.shape, [(out, dtype)])
+    else:
+        primitive("fill", entry, "fill", dtype)([out], [], (as_number(value, dtype),), entry.stream)
+
+
+def filled(operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False) -> Any:
+    """A tensor with one value everywhere."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    fill_array(entry, out, value, dtype)
+    return finish(out, dtype, entry, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """An uninitialised tensor."""
+    chosen, entry = options("empty", dtype, device)
+    return finish(entry.runtime.empty(shape_of("empty", size), chosen, entry.stream), chosen, entry, requires_grad)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Zeros."""
+    chosen, entry = options("zeros", dtype, device)
+    return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones."""
+    chosen, entry = options("ones", dtype, device)
+    return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """One value everywhere; the dtype is the value's unless given."""
+    value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
+    if type(value) not in _CATEGORY:
+        raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
+    chosen, entry = options("full", dtype, device, number_dtype(_CATEGORY[type(value)]))
+    return filled("full", shape_of("full", (size,)), value, chosen, entry, requires_grad)
+
+
+def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceEntry]:
+    chosen, entry = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
+    return input._array.shape, chosen, entry
+
+
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """An uninitialised tensor of another's shape, dtype and device."""
+    shape, chosen, entry = _like(input, dtype, device)
+    return finish(entry.runtime.empty(shape, chosen, entry.stream), chosen, entry, requires_grad)
+
+
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Zeros of another tensor's shape, dtype and device."""
+    return filled("zeros_like", *_like_value(input, 0, dtype, device), requires_grad)
+
+
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones of another tensor's shape, dtype and device."""
+    return filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad)
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """One value everywhere, with another tensor's shape, dtype and device."""
+    return filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad)
+
+
+def _like_value(input: Any, value: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, DType, DeviceEntry]:
+    shape, chosen, entry = _like(input, dtype, device)
+    return shape, value, chosen, entry
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """start, start + step, ... up to but without end; int64 for integers.
+
+    Raises:
+        ArgumentError: step is zero, or leads away from end.
+    """
+    first, last = (0, start) if end is None else (start, end)
+    if step == 0 or (last - first) * step < 0:
+        raise ArgumentError("arange", f"start={first}, end={last}, step={step}", "step is not zero and leads from start to end",
+                            "change the sign of step")
+    whole = all(type(x) is int for x in (first, last, step))
+    chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
+    count = max(0, math.ceil((last - first) / step)) if not whole else max(0, -((first - last) // step))
+    out = entry.runtime.empty((count,), chosen, entry.stream)
+    if count:
+        _fill_range(entry, out, first, step, chosen)
+    return finish(out, chosen, entry, requires_grad)
+
+
+def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DType) -> None:
+    runtime = entry.runtime
+    if runtime.profile.host_resident:
+        wide = np.float64 if dtype.kind == "float" else np.int64
+        out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
+    elif runtime.target is not None:
+        index = index_dtype(entry, (out.size,))
+        number = Operand("number", dtype)
+        launch(entry, ("arange", dtype, index), lambda: pointwise_nest(
+            "arange", lambda i, a, b: a + expr_cast(i, a.dtype) * b, [number, number], [Operand("flat", dtype)], 1, index, position=True),
+            Strategy.SERIAL, [out], [out.size, as_number(first, dtype), as_number(step, dtype)])
+    else:
+        primitive("arange", entry, "arange", dtype)([out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """``steps`` evenly spaced values from start to end, both included."""
+    chosen, entry = options("linspace", dtype, device)
+    if steps < 0:
+        raise ArgumentError("linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number")
+    values = to_dtype(np.linspace(start, end, steps), chosen)
+    return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones on the diagonal, zeros elsewhere; [n, m] (m defaults to n)."""
+    chosen, entry = options("eye", dtype, device)
+    rows, columns = shape_of("eye", (n, n if m is None else m))
+    result = (arange(rows, device=entry.device).reshape((rows, 1)) == arange(columns, device=entry.device)).to(chosen)
+    if requires_grad:
+        result.requires_grad = True
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------ host data
+
+
+def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) -> Any:
+    """A tensor with a copy of host values, converted to ``dtype``."""
+    return tensors.wrap(from_host(entry, to_dtype(values, dtype), dtype), entry.key | dtype_bit(dtype))
+
+
+def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
+    """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
+    if isinstance(data, (list, tuple)):
+        data = _plain(data)
+    try:
+        values = np.asarray(data)
+    except ValueError:
+        raise ShapeError("tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows") from None
+    if values.dtype == object or values.dtype.kind in "USmMV":
+        raise ArgumentTypeError("tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers")
+    if dtype is not None:
+        return values, dtype
+    if isinstance(data, (np.ndarray, np.generic)):
+        return values, dtypes.FROM_NUMPY[values.dtype]
+    category = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[values.dtype.kind]
+    return values, number_dtype(2 if values.size == 0 else category)
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences with tensors replaced by host values."""
+    if isinstance(data, (list, tuple)):
+        return [_plain(x) for x in data]
+    return data.tolist() if hasattr(data, "_key") else data
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A tensor with a copy of ``data``: numbers, nested lists, a NumPy array or a tensor.
+
+    >>> tensor([[1, 2], [3, 4]]).sum().item()
+    10
+
+    Raises:
+        ArgumentTypeError: The elements are not numbers.
+        ShapeError: Nested lists have different lengths.
+    """
+    if hasattr(data, "_key"):
+        result = data.detach().to(data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True)
+        return result.requires_grad_(requires_grad) if requires_grad else result
+    values, chosen = _host_values(data, dtype)
+    chosen, entry = options("tensor", chosen, device)
+    result = from_values(values, chosen, entry)
+    if requires_grad:
+        result.requires_grad = True
+    return result
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor with the values of ``data``, without a copy where dtype and device allow."""
+    if hasattr(data, "_key"):
+        return data.to(data.device if device is None else device, data.dtype if dtype is None else dtype)
+    if isinstance(data, np.ndarray) and (device is None or open_entry(device).runtime.profile.host_resident):
+        return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Any:
+    """A tensor on the host that shares memory with a NumPy array.
+
+    Raises:
+        ArgumentTypeError: It is no array, its dtype has no counterpart, or its strides are negative.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype not in dtypes.FROM_NUMPY:
+        raise ArgumentTypeError("from_numpy", f"{type(array).__name__} of dtype {getattr(array, 'dtype', None)}",
+                                "a NumPy array of a numeric dtype is needed", "convert it with np.asarray(...)")
+    if any(s < 0 for s in array.strides):
+        raise ArgumentTypeError("from_numpy", "an array with negative strides", "strides are not negative", "pass array.copy()")
+    dtype = dtypes.FROM_NUMPY[array.dtype]
+    return tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
+
+
+# ------------------------------------------------------------------------------------------------- tensor methods
+
+
+def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Zeros of this tensor's dtype and device."""
+    _, chosen, entry = _like(input, dtype, device)
+    return filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad)
+
+
+def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones of this tensor's dtype and device."""
+    _, chosen, entry = _like(input, dtype, device)
+    return filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad)
+
+
+def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """An uninitialised tensor of this tensor's dtype and device."""
+    _, chosen, entry = _like(input, dtype, device)
+    return finish(entry.runtime.empty(shape_of("new_empty", size), chosen, entry.stream), chosen, entry, requires_grad)
+
+
+def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """One value everywhere, of this tensor's dtype and device."""
+    _, chosen, entry = _like(input, dtype, device)
+    return filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad)
+
+
+def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A tensor with a copy of data, of this tensor's dtype and device."""
+    return tensor(data, dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
+                  requires_grad=requires_grad)
+
+
+def new_arange(input: Any, start: int, end: int, step: int) -> Any:
+    """int64 positions on this tensor's device."""
+    return arange(start, end, step, device=input.device)
+
+
+__all__ = ["arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy",
+           "full", "full_like", "linspace", "ones", "ones_like", "tensor", "zeros", "zeros_like"]

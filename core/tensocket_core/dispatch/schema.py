@@ -1,0 +1,96 @@
+"""Operator schemas: ``add(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor``.
+
+Types: ``Tensor``, ``Operand`` (tensor or Python number), ``Tensor[]``, ``Scalar`` (Python number), ``int``, ``int[]``,
+``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` behind a type allows None. A ``*`` starts
+keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written to; ``~`` marks a result that is a view of the argument.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_SCHEMA: Final = re.compile(r"(\w+)\((.*)\) -> (.+)", re.DOTALL)
+_PARAM: Final = re.compile(r"([\w\[\]]+(?:\.\.\.)?)([!~]?)(\??) (\w+)(?:=(.+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of an operator.
+
+    Attributes:
+        name: Its name.
+        type: One of the types of the module's docstring.
+        optional: Whether None is allowed.
+        default: The default as Python source, or None where there is none.
+        keyword_only: Whether it is passed by name only.
+        mutated: Whether the operator writes to it.
+    """
+
+    name: str
+    type: str
+    optional: bool
+    default: str | None
+    keyword_only: bool
+    mutated: bool
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether tensors may be passed."""
+        return self.type in ("Tensor", "Operand", "Tensor[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A parsed schema."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: str
+    text: str
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Positions of the parameters that take tensors."""
+        return tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return tuple(p.name for p in self.parameters)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that are outside of brackets and quotes."""
+    parts, depth, start = [], 0, 0
+    for position, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+def parse_schema(text: str) -> Schema:
+    """Parse a schema.
+
+    Raises:
+        ValueError: The text is not a schema.
+    """
+    match = _SCHEMA.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not an operator schema: {text!r}")
+    name, inside, returns = match.groups()
+    parameters, keyword_only = [], False
+    for part in _split(inside):
+        if part == "*":
+            keyword_only = True
+            continue
+        found = _PARAM.fullmatch(part)
+        if found is None:
+            raise ValueError(f"not a parameter in the schema of {name}: {part!r}")
+        kind, marker, optional, label, default = found.groups()
+        parameters.append(Parameter(label, kind, bool(optional), default, keyword_only, marker == "!"))
+    return Schema(name, tuple(parameters), returns, text.strip())

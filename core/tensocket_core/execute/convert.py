@@ -1,0 +1,30 @@
+"""Conversion of host arrays between element types, bits of bfloat16 included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tensocket_plugins.contract.dtypes import DType, bfloat16
+
+
+def float32_of_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values of bfloat16 bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Bits of the nearest bfloat16 values, halves to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, (bits >> 16) | 0x40, rounded).astype(np.uint16).reshape(values.shape)
+
+
+def to_dtype(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """NumPy values as the stored bits of ``dtype``. Never warns; out-of-range conversions are unspecified."""
+    if dtype is bfloat16:
+        return bfloat16_bits(values)
+    if values.dtype == dtype.numpy:
+        return values
+    with np.errstate(all="ignore"):
+        return values.astype(dtype.numpy)

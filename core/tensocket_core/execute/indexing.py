@@ -1,0 +1,76 @@
+"""Reading and writing at positions held in a tensor: gather and scatter along a dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Store, Var, cast
+from tensocket_plugins.ir.schedule import Strategy
+
+from ..device import DeviceEntry
+from .geometry import element_strides
+from .nests import Nest, dot, parallel
+from .primitive import primitive
+from .programs import index_dtype, launch
+
+
+def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
+    """Loops over the index tensor: variables, sizes, the loaded index, and the position with it in place of ``axis``."""
+    sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
+    position = cast(Load("index", dot(variables, nest.strides("index", rank)), int64), nest.index)
+    return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
+
+
+def gather_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
+    """``out0[i...] = in0[i... with index[i...] at axis]``."""
+    nest = Nest("gather", index)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis)
+    source = dot(moved, nest.strides("in0", rank))
+    target = dot(variables, nest.strides("out0", rank))
+    return nest.program(parallel(variables, sizes, [Store("out0", target, Load("in0", source, dtype))]))
+
+
+def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool) -> Program:
+    """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``."""
+    nest = Nest("scatter_add" if add else "scatter", index)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis)
+    target = dot(moved, nest.strides("out0", rank))
+    value = Load("in0", dot(variables, nest.strides("in0", rank)), dtype)
+    statement: Stmt = Atomic("add", "out0", target, value) if add else Store("out0", target, value)
+    return nest.program(parallel(variables, sizes, [statement]))
+
+
+def _arguments(index: Any, *arrays: Any) -> list[int]:
+    """Sizes of the index tensor, then strides in the order in which the nests declare them."""
+    return [*index.shape, *(s for x in (index, *arrays) for s in element_strides(x))]
+
+
+def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, dtype: DType) -> None:
+    """Fill ``out`` (of the index's shape) from ``source`` along ``axis``; indices are valid."""
+    if entry.runtime.target is None:
+        primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
+        return
+    rank = len(index.shape)
+    width = index_dtype(entry, (source.size, out.size, *(s * n for s, n in zip(element_strides(source), source.shape, strict=True))))
+    launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
+           [out, source, index], _arguments(index, source, out))
+
+
+def scatter_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool) -> None:
+    """Write ``source`` (read in the index's shape) into ``out`` along ``axis``; indices are valid."""
+    name = "scatter_add" if add else "scatter"
+    if entry.runtime.target is None:
+        cut = source[tuple(slice(0, n) for n in index.shape)]
+        primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
+        return
+    rank = len(index.shape)
+    width = index_dtype(entry, (source.size, out.size, index.size))
+    launch(entry, (name, dtype, rank, axis, width), lambda: scatter_nest(dtype, rank, axis, width, add=add), Strategy.SERIAL,
+           [out, source, index], _arguments(index, out, source))

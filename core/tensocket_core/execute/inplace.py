@@ -1,0 +1,104 @@
+"""In-place forms: checks, the kernel into the tensor's own memory, the version counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract.errors import DtypeError, ShapeError
+
+from ..autograd.record import inplace_recorder
+from ..device import DeviceEntry
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.operator import Operator
+from ..promotion import can_cast, result_type
+from .geometry import broadcast_shapes, element_strides
+from .pointwise import Pointwise
+
+
+def bump(target: Any) -> None:
+    """Count a change, for all views."""
+    counter = target._version_counter
+    if counter is None:
+        target._version_counter = [1]
+    else:
+        counter[0] += 1
+
+
+def check_writable(operator: str, target: Any) -> None:
+    """Refuse tensors whose elements share memory.
+
+    Raises:
+        ShapeError: A dimension of more than one element has stride 0.
+    """
+    array = target._array
+    if any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
+        raise ShapeError(operator, f"an expanded tensor of shape {list(array.shape)}", "elements that are written have memory of their own",
+                         "clone() it first")
+
+
+class InPlaceOperator(Operator):
+    """An operator that modifies its first argument and returns it."""
+
+    kind = "inplace"
+
+    def _closure(self, key: int) -> Callable[..., Any]:
+        if key & AUTOGRAD and self.derivative is not None:
+            below_key = key & ~AUTOGRAD
+            return inplace_recorder(self.derivative, self.table.get(below_key) or self.resolve(below_key))
+        return super()._closure(key & ~AUTOGRAD)
+
+
+class InPlace(InPlaceOperator):
+    """The in-place form of a pointwise operator."""
+
+    def __init__(self, origin: Pointwise) -> None:
+        text = origin.schema.text
+        super().__init__(f"{origin.name}_(Tensor!{text[text.index('(') + len('(Tensor'):]}", f"In-place form of {origin.name}.",
+                         function=False)
+        self.origin = origin
+        self.derivative = origin.derivative
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Check, run, count."""
+        origin = self.origin
+
+        def run(target: Any, *args: Any) -> Any:
+            self._check(target, args)
+            origin.run_inplace(target, *args)
+            bump(target)
+            return target
+
+        return run
+
+    def _check(self, target: Any, args: tuple[Any, ...]) -> None:
+        others = args[: self.origin.count - 1]
+        result = self.origin.result_dtype(result_type((target, *others)))
+        if not can_cast(result, target.dtype):
+            raise DtypeError(self.name, f"a result of dtype {result.name} for a tensor of dtype {target.dtype.name}",
+                             "an in-place result keeps the tensor's dtype category", "use the out-of-place form, or convert the tensor")
+        shape = target._array.shape
+        if broadcast_shapes(self.name, [shape, *(x._array.shape for x in others if hasattr(x, "_key"))]) != shape:
+            raise ShapeError(self.name, f"operands that broadcast beyond the tensor's shape {list(shape)}",
+                             "an in-place result has the tensor's shape", "use the out-of-place form")
+        check_writable(self.name, target)
+
+
+class Assign(InPlaceOperator):
+    """An in-place operator run by one function ``function(entry, target, *args)``."""
+
+    def __init__(self, schema: str, doc: str, run: Callable[..., Any], **record: Any) -> None:
+        super().__init__(schema, doc, function=False, **record)
+        self.run = run
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """Check, run, count."""
+        run = self.run
+
+        def assign(target: Any, *args: Any) -> Any:
+            check_writable(self.name, target)
+            run(target._entry, target, *args)
+            bump(target)
+            return target
+
+        return assign

@@ -1,0 +1,73 @@
+"""Matrix products: the vendor's kernel where there is one, else a generated or primitive one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import DtypeError, ShapeError
+from tensocket_plugins.ir.schedule import Strategy
+
+from .. import tensor as tensors
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import Operator, check_dtype
+from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
+from .nests import matmul_nest
+from .primitive import primitive
+from .programs import index_dtype, launch
+
+
+class MatMul(Operator):
+    """``name(Tensor input, Tensor other)`` on operands of at least two dimensions; leading ones are batches."""
+
+    kind = "matmul"
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure."""
+        return partial(self.run, entry)
+
+    def run(self, entry: DeviceEntry, input: Any, other: Any) -> Any:
+        """Check, run, wrap."""
+        dtype = input.dtype
+        if other.dtype is not dtype:
+            raise DtypeError(self.name, f"{dtype.name} and {other.dtype.name}", "both operands have one dtype",
+                             "convert one of them with .to(dtype)")
+        check_dtype(self.name, entry, dtype)
+        x, y = input._array, other._array
+        if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
+            raise ShapeError(self.name, f"shapes {list(x.shape)} and {list(y.shape)}",
+                             "the last size of the first must equal the second-to-last of the second",
+                             "transpose or reshape one of them")
+        key = entry.key | dtype_bit(dtype)
+        runtime = entry.runtime
+        batch = broadcast_shapes(self.name, [x.shape[:-2], y.shape[:-2]])
+        direct = runtime.kernels.find(self.name, dtype.name, direct=True) if runtime.profile.host_resident else None
+        if direct is not None:
+            return tensors.wrap(direct.run(x, y), key)
+        shape = (*batch, x.shape[-2], y.shape[-1])
+        out = runtime.empty(shape, dtype, entry.stream)
+        if 0 not in shape:
+            self._run(entry, out, expand(x, (*batch, *x.shape[-2:])), expand(y, (*batch, *y.shape[-2:])), dtype)
+        return tensors.wrap(out, key)
+
+    def _run(self, entry: DeviceEntry, out: Any, x: Any, y: Any, dtype: DType) -> None:
+        runtime = entry.runtime
+        if runtime.target is None or runtime.kernels.find(self.name, dtype.name, direct=False) is not None:
+            primitive(self.name, entry, "matmul", dtype)([out], [x, y], (), entry.stream)
+            return
+        depth = x.shape[-1]
+        batch: Shape
+        batch, (x_batch, y_batch) = coalesce(out.shape[:-2], [element_strides(x)[:-2], element_strides(y)[:-2]])
+        x_steps, y_steps = (*x_batch, *element_strides(x)[-2:]), (*y_batch, *element_strides(y)[-2:])
+        if out.ndim == 2:
+            batch, x_steps, y_steps = (), element_strides(x), element_strides(y)
+        index = index_dtype(entry, (out.size, x.size, y.size, _reach(x), _reach(y)))
+        launch(entry, (self.name, dtype, len(batch), index), lambda: matmul_nest(dtype, len(batch), index),
+               Strategy.SERIAL, [out, x, y], [*batch, *out.shape[-2:], depth, *x_steps, *y_steps])
+
+
+def _reach(array: Any) -> int:
+    return sum((n - 1) * abs(s) for n, s in zip(array.shape, element_strides(array), strict=True))

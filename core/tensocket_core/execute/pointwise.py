@@ -1,0 +1,329 @@
+"""Pointwise operators: a scalar formula, and every way to run it.
+
+In order of preference: a direct kernel (host-resident devices, small arrays), a registered kernel, a kernel generated
+from the formula, the formula evaluated primitive by primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Literal
+
+import numpy as np
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
+from tensocket_plugins.ir.schedule import Strategy
+
+from .. import tensor as tensors
+from ..device import DeviceEntry
+from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR_MASK, dtype_bit
+from ..dispatch.operator import Operator, check_dtype
+from ..promotion import number_dtype, result_type
+from .convert import to_dtype
+from .geometry import broadcast_shapes, coalesce, contiguous, element_strides, expanded_strides
+from .math import ExprMath, arithmetic_dtype
+from .nests import Operand, pointwise_nest
+from .primitive import run_formula
+from .programs import index_dtype, launch
+
+_new = object.__new__
+#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not kept.
+_NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
+_CACHED_NUMBERS: Final = 4096
+_NUMBER_TYPES: Final = (bool, int, float, complex)
+
+
+def number_array(value: Any, dtype: DType) -> Any:
+    """A Python number as a 0-d array of a NumPy dtype."""
+    cache = _NUMBERS[dtype]
+    try:
+        return cache[value]
+    except KeyError:
+        array = to_dtype(np.asarray(value), dtype)
+        if value == value and value != 0:
+            if len(cache) >= _CACHED_NUMBERS:
+                cache.clear()
+            cache[value] = array
+        return array
+
+
+class Pointwise(Operator):
+    """An operator whose result element depends on one element of each operand.
+
+    Attributes:
+        formula: ``formula(m, *operands, *extras)``; see ``execute.math``.
+        result: Dtype of the result: ``same`` as the compute dtype, or ``bool``.
+        compute: ``promote``: what the operands promote to. ``float``: likewise, but the default float type for integers
+            and bools.
+        count: Number of tensor operands; the schema's first parameters.
+        condition: Whether the first operand is a bool condition that takes no part in promotion.
+        kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats.
+        keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
+            default and the statement (over ``input``, ``other`` and the name) that runs where the default was not given.
+    """
+
+    kind = "pointwise"
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *, result: Literal["same", "bool"] = "same",
+                 compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
+                 keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.formula = formula
+        self.result = result
+        self.compute = compute
+        self.condition = condition
+        self.kinds = kinds
+        self.keywords = keywords or {}
+        self.count = len(self.schema.tensors)
+        self.extras = len(self.schema.parameters) - self.count
+
+    # ------------------------------------------------------------------------------------------ dispatch
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """A direct closure where the key settles everything, else the general one."""
+        general = partial(self.run, entry)
+        return self._direct(key, entry, general) or general
+
+    def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        bits = key & DTYPE_MASK
+        if self.extras or self.condition or key & DIM0 or bits & (bits - 1) or not entry.runtime.profile.host_resident:
+            return None
+        dtype = DTYPE_OF[bits]
+        compute, result = self._dtypes(dtype)
+        kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
+        number = (key & SCALAR_MASK).bit_length()
+        if kernel is None or compute is not dtype:
+            return None
+        out_key = key & NO_AUTOGRAD & ~SCALAR_MASK & ~DTYPE_MASK | dtype_bit(result)
+        limit = float("inf") if kernel.limit is None else kernel.limit
+        if self.count == 1:
+            return _direct_unary(kernel.run, limit, out_key, general)
+        if self.count == 2 and not number:
+            return _direct_binary(kernel.run, limit, out_key, general)
+        # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
+        if self.count == 2 and number - 22 <= dtype.category and number <= 25 and arithmetic_dtype(dtype) is dtype:
+            return _direct_number(kernel.run, limit, out_key, dtype, general)
+        return None
+
+    def result_dtype(self, promoted: DType) -> DType:
+        """Result dtype for what the operands promote to."""
+        return self._dtypes(promoted)[1]
+
+    def _dtypes(self, promoted: DType) -> tuple[DType, DType]:
+        """Compute and result dtype for what the operands promote to."""
+        compute = promoted
+        if self.compute == "float" and promoted.category < 2:
+            compute = number_dtype(2)
+        letter = "i" if compute.kind == "uint" else compute.kind[0]
+        if letter not in self.kinds:
+            raise DtypeError(self.name, f"dtype {compute.name}", f"{self.name} is not defined for {compute.kind} dtypes",
+                             "convert with .to(dtype) first")
+        return compute, dtypes.bool_ if self.result == "bool" else compute
+
+    # ------------------------------------------------------------------------------------------ general path
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Promote, broadcast, allocate, run, wrap."""
+        compute, result = self._dtypes(result_type(args[1:self.count] if self.condition else args[:self.count]))
+        array = self.run_arrays(entry, compute, result, self._operands(args), args[self.count:], None)
+        return tensors.wrap(array, entry.key | dtype_bit(result))
+
+    def _operands(self, args: tuple[Any, ...]) -> list[Any]:
+        """Tensors and numbers; the condition is checked."""
+        operands = list(args[:self.count])
+        if self.condition and (not hasattr(operands[0], "_key") or operands[0].dtype is not dtypes.bool_):
+            raise DtypeError(self.name, f"condition {getattr(operands[0], 'dtype', operands[0])!r}",
+                             "the condition is a bool tensor", "compare first, as in tensor > 0")
+        return operands
+
+    def run_inplace(self, target: Any, *args: Any) -> Any:
+        """Compute into ``target``, which is also the first operand; broadcasts the others to its shape."""
+        entry = target._entry
+        compute, result = self._dtypes(result_type((target, *args[:self.count - 1])))
+        operands = [target, *args[:self.count - 1]]
+        return self.run_arrays(entry, compute, result, operands, args[self.count - 1:], target)
+
+    def run_arrays(self, entry: DeviceEntry, compute: DType, result: DType, operands: list[Any],
+                   extras: tuple[Any, ...], target: Any) -> Any:
+        """The result's handle; written into ``target`` (a tensor) if there is one."""
+        check_dtype(self.name, entry, compute)
+        shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
+        arrays = [self._array(k, x, entry, compute) for k, x in enumerate(operands)]
+        out = None
+        if target is not None:
+            shape, out = target._array.shape, target._array
+        direct = None if extras else self._direct_kernel(entry, compute, arrays)
+        if direct is not None:
+            made = np.asarray(direct(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays]))
+            if out is None:
+                return made
+            out[...] = to_dtype(made, target.dtype)
+            return out
+        stored = result if target is None else target.dtype
+        if out is None:
+            out = entry.runtime.empty(shape, stored, entry.stream)
+        if 0 not in shape:
+            self._run_kernel(entry, compute, stored, arrays, extras, shape, out)
+        return out
+
+    def _direct_kernel(self, entry: DeviceEntry, compute: DType, arrays: Sequence[Any]) -> Callable[..., Any] | None:
+        if not entry.runtime.profile.host_resident:
+            return None
+        kernel = entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        if kernel is None or (kernel.limit is not None and any(
+                x.size > kernel.limit for x in arrays if type(x) is np.ndarray)):
+            return None
+        return kernel.run
+
+    def _array(self, position: int, operand: Any, entry: DeviceEntry, compute: DType) -> Any:
+        """An operand as a handle of the compute dtype, or a Python number."""
+        if not hasattr(operand, "_key"):
+            if type(operand) not in _NUMBER_TYPES:
+                raise ArgumentTypeError(self.name, f"operand of type {type(operand).__name__}",
+                                        "operands are tensors or numbers", "convert it with tensocket.tensor(...)")
+            return operand
+        dtype = dtypes.bool_ if self.condition and position == 0 else compute
+        if operand.dtype is not dtype:
+            operand = operand.detach().to(dtype)
+        return operand._array
+
+    def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, arrays: list[Any],
+                    extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
+        formula, static, numbers = self._bind(compute, extras)
+        runtime = entry.runtime
+        registered = runtime.kernels.find(self.name, compute.name, direct=False) if runtime.target is None else None
+        kinds = [dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count)]
+        if runtime.target is not None:
+            run_generated(entry, (self.name, static, compute, stored), formula, [*zip(arrays, kinds, strict=True),
+                          *((x, compute) for x in numbers)], shape, [(out, stored)])
+        else:
+            run_formula(self.name, entry, formula, [*zip(arrays, kinds, strict=True), *((x, compute) for x in numbers)],
+                        compute, shape, out, stored, registered)
+
+    def _bind(self, compute: DType, extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
+        """The formula over expressions, what specialises it, and the numbers that it takes as arguments.
+
+        Python ints and floats among the extra arguments become kernel arguments; None, bools and strings specialise.
+        """
+        numeric = [type(x) in (int, float) for x in extras]
+        static = tuple(x if not n else "number" for x, n in zip(extras, numeric, strict=True))
+        numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
+        m = ExprMath(arithmetic_dtype(compute))
+
+        def formula(*values: Any) -> Any:
+            given = iter(values[self.count:])
+            bound = [next(given) if n else x for x, n in zip(extras, numeric, strict=True)]
+            return self.formula(m, *values[:self.count], *bound)
+
+        return formula, static, numbers
+
+
+# ----------------------------------------------------------------------------------------------- direct closures
+
+
+def _direct_unary(run: Callable[..., Any], limit: float, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
+    Tensor = tensors.Tensor
+
+    def direct_unary(a: Any) -> Any:
+        x = a._array
+        if x.size > limit:
+            return general(a)
+        t = _new(Tensor)
+        t._array = run(x)
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_unary
+
+
+def _direct_binary(run: Callable[..., Any], limit: float, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
+    Tensor = tensors.Tensor
+
+    def direct_binary(a: Any, b: Any) -> Any:
+        x, y = a._array, b._array
+        if x.size > limit or y.size > limit:
+            return general(a, b)
+        try:
+            r = run(x, y)
+        except ValueError:  # shapes that do not broadcast; the general path says so in the house form
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_binary
+
+
+def _direct_number(run: Callable[..., Any], limit: float, key: int, dtype: DType,
+                   general: Callable[..., Any]) -> Callable[..., Any]:
+    Tensor = tensors.Tensor
+    cache = _NUMBERS[dtype]
+
+    def direct_number(a: Any, b: Any) -> Any:
+        x = a._array
+        if x.size > limit:
+            return general(a, b)
+        try:
+            y = cache[b]
+        except KeyError:
+            y = number_array(b, dtype)
+        t = _new(Tensor)
+        t._array = run(x, y)
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_number
+
+
+# ---------------------------------------------------------------------------------------------- generated kernels
+
+
+def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
+                  operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...],
+                  results: Sequence[tuple[Any, DType]]) -> None:
+    """Run a formula as a generated kernel.
+
+    Args:
+        entry: The device.
+        name: Operator name first; with the geometry, everything that the kernel's text depends on.
+        formula: Over one expression per operand.
+        operands: Handles or Python numbers, with their element types.
+        shape: Shape of the results; operands broadcast to it. Not empty.
+        results: Handles and element types.
+    """
+    arrays = [(x, dtype) for x, dtype in operands if type(x) not in _NUMBER_TYPES]
+    flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
+    strides: list[tuple[int, ...]] = []
+    if flat:
+        sizes: tuple[int, ...] = (results[0][0].size,)
+    else:
+        sizes, strides = coalesce(shape, [expanded_strides(x.shape, element_strides(x), shape)
+                                          for x, _ in (*results, *arrays)])
+    kind: Literal["flat", "strided"] = "flat" if flat else "strided"
+    specs = tuple(Operand("number" if type(x) in _NUMBER_TYPES else kind, dtype) for x, dtype in operands)
+    targets = tuple(Operand(kind, dtype) for _, dtype in results)
+    reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
+    index = index_dtype(entry, (*sizes, results[0][0].size, *reach))
+    numbers = [as_number(x, arithmetic_dtype(dtype)) for x, dtype in operands if type(x) in _NUMBER_TYPES]
+    launch(entry, (name, specs, targets, len(sizes), index),
+           lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index), Strategy.SERIAL,
+           [x for x, _ in (*results, *arrays)], [*sizes, *(s for step in strides for s in step), *numbers])
+
+
+def as_number(value: Any, dtype: DType) -> Any:
+    """A Python number as an argument of a dtype; integers wrap as in two's complement."""
+    if dtype.kind == "float":
+        return float(value)
+    if dtype.kind == "bool":
+        return bool(value)
+    bits = 8 * dtype.itemsize
+    wrapped = int(value) & ((1 << bits) - 1)
+    return wrapped - (1 << bits) if dtype.kind == "int" and wrapped >> (bits - 1) else wrapped
+
+

@@ -1,0 +1,101 @@
+"""Formulas on devices without a code generator: evaluated one primitive at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.primitives import BY_FUNCTION
+from tensocket_plugins.ir.nodes import Call, Const, Expr, Var, cast
+
+from ..device import DeviceEntry
+from ..dispatch.operator import missing_primitive
+from .geometry import expand
+from .math import arithmetic_dtype
+
+
+def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Callable[..., Any]:
+    """The kernel of a primitive.
+
+    Raises:
+        UnsupportedOperator: The backend registers none.
+    """
+    kernel = entry.runtime.kernels.find(name, dtype.name, direct=False)
+    if kernel is None:
+        raise missing_primitive(operator, entry, dtype, name)
+    return kernel.run
+
+
+def filled(operator: str, entry: DeviceEntry, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
+    """An array with one value everywhere, stored once."""
+    one = entry.runtime.empty((1,) * len(shape), dtype, entry.stream)
+    primitive(operator, entry, "fill", dtype)([one], [], (value,), entry.stream)
+    return expand(one, shape)
+
+
+class _Evaluator:
+    """Evaluates expressions over arrays; shared sub-expressions once."""
+
+    def __init__(self, operator: str, entry: DeviceEntry, shape: tuple[int, ...], values: dict[str, Any]) -> None:
+        self.operator = operator
+        self.entry = entry
+        self.shape = shape
+        self.values = values
+        self.done: dict[int, Any] = {}
+
+    def array(self, expr: Expr) -> Any:
+        """The expression's values, of the evaluator's shape (possibly with stride 0)."""
+        found = self.done.get(id(expr))
+        if found is None:
+            found = self.done[id(expr)] = self._compute(expr)
+        return found
+
+    def _compute(self, expr: Expr) -> Any:
+        if isinstance(expr, Var):
+            return self.values[expr.name]
+        if isinstance(expr, Const):
+            return filled(self.operator, self.entry, self.shape, expr.value, expr.dtype)
+        assert isinstance(expr, Call), "formulas are made of variables, constants and calls"
+        return self.call(expr, self.entry.runtime.empty(self.shape, expr.dtype, self.entry.stream))
+
+    def call(self, expr: Call, out: Any) -> Any:
+        """Run the primitive behind a call into ``out``."""
+        name = BY_FUNCTION.get(expr.function, expr.function)
+        run = primitive(self.operator, self.entry, name, expr.args[-1].dtype)
+        run([out], [self.array(x) for x in expr.args], (), self.entry.stream)
+        return out
+
+
+def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
+                compute: DType, shape: tuple[int, ...], out: Any, stored: DType, registered: Kernel | None) -> None:
+    """Write a formula's values into ``out``.
+
+    Args:
+        operator: Name, for errors.
+        entry: The device.
+        formula: Over one expression per operand, in arithmetic dtypes.
+        operands: Handles or Python numbers, with their element types.
+        compute: The compute dtype.
+        shape: Shape of ``out``; operands broadcast to it.
+        out: The result's handle.
+        stored: Its element type.
+        registered: The backend's own kernel for the operator, used where the result needs no conversion.
+    """
+    values: dict[str, Any] = {}
+    arguments: list[Expr] = []
+    for k, (x, dtype) in enumerate(operands):
+        array = expand(x, shape) if hasattr(x, "strides") else filled(operator, entry, shape, x, dtype)
+        values[f"in{k}"] = array
+        arguments.append(Var(f"in{k}", dtype))
+    if registered is not None and (stored is compute or stored is dtypes.bool_):
+        registered.run([out], list(values.values()), (), entry.stream)
+        return
+    evaluator = _Evaluator(operator, entry, shape, values)
+    result = cast(formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments]), stored)
+    if isinstance(result, Call):
+        evaluator.call(result, out)
+    else:  # a formula that returns an operand
+        primitive(operator, entry, "copy", stored)([out], [evaluator.array(result)], (), entry.stream)

@@ -1,0 +1,134 @@
+"""Reductions: a fold over some dimensions, and every way to run it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError
+from tensocket_plugins.ir.schedule import pick_strategy
+
+from .. import tensor as tensors
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import Operator, check_dtype, missing_primitive
+from ..promotion import number_dtype
+from .geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
+from .math import ExprMath, arithmetic_dtype
+from .nests import Fold, reduction_nest
+from .programs import index_dtype, launch
+
+
+def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
+    """The element type in which a device adds up values of ``dtype``."""
+    work = arithmetic_dtype(dtype)
+    wider = entry.runtime.profile.accumulation.get(work.name)
+    return work if wider is None else dtypes.dtype_from_name(wider)
+
+
+class Reduction(Operator):
+    """An operator that folds dimensions; schema ``name(Tensor input, int[]? dim=None, bool keepdim=False, ...)``.
+
+    Attributes:
+        fold: The mathematics.
+        compute: ``same``: the input's dtype. ``sum``: int64 for integers and bools. ``float``: floats only. ``bool``:
+            converted to bool first.
+        result: Dtype of the result: ``same`` as computed, ``bool`` or ``int64``.
+        wide: Whether accumulators are as wide as the device's profile says.
+        empty: Whether folding no elements has a value.
+        decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
+    """
+
+    kind = "reduction"
+
+    def __init__(self, schema: str, doc: str, fold: Fold, *, compute: Literal["same", "sum", "float", "bool"] = "same",
+                 result: Literal["same", "bool", "int64"] = "same", wide: bool = False, empty: bool = True,
+                 decompose: Callable[..., Any] | None = None, **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.fold = fold
+        self.compute = compute
+        self.result = result
+        self.wide = wide
+        self.empty = empty
+        self.decompose = decompose
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure; what depends on the key alone is cheap."""
+        return partial(self.run, entry)
+
+    def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        """Convert, normalise the dimensions, run, wrap."""
+        axes = normalize_axes(self.name, dim, input.ndim)
+        compute = self._compute_dtype(input.dtype if dtype is None else dtype)
+        check_dtype(self.name, entry, compute)
+        if not self.empty and any(input._array.shape[k] == 0 for k in axes):
+            raise ArgumentError(self.name, f"shape {list(input.shape)}, dim {dim}",
+                                "no elements have no largest, smallest or positional value",
+                                "pass a tensor with elements along the reduced dims")
+        if input.dtype is not compute:
+            input = input.detach().to(compute)
+        stored = {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
+        array = self._array(entry, input, axes, keepdim, compute, stored)
+        return tensors.wrap(array, entry.key | dtype_bit(stored))
+
+    def _compute_dtype(self, dtype: DType) -> DType:
+        if self.compute == "bool":
+            return dtypes.bool_
+        if self.compute == "sum" and dtype.category < 2:
+            return dtypes.int64
+        if self.compute == "float" and dtype.category < 2:
+            raise DtypeError(self.name, f"dtype {dtype.name}", f"{self.name} is defined for floating-point dtypes",
+                             f"pass dtype={number_dtype(2)!r} or convert with .to(dtype)")
+        return dtype
+
+    def _array(self, entry: DeviceEntry, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType) -> Any:
+        array = input._array
+        runtime = entry.runtime
+        if runtime.profile.host_resident and array.ndim:
+            kernel = runtime.kernels.find(self.name, compute.name, direct=True)
+            if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
+                return kernel.run(array, axes, keepdim)
+        outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+        shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
+        if runtime.target is None and runtime.kernels.find(self.name, compute.name, direct=False) is None:
+            return self._decomposed(entry, input, axes, compute).reshape(shape)._array
+        out = runtime.empty(outer, stored, entry.stream)
+        if 0 not in outer:
+            if runtime.target is None:
+                kernel = runtime.kernels.find(self.name, compute.name, direct=False)
+                assert kernel is not None
+                kernel.run([out], [array], (axes,), entry.stream)
+            else:
+                self._generated(entry, array, axes, compute, stored, out)
+        return out.reshape(shape)
+
+    def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType) -> Any:
+        if self.decompose is None:
+            raise missing_primitive(self.name, entry, compute, self.name)
+        return self.decompose(input, axes, False)
+
+    def _generated(self, entry: DeviceEntry, array: Any, axes: Shape, compute: DType, stored: DType, out: Any) -> None:
+        strides = element_strides(array)
+        outer_axes = [k for k in range(len(strides)) if k not in axes]
+        outer_shape = tuple(array.shape[k] for k in outer_axes)
+        # The output is contiguous over the outer dimensions in their order, so these merge with the output's strides.
+        outer, (outer_steps, _) = coalesce(outer_shape, [tuple(strides[k] for k in outer_axes),
+                                                         contiguous_strides(outer_shape)])
+        if not outer_axes or math.prod(outer_shape) == 1:
+            outer, outer_steps = (), ()
+        inner, (inner_steps,) = coalesce(tuple(array.shape[k] for k in axes), [tuple(strides[k] for k in axes)])
+        unit = (bool(outer_steps) and outer_steps[-1] == 1, inner_steps[-1] == 1)
+        reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
+        index = index_dtype(entry, (array.size, reach))
+        accumulator = accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
+        ranks = (len(outer), len(inner))
+        length = math.prod(inner)
+        strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
+        count = float(length) if accumulator.kind == "float" else length if accumulator.kind != "bool" else True
+        launch(entry, (self.name, compute, accumulator, stored, ranks, unit, index),
+               lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
+               strategy, [out, array], [*outer, *inner, *outer_steps, *inner_steps, count])

@@ -1,0 +1,107 @@
+"""Row operators (softmax and the like): reductions over one dimension and a value for every element of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.ir.schedule import pick_strategy
+
+from .. import tensor as tensors
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import Operator, check_dtype
+from .geometry import coalesce, element_strides, normalize_axis
+from .math import ExprMath, TensorMath
+from .nests import row_nest
+from .programs import index_dtype, launch
+from .reduction import accumulation_dtype
+
+
+class TensorRow:
+    """Row formulas over public operators; values are functions of an ignored position."""
+
+    def __init__(self, dim: int, m: TensorMath) -> None:
+        self.m = m
+        self._dim = dim
+
+    def amax(self, value: Callable[[Any], Any]) -> Any:
+        """Largest value of every row."""
+        return value(None).amax(self._dim, True)
+
+    def sum(self, value: Callable[[Any], Any]) -> Any:
+        """Sum of every row."""
+        return value(None).sum(self._dim, True)
+
+
+class Row(Operator):
+    """An operator ``name(Tensor input, ..., int dim)`` on floats with a result of the input's shape.
+
+    Attributes:
+        formula: ``formula(row, *operands) -> function of the position``; see ``nests.row_nest``.
+        functions: The namespace of public functions, for decomposition.
+    """
+
+    kind = "row"
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], functions: Callable[[], Any],
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.formula = formula
+        self.functions = functions
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure."""
+        return partial(self.run, entry)
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, run, wrap. The last argument is the dimension."""
+        *inputs, dim = args
+        dtype, shape = inputs[0].dtype, inputs[0]._array.shape
+        if dtype.kind != "float":
+            raise DtypeError(self.name, f"dtype {dtype.name}", f"{self.name} is defined for floating-point dtypes",
+                             "pass dtype=, or convert with .to(dtype)")
+        axis = normalize_axis(self.name, dim, len(shape))
+        check_dtype(self.name, entry, dtype)
+        runtime = entry.runtime
+        key = entry.key | dtype_bit(dtype)
+        arrays = [x._array for x in inputs]
+        if runtime.profile.host_resident and shape:
+            kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
+            if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
+                return tensors.wrap(kernel.run(*arrays, axis), key)
+        if runtime.target is None or not shape:
+            return self._decomposed(inputs, axis)
+        out = runtime.empty(shape, dtype, entry.stream)
+        if 0 not in shape:
+            self._generated(entry, [out, *arrays], axis, dtype)
+        return tensors.wrap(out, key)
+
+    def _decomposed(self, inputs: list[Any], axis: int) -> Any:
+        row = TensorRow(axis if inputs[0].ndim else 0, TensorMath(inputs[0].dtype, self.functions()))
+        inputs = [x.detach() for x in inputs]
+        return self.formula(row, *[partial(_same, x) for x in inputs])(None)
+
+    def _generated(self, entry: DeviceEntry, arrays: list[Any], axis: int, dtype: Any) -> None:
+        shape = arrays[0].shape
+        strides = [element_strides(x) for x in arrays]
+        others = [k for k in range(len(shape)) if k != axis]
+        sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
+        along = [s[axis] for s in strides]
+        unit = all(s == 1 for s in along) or shape[axis] == 1
+        reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
+        index = index_dtype(entry, (arrays[0].size, *reach))
+        accumulator = accumulation_dtype(entry, dtype)
+        rank = len(sizes)
+        strategy = pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target)
+        launch(entry, (self.name, dtype, accumulator, rank, unit, index),
+               lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank,
+                                unit, index), strategy, arrays,
+               [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last))])
+
+
+def _same(value: Any, position: Any) -> Any:
+    return value

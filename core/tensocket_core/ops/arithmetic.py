@@ -1,0 +1,107 @@
+"""Composites of pointwise operators: other forms of arithmetic, conversion methods, in-place assignment."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+from ..device import open_entry
+from ..dispatch.composite import composite
+from . import pointwise
+from .movement import convert
+from .table import call
+
+
+def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
+    """Division with rounding.
+
+    Raises:
+        ArgumentError: The mode is not None, ``trunc`` or ``floor``.
+    """
+    if rounding_mode == "floor":
+        return call(pointwise.floor_divide, input, other)
+    if rounding_mode == "trunc":
+        return call(pointwise.truncated_divide, input, other)
+    raise ArgumentError("div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these")
+
+
+@composite("where_self(Tensor input, Tensor condition, Operand other) -> Tensor", method="where", function=False)
+def where_self(input: Any, condition: Any, other: Any) -> Any:
+    """``input`` where the condition holds, else ``other``."""
+    return call(pointwise.where, condition, input, other)
+
+
+@composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    if hasattr(value, "_key"):
+        value = value.to(input.dtype)
+    elif input.dtype.kind != "float" and type(value) is float:
+        value = int(value)
+    return call(pointwise.where, mask, value, input)
+
+
+_TO_RULE: Final = ("to", "arguments are a dtype, a device or a tensor", "for example .to('cpu', tensocket.float32)")
+
+
+@composite("to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor",
+           function=False)
+def to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
+    """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
+    for position, arg in enumerate(args):
+        if isinstance(arg, DType):
+            dtype = arg
+        elif isinstance(arg, (str, Device)):
+            device = arg
+        elif hasattr(arg, "_key"):
+            device, dtype = arg.device, arg.dtype
+        elif type(arg) is bool and position:  # non_blocking, then copy
+            copy, non_blocking = (arg, non_blocking) if type(args[position - 1]) is bool else (copy, arg)
+        elif arg is not None:
+            raise ArgumentTypeError(_TO_RULE[0], f"{type(arg).__name__} {arg!r}", _TO_RULE[1], _TO_RULE[2])
+    target = input._entry if device is None else open_entry(device)
+    wanted = input.dtype if dtype is None else dtype
+    if not isinstance(wanted, DType):
+        raise ArgumentTypeError(_TO_RULE[0], f"dtype {wanted!r}", _TO_RULE[1], _TO_RULE[2])
+    if not copy and target is input._entry and wanted is input.dtype:
+        return input
+    return call(convert, input, target, wanted)
+
+
+def _conversion(dtype: DType, name: str) -> Any:
+    """The method ``name()`` that converts to a dtype."""
+
+    def run(input: Any) -> Any:
+        return input.to(dtype)
+
+    run.__doc__ = f"This tensor as {dtype.name}."
+    run.__name__ = f"to_{name}"
+    return composite(f"{name}(Tensor input) -> Tensor", function=False)(run)
+
+
+to_float: Final = _conversion(dtypes.float32, "float")
+to_double: Final = _conversion(dtypes.float64, "double")
+to_half: Final = _conversion(dtypes.float16, "half")
+to_bfloat16: Final = _conversion(dtypes.bfloat16, "bfloat16")
+to_int: Final = _conversion(dtypes.int32, "int")
+to_long: Final = _conversion(dtypes.int64, "long")
+to_short: Final = _conversion(dtypes.int16, "short")
+to_char: Final = _conversion(dtypes.int8, "char")
+to_byte: Final = _conversion(dtypes.uint8, "byte")
+to_bool: Final = _conversion(dtypes.bool_, "bool")
+
+
+@composite("type_as(Tensor input, Tensor other) -> Tensor", function=False)
+def type_as(input: Any, other: Any) -> Any:
+    """This tensor with another tensor's dtype."""
+    return input.to(other.dtype)
+
+
+@composite("cpu(Tensor input) -> Tensor", function=False)
+def cpu(input: Any) -> Any:
+    """This tensor in host memory."""
+    return input.to(HOST_DEVICE)

@@ -1,0 +1,334 @@
+"""Indexing by tensors, and ``[]`` in full: basic indexing is a view, the rest gathers and scatters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+
+from .. import tensor as tensors
+from .._generated import functions
+from ..autograd.node import Derivative
+from ..creation import from_values
+from ..dispatch.composite import composite
+from ..dispatch.keys import dtype_bit
+from ..execute.copying import converted
+from ..execute.geometry import broadcast_shapes, normalize_axis
+from ..execute.indexing import gather_arrays, scatter_arrays
+from ..execute.views import Custom
+from ..fallback import note_host_operator
+from .table import call
+
+
+def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
+    """``index`` as int64, checked against a size; with ``negative``, negative indices count from the end.
+
+    Raises:
+        DtypeError: The index is not of integers.
+        IndexOutOfRange: An index is outside of the dimension.
+    """
+    if index.dtype.kind not in ("int", "uint"):
+        raise DtypeError(operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()")
+    index = index.detach().to(dtypes.int64)
+    if index.numel() == 0:
+        return index
+    low, high = index.amin().item(), index.amax().item()
+    if low < (-size if negative else 0) or high >= size:
+        raise IndexOutOfRange(operator, f"index {low if high < size else high} of a dimension of size {size}",
+                              f"an index lies between {-size if negative else 0} and {size - 1}", "check the index tensor")
+    return functions.where(index < 0, index + size, index) if low < 0 else index
+
+
+def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
+    out = entry.runtime.empty(index._array.shape, input.dtype, entry.stream)
+    if 0 not in index._array.shape:
+        gather_arrays(entry, out, input._array, index._array, axis, input.dtype)
+    return tensors.wrap(out, entry.key | dtype_bit(input.dtype))
+
+
+def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
+    out = converted(entry, input._array, input.dtype, input.dtype)
+    if 0 not in index._array.shape:
+        scatter_arrays(entry, out, index._array, src._array, axis, input.dtype, add=add)
+    return tensors.wrap(out, entry.key | dtype_bit(input.dtype))
+
+
+def _cut(value: Any, shape: tuple[int, ...]) -> Any:
+    """The leading corner of a tensor."""
+    return value if tuple(value.shape) == shape else value.basic_index(tuple(slice(0, n) for n in shape))
+
+
+# Both take valid int64 indices of the input's rank; the public forms check.
+gather_valid: Final = Custom(
+    "gather_valid(Tensor input, int axis, Tensor index) -> Tensor", "Elements of input at positions along an axis.", _gather,
+    method=False, function=False,
+    derivative=Derivative(input=lambda grad, input_shape, axis, index: call(
+        scatter_valid, grad.new_zeros(input_shape), axis, index, grad, True)))
+scatter_valid: Final = Custom(
+    "scatter_valid(Tensor input, int axis, Tensor index, Tensor src, bool add) -> Tensor",
+    "A copy of input with src written (or added) at positions along an axis.", _scatter, method=False, function=False,
+    derivative=Derivative(
+        input=lambda grad, axis, index, add: grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False),
+        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape)))
+
+
+def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
+    return grad if tuple(grad.shape) == shape else grad.embed_index(shape, tuple(slice(0, n) for n in grad.shape))
+
+
+def _same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
+    fits = input.ndim == index.ndim and all(
+        n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
+        if x.ndim == index.ndim and (x is not input or k != axis))
+    if not fits or any(x.ndim != index.ndim for x in others):
+        raise ShapeError(operator, f"input {list(input.shape)}, index {list(index.shape)}, dim {axis}",
+                         "index has as many dimensions as input, and is nowhere larger except along dim", "reshape the index")
+
+
+@composite("gather(Tensor input, int dim, Tensor index) -> Tensor")
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+    axis = normalize_axis("gather", dim, input.ndim)
+    if input.ndim == 0:
+        return input.reshape(1).gather(0, index.reshape(-1)).reshape(tuple(index.shape))
+    _same_rank("gather", input, index, axis)
+    return call(gather_valid, input, axis, checked_index("gather", index, input._array.shape[axis]))
+
+
+def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
+    axis = normalize_axis(operator, dim, input.ndim)
+    if not hasattr(src, "_key"):
+        src = input.new_full(tuple(index.shape), src)
+    _same_rank(operator, input, index, axis, src)
+    if src.dtype is not input.dtype:
+        raise DtypeError(operator, f"src of {src.dtype.name} for input of {input.dtype.name}", "src and input have one dtype",
+                         "convert src with .to(dtype)")
+    valid = checked_index(operator, index, input._array.shape[axis])
+    return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
+
+
+@composite("scatter(Tensor input, int dim, Tensor index, Operand src) -> Tensor")
+def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks."""
+    return _scattered("scatter", input, dim, index, src, False)
+
+
+@composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    return _scattered("scatter_add", input, dim, index, src, True)
+
+
+def _rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """A vector of positions as an index tensor for a whole shape."""
+    lead = tuple(-1 if k == axis else 1 for k in range(len(shape)))
+    return index.reshape(lead).expand(tuple(index.numel() if k == axis else n for k, n in enumerate(shape)))
+
+
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor")
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Positions of a dimension, in the order of a vector of indices."""
+    axis = normalize_axis("index_select", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
+    return call(gather_valid, input, axis, _rows_index(valid, tuple(input.shape), axis))
+
+
+# -------------------------------------------------------------------------------------------------- several indices
+
+
+@composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Positions of elements that are not zero, one row each, in row-major order; the number of rows depends on the data."""
+    if not input._entry.runtime.profile.host_resident:
+        note_host_operator("nonzero", input)
+    found = np.argwhere(input._values())
+    result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
+    return tuple(result.select(1, k) for k in range(input.ndim)) if as_tuple else result
+
+
+class _Selection:
+    """Index tensors over some dimensions of a tensor, as positions in its flattened indexed dimensions."""
+
+    def __init__(self, input: Any, indices: tuple[Any, ...]) -> None:
+        used = [k for k, index in enumerate(indices) if index is not None]
+        shapes = [indices[k]._array.shape for k in used]
+        try:
+            self.shape = broadcast_shapes("index", shapes)
+        except ShapeError as error:
+            raise IndexOutOfRange("index", error.given, "index tensors broadcast to one shape", "reshape the indices") from None
+        rest = [k for k in range(input.ndim) if k not in used]
+        self.order = (*used, *rest)
+        self.sizes = tuple(input._array.shape[k] for k in used)
+        self.rest = tuple(input._array.shape[k] for k in rest)
+        adjacent = used == list(range(used[0], used[-1] + 1))
+        #: Where the broadcast index dimensions stand in the result: in place of adjacent ones, else in front.
+        self.place = used[0] if adjacent else 0
+        self.position = self._linear(input, [indices[k] for k in used])
+
+    def _linear(self, input: Any, chosen: list[Any]) -> Any:
+        position = None
+        for index, size in zip(chosen, self.sizes, strict=True):
+            valid = checked_index("index", index, size, negative=True).to(input.device)
+            position = valid if position is None else position * size + valid
+        return position.expand(self.shape).reshape(-1)
+
+    def rows(self, input: Any) -> Any:
+        """The tensor as [indexed positions, everything else]."""
+        return input.permute(self.order).reshape((math.prod(self.sizes), math.prod(self.rest)))
+
+    def unrows(self, rows: Any) -> Any:
+        """The inverse of ``rows``."""
+        inverse = [0] * len(self.order)
+        for k, dim in enumerate(self.order):
+            inverse[dim] = k
+        return rows.reshape((*self.sizes, *self.rest)).permute(inverse)
+
+    def _axes(self) -> tuple[int, ...]:
+        """Permutation from [index dims, rest] to the result's order."""
+        count = len(self.shape)
+        rest = tuple(range(count, count + len(self.rest)))
+        return (*rest[:self.place], *range(count), *rest[self.place:])
+
+    def result(self, rows: Any) -> Any:
+        """Selected rows in the shape of the result."""
+        return rows.reshape((*self.shape, *self.rest)).permute(self._axes())
+
+    def values(self, value: Any) -> Any:
+        """A value to write, as selected rows."""
+        axes = self._axes()
+        front = (*self.shape, *self.rest)
+        wide = value.expand(tuple(front[k] for k in axes))
+        inverse = [0] * len(axes)
+        for k, axis in enumerate(axes):
+            inverse[axis] = k
+        return wide.permute(inverse).reshape((self.position.numel(), math.prod(self.rest)))
+
+
+def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
+    """Index tensors per dimension, bool masks replaced by positions, filled up with None."""
+    result: list[Any] = []
+    for index in indices:
+        if index is not None and index.dtype in (dtypes.bool_, dtypes.uint8):
+            span = tuple(input._array.shape[len(result):len(result) + index.ndim])
+            if tuple(index.shape) != span:
+                raise IndexOutOfRange("index", f"a mask of shape {list(index.shape)} for dimensions of sizes {list(span)}",
+                                      "a mask has the shape of the dimensions that it indexes", "check the mask's shape")
+            result.extend(index.nonzero(as_tuple=True))
+        else:
+            result.append(index)
+    if len(result) > input.ndim:
+        raise DimensionError("index", f"{len(result)} indices for a {input.ndim}-dimensional tensor",
+                             "there is at most one index per dimension", "remove indices")
+    return (*result, *(None,) * (input.ndim - len(result)))
+
+
+def index_tensors(input: Any, indices: Any) -> Any:
+    """Elements at index tensors (None takes a whole dimension)."""
+    selection = _Selection(input, _expanded(input, indices))
+    rows = selection.rows(input)
+    chosen = call(gather_valid, rows, 0, _rows_index(selection.position, tuple(rows.shape), 0))
+    return selection.result(chosen)
+
+
+@composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of input with values written (or added) at index tensors."""
+    values = values if hasattr(values, "_key") else input.new_full((), values)
+    if values.dtype is not input.dtype:
+        raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
+                         "values and input have one dtype", "convert values with .to(dtype)")
+    selection = _Selection(input, _expanded(input, indices))
+    rows, value = selection.rows(input), selection.values(values.to(input.device))
+    position = _rows_index(selection.position, tuple(value.shape), 0)
+    return selection.unrows(call(scatter_valid, rows, 0, position, value, accumulate))
+
+
+@composite("index_put_(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
+def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Write (or add) values at index tensors, in place."""
+    return input.copy_(input.index_put(indices, values, accumulate))
+
+
+# ------------------------------------------------------------------------------------------------------------- []
+
+
+def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Basic index, and index tensors over the dimensions that it leaves (None without any)."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [_item(input, item) for item in items]
+    if not any(hasattr(item, "_key") for item in items):
+        return tuple(items), None
+    used = sum(item.ndim if hasattr(item, "_key") and item.dtype in (dtypes.bool_, dtypes.uint8) else item is not None
+               for item in items if item is not Ellipsis)
+    if any(item is Ellipsis for item in items):
+        at = next(k for k, item in enumerate(items) if item is Ellipsis)
+        items[at:at + 1] = [slice(None)] * (input.ndim - used)
+    basic: list[Any] = []
+    advanced: list[Any] = []
+    # An int beside index tensors is an index tensor, as in NumPy.
+    for item in items:
+        if hasattr(item, "_key") or type(item) is int:
+            index_tensor = item if hasattr(item, "_key") else from_values(np.asarray(item, np.int64), dtypes.int64, input._entry)
+            mask = index_tensor.dtype in (dtypes.bool_, dtypes.uint8)
+            basic.extend([slice(None)] * (index_tensor.ndim if mask else 1))
+            advanced.append(index_tensor)
+        else:
+            basic.append(item)
+            advanced.append(None)
+    return tuple(basic), tuple(advanced)
+
+
+def _item(input: Any, item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
+        return _int_slice(item) if isinstance(item, slice) else item
+    if isinstance(item, (bool, np.bool_)):
+        return from_values(np.asarray(item), dtypes.bool_, input._entry)
+    if hasattr(item, "_key"):
+        if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
+            return int(item.item())
+        return item
+    if isinstance(item, (list, np.ndarray)):
+        return _like_values(item, input)
+    if hasattr(item, "__index__"):
+        return item.__index__()
+    raise ArgumentTypeError("index", f"an index of type {type(item).__name__}",
+                            "an index is made of ints, slices, None, Ellipsis, lists and tensors", "convert it to one of these")
+
+
+def _int_slice(item: slice) -> slice:
+    """A slice with plain ints, from tensors or NumPy integers."""
+    return slice(*(None if x is None else x.__index__() for x in (item.start, item.stop, item.step)))
+
+
+def _like_values(values: Any, like: Any) -> Any:
+    """Host values as a tensor on another tensor's device."""
+    array = np.asarray(values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
+
+
+def getitem(input: Any, index: Any) -> Any:
+    """``input[index]``."""
+    basic, advanced = _parsed(input, index)
+    if advanced is None:
+        return input.basic_index(basic)
+    return index_tensors(input.basic_index(basic), advanced)
+
+
+def setitem(input: Any, index: Any, value: Any) -> None:
+    """``input[index] = value``."""
+    basic, advanced = _parsed(input, index)
+    value = value if hasattr(value, "_key") else input.new_tensor(value)
+    view = input.basic_index(basic)
+    if advanced is None:
+        shape = tuple(view.shape)
+        lead = value.ndim - len(shape)
+        view.copy_(value.reshape(tuple(value.shape[lead:])) if lead > 0 and all(n == 1 for n in value.shape[:lead]) else value)
+    else:
+        view.index_put_(advanced, value.to(input.dtype))

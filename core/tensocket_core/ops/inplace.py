@@ -1,0 +1,71 @@
+"""In-place operators: the forms of pointwise operators, and assignment."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ShapeError
+
+from ..autograd.node import Derivative
+from ..creation import fill_array
+from ..dispatch.composite import composite
+from ..dispatch.operator import OPERATORS
+from ..execute.copying import copy_elements, to_device
+from ..execute.geometry import broadcast_shapes, contiguous
+from ..execute.inplace import Assign, InPlace
+from ..execute.pointwise import Pointwise
+from . import pointwise as _pointwise  # noqa: F401  its records come first
+
+#: In-place operator by the name of its out-of-place form.
+FORMS: Final[dict[str, InPlace]] = {
+    operator.name: InPlace(operator) for operator in list(OPERATORS.values()) if isinstance(operator, Pointwise) and operator.inplace}
+
+
+def _copy(entry: Any, target: Any, src: Any) -> None:
+    shape = target._array.shape
+    if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
+        raise ShapeError("copy_", f"src {list(src.shape)} for a tensor of shape {list(shape)}", "src broadcasts to the tensor's shape",
+                         "reshape src")
+    array, dtype = src._array, src.dtype
+    if src._entry is entry:
+        copy_elements(entry, target._array, target.dtype, array, dtype)
+        return
+    if dtype is target.dtype and array.shape == shape and contiguous(target._array) and contiguous(array) and src._entry.runtime.profile.host_resident:
+        if array.size:
+            entry.runtime.copy(target._array, array, entry.stream)
+        return
+    copy_elements(entry, target._array, target.dtype, to_device(array, dtype, src._entry, entry), dtype)
+
+
+def _fill(entry: Any, target: Any, value: Any) -> None:
+    fill_array(entry, target._array, value.item() if hasattr(value, "_key") else value, target.dtype)
+
+
+copy_: Final = Assign("copy_(Tensor! input, Tensor src, bool non_blocking=False) -> Tensor", "Elements of src, converted and moved, in place.",
+                      lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
+                      derivative=Derivative(src=lambda grad: grad))
+fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill, derivative=Derivative())
+
+
+@composite("zero_(Tensor input) -> Tensor", function=False)
+def zero_(input: Any) -> Any:
+    """Zeros, in place."""
+    return input.fill_(0)
+
+
+@composite("masked_fill_(Tensor input, Tensor mask, Operand value) -> Tensor", function=False)
+def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, in place."""
+    return input.copy_(input.masked_fill(mask, value))
+
+
+@composite("scatter_(Tensor input, int dim, Tensor index, Operand src) -> Tensor", function=False)
+def scatter_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``scatter`` in place."""
+    return input.copy_(input.scatter(dim, index, src))
+
+
+@composite("scatter_add_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
+def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``scatter_add`` in place."""
+    return input.copy_(input.scatter_add(dim, index, src))

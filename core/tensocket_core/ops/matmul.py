@@ -1,0 +1,84 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ShapeError
+
+from ..autograd.node import Derivative
+from ..dispatch.composite import composite
+from ..execute.matmul import MatMul
+from .table import call
+
+product: Final = MatMul(
+    "matmul(Tensor input, Tensor other) -> Tensor", "Batched matrix product of operands of at least two dimensions.",
+    method=False, function=False,
+    derivative=Derivative(input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)))
+
+
+@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",))
+def matmul(input: Any, other: Any) -> Any:
+    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    left, right = input.ndim, other.ndim
+    if left >= 2 and right >= 2:
+        return call(product, input, other)
+    if left == 0 or right == 0:
+        raise ShapeError("matmul", f"shapes {list(input.shape)} and {list(other.shape)}", "operands have at least one dimension",
+                         "multiply numbers with *")
+    result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
+    shape = tuple(result.shape)
+    return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
+
+
+@composite("mm(Tensor input, Tensor mat2) -> Tensor")
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices."""
+    _ranks("mm", input, mat2, 2)
+    return call(product, input, mat2)
+
+
+@composite("bmm(Tensor input, Tensor mat2) -> Tensor")
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of two batches of matrices."""
+    _ranks("bmm", input, mat2, 3)
+    if input.shape[0] != mat2.shape[0]:
+        raise ShapeError("bmm", f"shapes {list(input.shape)} and {list(mat2.shape)}", "both have the same number of matrices",
+                         "use matmul to broadcast")
+    return call(product, input, mat2)
+
+
+@composite("mv(Tensor input, Tensor vec) -> Tensor")
+def mv(input: Any, vec: Any) -> Any:
+    """Matrix times vector."""
+    return input.matmul(vec)
+
+
+@composite("dot(Tensor input, Tensor tensor) -> Tensor")
+def dot(input: Any, tensor: Any) -> Any:
+    """Inner product of two vectors."""
+    _ranks("dot", input, tensor, 1)
+    return input.matmul(tensor)
+
+
+@composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    result = mat1.mm(mat2)
+    return (input if beta == 1 else input * beta) + (result if alpha == 1 else result * alpha)
+
+
+@composite("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", method=False, namespace="nn.functional")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """input @ weight.T + bias; weight is [out, in]."""
+    if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
+        raise ShapeError("linear", f"input {list(input.shape)} and weight {list(weight.shape)}",
+                         "the last size of the input must equal the second size of the weight", "check the layer's in_features")
+    result = input.matmul(weight.t())
+    return result if bias is None else result + bias
+
+
+def _ranks(operator: str, first: Any, second: Any, rank: int) -> None:
+    if first.ndim != rank or second.ndim != rank:
+        raise ShapeError(operator, f"shapes {list(first.shape)} and {list(second.shape)}", f"both operands have {rank} dimensions",
+                         "use matmul, which takes any number of dimensions")

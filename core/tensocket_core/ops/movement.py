@@ -1,0 +1,382 @@
+"""Views and rearrangements: records over handles, and what is composed of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, IndexOutOfRange, ShapeError
+
+from .. import tensor as tensors_module
+from .._generated import functions
+from ..autograd.node import Derivative
+from ..dispatch.composite import composite
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import check_dtype
+from ..execute.copying import converted, copy_elements, to_device
+from ..execute.geometry import (as_strided as strided_view, broadcast_shapes, element_strides, expand as expand_array,
+                                normalize_axis, normalize_shape)
+from ..execute.views import Custom, View
+from ..promotion import result_type
+
+
+def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes given one by one or as one sequence."""
+    if len(shape) == 1 and not isinstance(shape[0], int) and not hasattr(shape[0], "__index__"):
+        return tuple(shape[0])
+    return tuple(map(operator.index, shape))
+
+
+# ----------------------------------------------------------------------------------------------------------- views
+
+
+def _view(array: Any, shape: tuple[Any, ...]) -> Any:
+    wanted = normalize_shape("view", sizes(shape), array.size)
+    try:
+        return array.reshape(wanted, copy=False)
+    except ValueError:
+        raise ShapeError("view", f"shape {list(wanted)} for shape {list(array.shape)} with strides "
+                         f"{list(element_strides(array))}", "a view needs merged dimensions to be adjacent in memory",
+                         "use .reshape(...), which copies where needed") from None
+
+
+def _transpose(array: Any, dim0: int, dim1: int) -> Any:
+    rank = len(array.shape)
+    first, second = normalize_axis("transpose", dim0, rank), normalize_axis("transpose", dim1, rank)
+    if first == second:
+        return array[...]
+    axes = list(range(rank))
+    axes[first], axes[second] = second, first
+    return array.transpose(tuple(axes))
+
+
+def _permute(array: Any, dims: tuple[Any, ...]) -> Any:
+    rank = len(array.shape)
+    axes = tuple(normalize_axis("permute", d, rank) for d in sizes(dims))
+    if sorted(axes) != list(range(rank)):
+        raise DimensionError("permute", f"dims {list(axes)} of a {rank}-dimensional tensor", "every dim appears exactly once",
+                             "list all dims of the tensor")
+    return array.transpose(axes)
+
+
+def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
+    wanted = sizes(shape)
+    lead = len(wanted) - len(array.shape)
+    if lead < 0 or any(n == -1 for n in wanted[:max(lead, 0)]):
+        raise ShapeError("expand", f"shape {list(wanted)} for shape {list(array.shape)}",
+                         "a new leading dimension has a size, and no dimension is dropped", "give the size of every new dimension")
+    full = tuple(array.shape[k - lead] if n == -1 else n for k, n in enumerate(wanted))
+    if any(n != full[k + lead] and n != 1 for k, n in enumerate(array.shape)):
+        raise ShapeError("expand", f"shape {list(full)} for shape {list(array.shape)}", "only dimensions of size 1 can be expanded",
+                         "use .repeat(...) to copy")
+    return expand_array(array, full)
+
+
+def _unsqueeze(array: Any, dim: int) -> Any:
+    axis = normalize_axis("unsqueeze", dim, len(array.shape) + 1)
+    return array[(slice(None),) * axis + (None, ...)]
+
+
+def _squeeze(array: Any, dim: Any) -> Any:
+    rank = len(array.shape)
+    chosen = range(rank) if dim is None else [normalize_axis("squeeze", d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    return array[tuple(0 if k in chosen and n == 1 else slice(None) for k, n in enumerate(array.shape)) + (...,)]
+
+
+def _basic_index(array: Any, index: tuple[Any, ...]) -> Any:
+    shape = array.shape
+    used = sum(item is not None and item is not Ellipsis for item in index)
+    if used > len(shape):
+        raise DimensionError("index", f"{used} indices for a {len(shape)}-dimensional tensor", "there is at most one index per dimension",
+                             "remove indices")
+    at = index.index(Ellipsis) if Ellipsis in index else len(index)
+    axis = 0
+    for position, item in enumerate(index):
+        if position == at:
+            axis = len(shape) - sum(i is not None for i in index[position + 1:])
+        elif type(item) is slice:
+            if item.step is not None and item.step <= 0:
+                raise ArgumentError("index", f"slice step {item.step}", "slice steps are positive", "use .flip(dim) to reverse")
+            axis += 1
+        elif item is not None:
+            size = shape[axis]
+            if not -size <= item < size:
+                raise IndexOutOfRange("index", f"index {item} of dimension {axis} with size {size}",
+                                      f"an index lies between {-size} and {size - 1}", "pass an index within the dimension")
+            axis += 1
+    return array[index if at < len(index) else (*index, ...)]
+
+
+view: Final = View("view(Tensor input, int... shape) -> Tensor~", "The same elements as another shape, without copying; -1 is inferred.",
+                   _view, derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
+transpose: Final = View("transpose(Tensor input, int dim0, int dim1) -> Tensor~", "Two dimensions exchanged.", _transpose,
+                        derivative=Derivative(input=lambda grad, dim0, dim1: grad.transpose(dim0, dim1)), aliases=("swapaxes", "swapdims"))
+permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensions in another order.", _permute,
+                      derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
+expand: Final = View("expand(Tensor input, int... shape) -> Tensor~",
+                     "Dimensions of size 1 repeated without copying; -1 keeps a size.", _expand,
+                     derivative=Derivative(input=lambda grad: grad))
+unsqueeze: Final = View("unsqueeze(Tensor input, int dim) -> Tensor~", "A new dimension of size 1.", _unsqueeze,
+                        derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
+squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without dimensions of size 1.", _squeeze,
+                      derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
+basic_index: Final = View("basic_index(Tensor input, any index) -> Tensor~", "Indexing by a tuple of ints, slices, None and Ellipsis.",
+                          _basic_index, function=False,
+                          derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)))
+as_strided: Final = View(
+    "as_strided(Tensor input, int[] size, int[] stride, int storage_offset=0) -> Tensor~",
+    "A view with any geometry; the offset counts from the tensor's first element.",
+    lambda array, size, stride, offset: strided_view(array, _within(array, tuple(size), tuple(stride), offset), tuple(stride), offset))
+alias: Final = View("alias(Tensor input) -> Tensor~", "The same tensor as a new object.", lambda array: array[...], function=False,
+                    derivative=Derivative(input=lambda grad: grad))
+
+
+def _within(array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple[int, ...]:
+    """``shape``, if the geometry stays inside the array's own extent."""
+    extent = sum((n - 1) * s for n, s in zip(array.shape, element_strides(array), strict=True)) + 1 if array.size else 0
+    reach = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
+    if offset < 0 or any(s < 0 for s in strides) or any(n < 0 for n in shape) or reach > extent:
+        raise ShapeError("as_strided", f"size {list(shape)}, stride {list(strides)}, offset {offset} on {extent} elements",
+                         "the view stays within the tensor's memory", "choose a smaller size, stride or offset")
+    return shape
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(dims)
+    result = [0] * rank
+    for position, dim in enumerate(dims):
+        result[dim % rank] = position
+    return tuple(result)
+
+
+# ----------------------------------------------------------------------------------------------------------- copies
+
+
+def _clone(entry: Any, input: Any) -> Any:
+    return tensors_module.wrap(converted(entry, input._array, input.dtype, input.dtype), entry.key | dtype_bit(input.dtype))
+
+
+def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
+    array, source = input._array, input.dtype
+    check_dtype("to", target, dtype)
+    if source is not dtype:
+        array = converted(entry, array, source, dtype)
+    if target is not entry:
+        array = to_device(array, dtype, entry, target)
+    return tensors_module.wrap(array, target.key | dtype_bit(dtype))
+
+
+def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
+    zeros = input.new_zeros(shape)
+    copy_elements(entry, _basic_index(zeros._array, index), input.dtype, input._array, input.dtype)
+    return zeros
+
+
+def _cat(entry: Any, items: Any, dim: int) -> Any:
+    dtype = result_type(items)
+    # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
+    parts = [t for t in items if tuple(t.shape) != (0,)] or list(items[:1])
+    rank = parts[0].ndim
+    axis = normalize_axis("cat", dim, rank)
+    if rank == 0:
+        raise ShapeError("cat", "zero-dimensional tensors", "only tensors with dimensions are joined", "use stack")
+    first = parts[0]._array.shape
+    for t in parts[1:]:
+        if t.ndim != rank or any(a != b for k, (a, b) in enumerate(zip(first, t._array.shape, strict=True)) if k != axis):
+            raise ShapeError("cat", f"shapes {list(first)} and {list(t.shape)}", f"all sizes but that of dim {axis} are equal",
+                             "reshape the tensors, or choose another dim")
+    total = sum(t._array.shape[axis] for t in parts)
+    out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
+    start = 0
+    for t in parts:
+        stop = start + t._array.shape[axis]
+        copy_elements(entry, out[(slice(None),) * axis + (slice(start, stop), ...)], dtype, t._array, t.dtype)
+        start = stop
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
+    results, start = [], 0
+    for t in tensors:
+        if tuple(t.shape) == (0,) and grad.ndim != 1:
+            results.append(None)
+            continue
+        size = t.shape[normalize_axis("cat", dim, t.ndim)]
+        results.append(grad.narrow(dim, start, size))
+        start += size
+    return tuple(results)
+
+
+clone: Final = Custom("clone(Tensor input) -> Tensor", "A contiguous copy.", _clone, derivative=Derivative(input=lambda grad: grad))
+convert: Final = Custom("convert(Tensor input, any target, dtype dtype) -> Tensor", "A copy of another dtype or on another device.", _to,
+                        function=False, method=False, derivative=Derivative(input=lambda grad: grad))
+embed_index: Final = Custom("embed_index(Tensor input, int[] shape, any index) -> Tensor", "Zeros of a shape, with input at a basic index.",
+                            _embed, function=False, derivative=Derivative(input=lambda grad, index: grad.basic_index(index)))
+cat: Final = Custom("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dimension.", _cat, method=False,
+                    aliases=("concat", "concatenate"), derivative=Derivative(_cat_gradient))
+
+
+# ------------------------------------------------------------------------------------------------------- composites
+
+
+@composite("reshape(Tensor input, int... shape) -> Tensor")
+def reshape(input: Any, *shape: Any) -> Any:
+    """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    wanted = normalize_shape("reshape", sizes(shape), input._array.size)
+    if wanted == input._array.shape:
+        return input
+    try:
+        return input.view(wanted)
+    except ShapeError:
+        return input.clone().view(wanted)
+
+
+@composite("contiguous(Tensor input) -> Tensor", function=False)
+def contiguous(input: Any) -> Any:
+    """This tensor if its elements lie in row-major order without gaps, else a copy for which that holds."""
+    return input if input.is_contiguous() else input.clone()
+
+
+@composite("t(Tensor input) -> Tensor")
+def t(input: Any) -> Any:
+    """A matrix transposed; vectors and numbers stay as they are."""
+    if input.ndim > 2:
+        raise DimensionError("t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)")
+    return input.transpose(0, 1) if input.ndim == 2 else input.alias()
+
+
+@composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor")
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
+    rank = input.ndim
+    first, last = normalize_axis("flatten", start_dim, rank), normalize_axis("flatten", end_dim, rank)
+    if first > last:
+        raise DimensionError("flatten", f"start_dim {start_dim}, end_dim {end_dim}", "start_dim does not come after end_dim",
+                             "exchange them")
+    shape = tuple(input.shape)
+    return input.reshape((*shape[:first], math.prod(shape[first:last + 1]), *shape[last + 1:]))
+
+
+@composite("select(Tensor input, int dim, int index) -> Tensor")
+def select(input: Any, dim: int, index: int) -> Any:
+    """One position of a dimension; a view without that dimension."""
+    axis = normalize_axis("select", dim, input.ndim)
+    return input.basic_index((slice(None),) * axis + (operator.index(index),))
+
+
+@composite("narrow(Tensor input, int dim, int start, int length) -> Tensor")
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """``length`` positions of a dimension from ``start`` on; a view."""
+    axis = normalize_axis("narrow", dim, input.ndim)
+    size = input._array.shape[axis]
+    first = start + size if start < 0 else start
+    if length < 0 or not 0 <= first <= size or first + length > size:
+        raise IndexOutOfRange("narrow", f"start {start}, length {length} of a dimension of size {size}",
+                              "the range lies within the dimension", "choose a smaller start or length")
+    return input.basic_index((slice(None),) * axis + (slice(first, first + length),))
+
+
+@composite("split(Tensor input, any split_size_or_sections, int dim=0) -> any")
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+    size = input._array.shape[normalize_axis("split", dim, input.ndim)]
+    if isinstance(split_size_or_sections, int):
+        step = split_size_or_sections
+        if step <= 0 and size:
+            raise ArgumentError("split", f"split size {step}", "a split size is positive", "pass a positive size")
+        parts = [min(step, size - start) for start in range(0, size, step)] if size else [0]
+    else:
+        parts = list(split_size_or_sections)
+        if sum(parts) != size or any(n < 0 for n in parts):
+            raise ShapeError("split", f"sections {parts} of a dimension of size {size}", "sections add up to the size", "change the sections")
+    starts = [sum(parts[:k]) for k in range(len(parts))]
+    return tuple(input.narrow(dim, start, length) for start, length in zip(starts, parts, strict=True))
+
+
+@composite("chunk(Tensor input, int chunks, int dim=0) -> any")
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+    if chunks <= 0:
+        raise ArgumentError("chunk", f"chunks={chunks}", "there is at least one chunk", "pass a positive number")
+    size = input._array.shape[normalize_axis("chunk", dim, input.ndim)]
+    if size == 0:
+        return (input.narrow(dim, 0, 0),) * chunks
+    return tuple(input.split(-(-size // chunks), dim))
+
+
+@composite("unbind(Tensor input, int dim=0) -> any")
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of every position of a dimension."""
+    return tuple(input.select(dim, k) for k in range(input._array.shape[normalize_axis("unbind", dim, input.ndim)]))
+
+
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape joined along a new dimension."""
+    shapes = {tuple(x.shape) for x in tensors}
+    if len(shapes) != 1:
+        raise ShapeError("stack", " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors", "all tensors have one shape",
+                         "reshape them, or use cat")
+    return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
+
+
+@composite("flip(Tensor input, int... dims) -> Tensor")
+def flip(input: Any, *dims: Any) -> Any:
+    """Elements in reverse order along dimensions; a copy."""
+    result = input
+    for d in sizes(dims):
+        axis = normalize_axis("flip", d, input.ndim)
+        size = input._array.shape[axis]
+        positions = input.new_arange(size - 1, -1, -1)
+        result = result.index_select(axis, positions)
+    return result.clone() if result is input else result
+
+
+@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False)
+def repeat(input: Any, *repeats: Any) -> Any:
+    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    counts = sizes(repeats)
+    lead = len(counts) - input.ndim
+    if lead < 0:
+        raise ShapeError("repeat", f"{len(counts)} repeats for {input.ndim} dimensions", "there is a repeat for every dimension",
+                         "add leading ones")
+    shape = (1,) * lead + tuple(input.shape)
+    paired = input.reshape(tuple(n for size in shape for n in (1, size)))
+    grown = paired.expand(tuple(n for count, size in zip(counts, shape, strict=True) for n in (count, size)))
+    return grown.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True)))
+
+
+@composite("movedim(Tensor input, int source, int destination) -> Tensor", aliases=("moveaxis",))
+def movedim(input: Any, source: int, destination: int) -> Any:
+    """One dimension moved to another position."""
+    rank = input.ndim
+    first, last = normalize_axis("movedim", source, rank), normalize_axis("movedim", destination, rank)
+    order = [k for k in range(rank) if k != first]
+    order.insert(last, first)
+    return input.permute(order)
+
+
+@composite("broadcast_to(Tensor input, int[] size) -> Tensor")
+def broadcast_to(input: Any, size: Any) -> Any:
+    """The tensor expanded to a shape."""
+    return input.expand(tuple(size))
+
+
+@composite("expand_as(Tensor input, Tensor other) -> Tensor", function=False)
+def expand_as(input: Any, other: Any) -> Any:
+    """The tensor expanded to another tensor's shape."""
+    return input.expand(tuple(other.shape))
+
+
+@composite("view_as(Tensor input, Tensor other) -> Tensor", function=False)
+def view_as(input: Any, other: Any) -> Any:
+    """The tensor viewed as another tensor's shape."""
+    return input.view(tuple(other.shape))
+
+
+@composite("broadcast_tensors(Tensor[] tensors) -> any", method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """The tensors expanded to their common shape."""
+    shape = broadcast_shapes("broadcast_tensors", [x._array.shape for x in tensors])
+    return tuple(x.expand(shape) for x in tensors)

@@ -1,0 +1,35 @@
+"""What generated functions share: ``out=`` and argument errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
+
+from ..promotion import can_cast
+
+
+def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
+    """The error for arguments that are neither tensors nor numbers."""
+    kinds = ", ".join(type(a).__name__ for a in arguments)
+    return ArgumentTypeError(operator, f"arguments of types {kinds}", "operands are tensors, the first one at least",
+                             "convert them with tensocket.tensor(...)")
+
+
+def write_out(operator: str, out: Any, result: Any) -> Any:
+    """Store a result into the ``out=`` tensor and return that.
+
+    Raises:
+        ArgumentTypeError: ``out`` is no tensor.
+        DtypeError: The result's dtype does not convert to ``out``'s.
+        ShapeError: The shapes differ.
+    """
+    if not hasattr(out, "_key"):
+        raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
+    if not can_cast(result.dtype, out.dtype):
+        raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
+                         "out keeps the result's dtype category", "pass an out of the result's dtype")
+    if out._array.shape != result._array.shape:
+        raise ShapeError(operator, f"out of shape {list(out.shape)} for a result of shape {list(result.shape)}",
+                         "out has the result's shape", "pass an out of that shape")
+    return out.copy_(result)

@@ -1,0 +1,191 @@
+"""Reductions: one record each, and what is composed of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+from tensocket_plugins.contract.dtypes import DType
+
+from ..autograd.node import Derivative
+from ..dispatch.composite import composite
+from ..execute.geometry import normalize_axes
+from ..execute.nests import Fold
+from ..execute.reduction import Reduction
+
+
+def _smallest(dtype: DType) -> float | int | bool:
+    """The identity of a maximum."""
+    if dtype.kind == "float":
+        return -math.inf
+    return False if dtype.kind == "bool" else -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "int" else 0
+
+
+def _largest(dtype: DType) -> float | int | bool:
+    """The identity of a minimum."""
+    if dtype.kind == "float":
+        return math.inf
+    return True if dtype.kind == "bool" else (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
+
+
+def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A reduced tensor with its reduced dimensions back, as size 1, so that it broadcasts against ``shape``."""
+    if keepdim:
+        return value
+    axes = normalize_axes("reduce", dim, len(shape))
+    return value.reshape(tuple(1 if k in axes else n for k, n in enumerate(shape)))
+
+
+def spread(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A reduced tensor repeated to ``shape``."""
+    return restore(value, shape, dim, keepdim).expand(shape)
+
+
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
+    """Number of elements that one result reduces."""
+    return math.prod(shape[k] for k in normalize_axes("reduce", dim, len(shape)))
+
+
+_SUM: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (0,),
+                   combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: acc)
+_PROD: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (1,),
+                    combine=lambda m, a, b: (a[0] * b[0],), finish=lambda m, acc, count: acc)
+_MEAN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (0,),
+                    combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: (acc[0] / count,))
+_MAX: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (_smallest(dtype),),
+                   combine=lambda m, a, b: (m.maximum(a[0], b[0]),), finish=lambda m, acc, count: acc)
+_MIN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (_largest(dtype),),
+                   combine=lambda m, a, b: (m.minimum(a[0], b[0]),), finish=lambda m, acc, count: acc)
+_ANY: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (False,),
+                   combine=lambda m, a, b: (a[0] | b[0],), finish=lambda m, acc, count: acc)
+_ALL: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (True,),
+                   combine=lambda m, a, b: (a[0] & b[0],), finish=lambda m, acc, count: acc)
+
+#: The position of accumulators that have seen no element; larger than every real one, so that real ones win ties.
+_NOWHERE: Final = (1 << 31) - 1
+
+
+def _position_fold(largest: bool) -> Fold:
+    """Value and position; NaN wins over numbers, the first of equals wins."""
+
+    def combine(m: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+        (x, i), (y, j) = a, b
+        better = (y < x) if largest else (x < y)
+        if m.dtype.kind == "float":
+            x_nan, y_nan = m.ne(x, x), m.ne(y, y)
+            better = (better & ~y_nan) | (x_nan & ~y_nan)
+            same = m.eq(x, y) | (x_nan & y_nan)
+        else:
+            same = m.eq(x, y)
+        left = better | (same & (i < j))
+        return m.where(left, x, y), m.where(left, i, j)
+
+    identity = _smallest if largest else _largest
+    return Fold(element=lambda m, x, position: (x, position), identity=lambda dtype: (identity(dtype), _NOWHERE),
+                combine=combine, finish=lambda m, acc, count: (acc[1],), positions=frozenset({1}))
+
+
+_DIMS: Final = "Tensor input, int[]? dim=None, bool keepdim=False"
+
+
+sum: Final = Reduction(f"sum({_DIMS}, *, dtype? dtype=None) -> Tensor", "Sum of the elements; int64 for integers and bools.",
+                       _SUM, compute="sum", wide=True,
+                       derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)))
+mean: Final = Reduction(
+    f"mean({_DIMS}, *, dtype? dtype=None) -> Tensor", "Arithmetic mean; NaN of no elements.", _MEAN, compute="float", wide=True,
+    decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) / count_of(tuple(x.shape), dim),
+    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(
+        grad / max(count_of(input_shape, dim), 1), input_shape, dim, keepdim)))
+prod: Final = Reduction(
+    f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor", "Product of the elements; int64 for integers and bools.", _PROD, compute="sum",
+    wide=True, derivative=Derivative(input=lambda grad, input, dim, keepdim: _prod_gradient(grad, input, dim, keepdim)))
+
+
+def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    """Products of all other elements: with one zero, only its own gradient is not zero; with more, none is."""
+    shape = tuple(input.shape)
+    zero = input == 0
+    others = input.masked_fill(zero, 1)
+    product = others.prod(normalize_axes("prod", dim, len(shape)), True)
+    zeros = zero.sum(normalize_axes("prod", dim, len(shape)), True)
+    plain = (product / others).masked_fill(zeros != 0, 0)
+    single = product.expand(shape).masked_fill(~(zero & (zeros == 1)), 0)
+    return restore(grad, shape, dim, keepdim) * (plain + single)
+
+
+def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+    """Shared evenly among equal extremes."""
+    shape = tuple(input.shape)
+    hit = (input == restore(result, shape, dim, keepdim)).to(grad.dtype)
+    return restore(grad, shape, dim, keepdim) * hit / hit.sum(normalize_axes("amax", dim, len(shape)), True)
+
+
+amax: Final = Reduction(f"amax({_DIMS}) -> Tensor", "Largest element; NaN if there is one.", _MAX, empty=False,
+                        derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)))
+amin: Final = Reduction(f"amin({_DIMS}) -> Tensor", "Smallest element; NaN if there is one.", _MIN, empty=False,
+                        derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)))
+any: Final = Reduction(f"any({_DIMS}) -> Tensor", "Whether an element is not zero.", _ANY, compute="bool", result="bool",
+                       decompose=lambda x, dim, keepdim: x.amax(dim, keepdim))
+all: Final = Reduction(f"all({_DIMS}) -> Tensor", "Whether no element is zero.", _ALL, compute="bool", result="bool",
+                       decompose=lambda x, dim, keepdim: x.amin(dim, keepdim))
+argmax: Final = Reduction("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+                          "Position of the largest element, the first of equals; over all dimensions it counts row-major.",
+                          _position_fold(True), result="int64", empty=False)
+argmin: Final = Reduction("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+                          "Position of the smallest element, the first of equals; over all dimensions it counts row-major.",
+                          _position_fold(False), result="int64", empty=False)
+
+
+@composite("max(Tensor input, any dim=None, bool keepdim=False) -> any")
+def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Largest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise maximum."""
+    if dim is None:
+        return input.amax()
+    return input.maximum(dim) if hasattr(dim, "_key") else _along(input, input.argmax(dim, True), dim, keepdim)
+
+
+@composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
+def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Smallest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise minimum."""
+    if dim is None:
+        return input.amin()
+    return input.minimum(dim) if hasattr(dim, "_key") else _along(input, input.argmin(dim, True), dim, keepdim)
+
+
+class ValuesAndIndices(NamedTuple):
+    """What reductions along one dimension return."""
+
+    values: Any
+    indices: Any
+
+
+def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> ValuesAndIndices:
+    values = input if input.ndim == 0 else input.gather(dim, indices)
+    return ValuesAndIndices(values, indices) if keepdim or input.ndim == 0 else ValuesAndIndices(
+        values.squeeze(dim), indices.squeeze(dim))
+
+
+@composite("var(Tensor input, int[]? dim=None, bool keepdim=False, *, Scalar correction=1) -> Tensor")
+def var(input: Any, dim: Any = None, keepdim: bool = False, *, correction: float = 1) -> Any:
+    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator."""
+    axes = normalize_axes("var", dim, input.ndim)
+    centred = input - input.mean(axes, True)
+    freedom = count_of(tuple(input.shape), axes) - correction
+    total = (centred * centred).sum(axes, keepdim)
+    return total / freedom if freedom > 0 else total * math.nan if freedom == 0 else total * math.inf
+
+
+@composite("std(Tensor input, int[]? dim=None, bool keepdim=False, *, Scalar correction=1) -> Tensor")
+def std(input: Any, dim: Any = None, keepdim: bool = False, *, correction: float = 1) -> Any:
+    """Standard deviation: square root of the variance."""
+    return input.var(dim, keepdim, correction=correction).sqrt()
+
+
+@composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(exp(input))), without overflow."""
+    axes = normalize_axes("logsumexp", dim, input.ndim)
+    top = input.detach().amax(axes, True)
+    top = top.masked_fill(top.abs() == math.inf, 0)
+    result = (input - top).exp().sum(axes, True).log() + top
+    return result if keepdim else result.reshape(tuple(n for k, n in enumerate(input.shape) if k not in axes))

@@ -1,0 +1,54 @@
+"""Calling an operator record directly, as generated functions do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+from ..dispatch.keys import SCALAR
+from ..dispatch.modes import ACTIVE, run_with_modes
+from ..dispatch.operator import Operator
+
+
+def argument_key(operator: str, value: Any) -> int:
+    """Key bits of one argument.
+
+    Raises:
+        ArgumentTypeError: It is neither a tensor nor a Python number.
+    """
+    key = getattr(value, "_key", None)
+    if key is None:
+        key = SCALAR.get(type(value))
+    if key is None:
+        raise ArgumentTypeError(operator, f"an argument of type {type(value).__name__}", "operands are tensors or Python numbers",
+                                "convert it with tensocket.tensor(...)")
+    return int(key)
+
+
+def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
+    """The dispatch key of a call.
+
+    Raises:
+        ArgumentTypeError: An argument that must be a tensor or number is not.
+    """
+    key = 0
+    for position in operator.schema.tensors:
+        value = args[position]
+        if operator.schema.parameters[position].type == "Tensor[]":
+            for item in value:
+                key |= argument_key(operator.name, item)
+        elif value is not None:
+            key |= argument_key(operator.name, value)
+    return key
+
+
+def call(operator: Operator, *args: Any) -> Any:
+    """Dispatch a call with all arguments given by position."""
+    key = key_of(operator, args)
+    if ACTIVE:
+        return run_with_modes(operator, key, args)
+    kernel = operator.table.get(key)
+    if kernel is None:
+        kernel = operator.resolve(key)
+    return kernel(*args)

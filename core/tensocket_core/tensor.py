@@ -1,0 +1,374 @@
+"""The tensor: an array handle, a dispatch key and what autograd needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from tensocket_plugins.contract.devices import Device
+from tensocket_plugins.contract.dtypes import DType, float32
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
+
+from ._generated.methods import Operators
+from .autograd import engine
+from .device import BY_KEY, DeviceEntry
+from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
+from .execute.geometry import contiguous, element_strides, normalize_axis
+from .printing import format_tensor
+
+_new = object.__new__
+
+
+class Size(tuple[int, ...]):
+    """A shape."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"tensocket.Size({list(self)})"
+
+    def numel(self) -> int:
+        """Number of elements of a tensor of this shape."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+
+class Tensor(Operators):
+    """A multi-dimensional array on a device, with gradients.
+
+    Attributes:
+        _array: The handle that kernels take.
+        _key: Dispatch key; holds dtype, device and whether a gradient is required.
+        _grad: Accumulated gradient of a leaf.
+        _grad_fn: The node that made this tensor; None for leaves.
+        _version_counter: ``[count]`` of in-place changes, shared by all views; None until somebody needs it.
+        _base: The tensor that this one is a view of.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_base", "_grad", "_grad_fn", "_key", "_version_counter")
+
+    _array: Any
+    _key: int
+    _grad: Tensor | None
+    _grad_fn: Any
+    _version_counter: list[int] | None
+    _base: Tensor | None
+    #: Hooks on a leaf's gradient; an instance attribute once there are any.
+    _hooks: Any = ()
+
+    # ------------------------------------------------------------------------------------------ metadata
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+        return Size(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self._array.shape[normalize_axis("size", dim, self.ndim)]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._array.shape)
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self._array.shape)
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(self._array.size)
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Strides in elements, or the stride of one dimension."""
+        strides = element_strides(self._array)
+        return strides if dim is None else strides[normalize_axis("stride", dim, self.ndim)]
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element."""
+        root = self._base if self._base is not None else self
+        return (self.data_ptr() - root.data_ptr()) // self.element_size() if root is not self else 0
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """A number that identifies the first element's place in memory."""
+        return self._entry.runtime.data_ptr(self._array)
+
+    def is_contiguous(self) -> bool:
+        """Whether elements lie in row-major order without gaps."""
+        return contiguous(self._array)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return DTYPE_OF[self._key & DTYPE_MASK]
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return BY_KEY[self._key & DEVICE_MASK].device
+
+    @property
+    def _entry(self) -> DeviceEntry:
+        return BY_KEY[self._key & DEVICE_MASK]
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point type."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is a complex type."""
+        return self.dtype.is_complex
+
+    def get_device(self) -> int:
+        """Index of the device, -1 on the host."""
+        return -1 if self.device.index is None else self.device.index
+
+    def __len__(self) -> int:
+        if not self._array.shape:
+            raise ArgumentTypeError("len", "a 0-dimensional tensor", "only tensors with dimensions have a length",
+                                    "use .item() or .numel()")
+        return int(self._array.shape[0])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._array.shape:
+            raise ArgumentTypeError("iter", "a 0-dimensional tensor", "only tensors with dimensions can be iterated",
+                                    "use .item()")
+        return (self[k] for k in range(self._array.shape[0]))
+
+    __hash__ = object.__hash__
+
+    @property
+    def T(self) -> Tensor:
+        """Dimensions reversed."""
+        return self.permute(tuple(range(self.ndim - 1, -1, -1)))
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions exchanged."""
+        if self.ndim < 2:
+            raise DimensionError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
+                                 "unsqueeze it first")
+        return self.transpose(-2, -1)
+
+    # ------------------------------------------------------------------------------------------ autograd
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operators on this tensor record gradients."""
+        return bool(self._key & AUTOGRAD)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._grad_fn is not None and not value:
+            raise AutogradError("requires_grad", "False for a tensor made by an operator",
+                                "only leaf tensors can stop requiring gradients", "use .detach()")
+        if value and self.dtype.kind not in ("float", "complex"):
+            raise AutogradError("requires_grad", f"True for a tensor of dtype {self.dtype.name}",
+                                "only floating-point and complex tensors have gradients", "convert it with .to(dtype)")
+        self._key = self._key | AUTOGRAD if value else self._key & ~AUTOGRAD
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` in place."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """Accumulated gradient of a leaf; None before the first backward."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")
+            if value._array.shape != self._array.shape:
+                raise ShapeError("grad", f"gradient of shape {list(value.shape)} for a tensor of shape {list(self.shape)}",
+                                 "a gradient has its tensor's shape", "assign a gradient of that shape")
+        self._grad = value
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for leaves."""
+        return self._grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was not made by a recorded operator."""
+        return self._grad_fn is None
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._version_counter is None else self._version_counter[0]
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+                 inputs: Any = None) -> None:
+        """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
+        engine.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient. Returns a remover."""
+        if not self._key & AUTOGRAD:
+            raise AutogradError("register_hook", "a tensor that requires no grad", "only tensors with gradients have hooks",
+                                "set requires_grad=True first")
+        owner, name = (self, "_hooks") if self._grad_fn is None else (self._grad_fn, "hooks")
+        hooks = [*(getattr(owner, name) or ()), hook]
+        setattr(owner, name, hooks)
+        return lambda: hooks.remove(hook)
+
+    def detach(self) -> Tensor:
+        """A tensor on the same memory that is cut off from the graph."""
+        alias = _new(Tensor)
+        alias._array = self._array
+        alias._key = self._key & ~AUTOGRAD
+        alias._grad = alias._grad_fn = None
+        if self._version_counter is None:
+            self._version_counter = [0]
+        alias._version_counter = self._version_counter
+        alias._base = None
+        return alias
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without autograd."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._array = value._array
+        self._key = value._key & ~AUTOGRAD | self._key & AUTOGRAD
+
+    # ------------------------------------------------------------------------------------------ host values
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        """The stored elements as a NumPy array on the host; shares memory on a host-resident device."""
+        entry = self._entry
+        if entry.runtime.profile.host_resident:
+            return self._array  # type: ignore[no-any-return]
+        source = self.detach().contiguous()
+        host = np.empty(source._array.shape, self.dtype.numpy)
+        entry.runtime.copy(host, source._array, entry.stream)
+        return host
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """A NumPy array that shares memory with this tensor.
+
+        Args:
+            force: Detach, copy to the host and convert as needed.
+
+        Raises:
+            ArgumentTypeError: The tensor is not on the host, or NumPy lacks its dtype.
+            AutogradError: The tensor requires grad.
+        """
+        if not force:
+            if self._key & AUTOGRAD:
+                raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
+                                    "call .detach().numpy()")
+            if not self._entry.runtime.profile.host_resident:
+                raise ArgumentTypeError("numpy", f"a tensor on {self.device}", "NumPy arrays are in host memory",
+                                        "call .cpu().numpy()")
+        if not self.dtype.native:
+            raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
+                                    "call .float().numpy()")
+        return self._host()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _values(self) -> np.ndarray[Any, Any]:
+        """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32."""
+        return self._host() if self.dtype.native else self.detach().to(float32)._host()
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            ShapeError: The tensor has another number of elements than one.
+        """
+        if self._array.size != 1:
+            raise ShapeError("item", f"a tensor of shape {list(self.shape)}", "only one element converts to a Python number",
+                             "use .tolist()")
+        return self._values().item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._values().tolist()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise ShapeError("bool", f"a tensor of shape {list(self.shape)}", "only one element has a truth value",
+                             "use .any() or .all()")
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in ("bool", "int", "uint") or self._array.size != 1:
+            raise ArgumentTypeError("index", f"a tensor of shape {list(self.shape)} and dtype {self.dtype.name}",
+                                    "only one integer converts to an index", "convert it with int(...)")
+        return int(self.item())
+
+    def __repr__(self) -> str:
+        return format_tensor(self)
+
+    # ------------------------------------------------------------------------------------------ object protocol
+
+    @classmethod
+    def _make_subclass(cls, data: Tensor, requires_grad: bool = False) -> Any:
+        """A tensor of class ``cls`` on the memory of ``data``."""
+        alias = _new(cls)
+        alias._array = data._array
+        alias._key = data._key & ~AUTOGRAD
+        alias._grad = alias._grad_fn = alias._base = None
+        if data._version_counter is None:
+            data._version_counter = [0]
+        alias._version_counter = data._version_counter
+        alias.requires_grad = requires_grad
+        return alias
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._grad_fn is not None:
+            raise AutogradError("deepcopy", "a tensor made by an operator", "only leaf tensors can be deep-copied",
+                                "detach() it first")
+        copied = type(self)._make_subclass(self.detach().clone(), self.requires_grad)
+        memo[id(self)] = copied
+        if self._grad is not None:
+            copied._grad = self._grad.__deepcopy__(memo)
+        return copied
+
+
+def wrap(array: Any, key: int) -> Tensor:
+    """A tensor on a handle. ``key`` holds device and dtype; ``DIM0`` is set from the shape."""
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor._key = key if array.shape else key | DIM0
+    tensor._grad = tensor._grad_fn = tensor._version_counter = tensor._base = None
+    return tensor
+
