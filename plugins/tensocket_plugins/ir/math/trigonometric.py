@@ -2,8 +2,8 @@
 
 Quarter turns are x * 2/pi. Only the part of 2/pi matters whose product with the integer mantissa of x lies below four
 turns and above 2^-62 quarter turns; 96 bits are cut out of a constant of 224 bits, so that the remainder is right for
-the largest float, too, to 2^-62 quarter turns. Arguments below pi/4 are their own remainder. The polynomials are minimax
-fits on [0, pi/4] (method: see ``exponential``).
+the largest float, too, to 2^-62 quarter turns. Arguments below pi/4 are their own remainder. The polynomials are
+minimax fits on [0, pi/4] (method: see ``exponential``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,72 @@
+"""Random numbers in kernels: the counter-based generator Philox 4x32-10, and numbers made of its bits.
+
+The same counter and key give the same bits and, as everything here is integer arithmetic and the IR's own functions,
+the same floats on every device. Expressions share parts heavily: let ``decompose`` (or ``name_shared``) name them before
+anything is printed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ..contract.dtypes import float32, float64, int32, uint32, uint64
+from .math.build import from_bits, number
+from .math.logarithm import log
+from .math.trigonometric import sin_cos_reduced
+from .nodes import Expr, call, cast, select
+
+_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+_WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS: Final = 10
+
+Counter = tuple[Expr, Expr, Expr, Expr]
+Key = tuple[Expr, Expr]
+
+
+def philox4x32(counter: Counter, key: Key) -> Counter:
+    """Four random words for a counter of four words and a key of two, all uint32."""
+    a, b, c, d = counter
+    for i in range(_ROUNDS):
+        if i:
+            key = key[0] + _WEYL[0], key[1] + _WEYL[1]
+        first = cast(a, uint64) * _MULTIPLIERS[0]
+        second = cast(c, uint64) * _MULTIPLIERS[1]
+        a, b, c, d = (_high(second) ^ b ^ key[0], cast(second, uint32), _high(first) ^ d ^ key[1], cast(first, uint32))
+    return a, b, c, d
+
+
+def _high(product: Expr) -> Expr:
+    return cast(product >> 32, uint32)
+
+
+def uniform_float32(word: Expr) -> Expr:
+    """A float32 in [0, 1): the upper 24 bits of a uint32."""
+    return cast(cast(word >> 8, int32), float32) * 2.0**-24
+
+
+def uniform_float64(high: Expr, low: Expr) -> Expr:
+    """A float64 in [0, 1): the upper 27 bits of one uint32 and the upper 26 of another."""
+    upper, lower = cast(cast(high >> 5, int32), float64), cast(cast(low >> 6, int32), float64)
+    return (upper * 2.0**26 + lower) * 2.0**-53
+
+
+def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
+    """Two independent normally distributed float32 of two uint32 (Box and Muller's method).
+
+    Both are finite: the largest magnitude is below 6.7.
+    """
+    # In (0, 1], so that the logarithm is finite and not positive.
+    u = (cast(cast(radius >> 1, int32), float32) + 0.5) * 2.0**-31
+    r = call("sqrt", log(u) * -2.0)
+    # The angle's bits are a fraction of a turn: quarter turns to the nearest, and the rest.
+    n = cast((angle + 2**29) >> 30, int32)
+    rest = cast(call("bitcast", angle << 2, dtype=int32), float32) * number(math.pi / 2 * 2.0**-32)
+    sine, cosine = sin_cos_reduced(rest)
+    even = call("eq", n & 1, 0)
+    return (_signed(r * select(even, cosine, sine), n + 1), _signed(r * select(even, sine, cosine), n))
+
+
+def _signed(x: Expr, n: Expr) -> Expr:
+    """``x``, negated if bit 1 of ``n`` is set."""
+    return from_bits(call("bitcast", x, dtype=int32) ^ ((n & 2) << 30))
