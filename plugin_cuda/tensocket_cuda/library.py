@@ -108,7 +108,8 @@ class Cublas:
         self._copies: dict[tuple[DType, int], Executable] = {}
         matrix = (c_void_p, c_int, c_int64, c_longlong)
         library.cublasGemmStridedBatchedEx_64.argtypes = [
-            c_void_p, c_int, c_int, c_int64, c_int64, c_int64, c_void_p, *matrix, *matrix, c_void_p, *matrix, c_int64, c_int, c_int]
+            c_void_p, c_int, c_int, c_int64, c_int64, c_int64, c_void_p, *matrix, *matrix, c_void_p, *matrix, c_int64,
+            c_int, c_int]
         library.cublasSetStream_v2.argtypes = [c_void_p, c_void_p]
         library.cublasSetMathMode.argtypes = [c_void_p, c_int]
         library.cublasDestroy_v2.argtypes = [c_void_p]
