@@ -1,8 +1,8 @@
 """Random numbers in kernels: the counter-based generator Philox 4x32-10, and numbers made of its bits.
 
 The same counter and key give the same bits and, as everything here is integer arithmetic and the IR's own functions,
-the same floats on every device. Expressions share parts heavily: let ``decompose`` (or ``name_shared``) name them before
-anything is printed.
+the same floats on every device. Expressions share parts heavily: let ``decompose`` (or ``name_shared``) name them
+before anything is printed.
 """
 
 from __future__ import annotations
