@@ -95,6 +95,8 @@ def _binary() -> list[Primitive]:
         ("bitwise_and", "bi", "same", "and of every bit", "and"),
         ("bitwise_or", "bi", "same", "or of every bit", "or"),
         ("bitwise_xor", "bi", "same", "exclusive or of every bit", "xor"),
+        ("shl", "i", "same", "bits of x moved y places up; 0 <= y < number of bits", "shl"),
+        ("shr", "i", "same", "bits of x moved y places down; signed integers keep their sign", "shr"),
         ("eq", "bif", "bool", "x == y", "eq"),
         ("ne", "bif", "bool", "x != y", "ne"),
         ("lt", "bif", "bool", "x < y", "lt"),
@@ -130,6 +132,8 @@ def _others() -> list[Primitive]:
     philox = ("word i is lane i % 4 of Philox 4x32-10 for the block offset + i // 4, whose counter is "
               "(low, high word of the block, 0, 0); key is (low, high word of seed)")
     return [
+        Primitive("bitcast", "pointwise", 1, (), "if", "any", "the same bits read as the output's dtype of equal size",
+                  "bitcast"),
         Primitive("matmul", "contraction", 2, (), "if", "same", matmul),
         Primitive("copy", "movement", 1, (), "bif", "any",
                   "the input's elements, converted to the output's dtype: towards zero from float to integer, "

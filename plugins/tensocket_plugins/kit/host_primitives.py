@@ -120,6 +120,10 @@ def _scatter_add(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[A
     np.add.at(out, _positions(ins[1], scalars[0]), ins[2])
 
 
+def _bitcast(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) -> None:
+    out[...] = ins[0].view(out.dtype)
+
+
 def _fill(out: _HostArray, ins: Sequence[_HostArray], scalars: Sequence[Any]) -> None:
     np.copyto(out, np.asarray(scalars[0]), casting="unsafe")
 
@@ -167,7 +171,7 @@ _POINTWISE: Final[dict[str, Callable[..., Any]]] = {
     "mul": np.multiply, "div": np.divide, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "pow": np.power,
     "maximum": np.maximum, "minimum": np.minimum, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
         "bitwise_xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "where": np.where,
+    "where": np.where, "shl": np.left_shift, "shr": np.right_shift,
 }
 #: The function of every primitive.
 FUNCTIONS: Final[dict[str, HostPrimitive]] = {
@@ -176,7 +180,7 @@ FUNCTIONS: Final[dict[str, HostPrimitive]] = {
     "amax": _reduction(np.amax), "amin": _reduction(np.amin),
     "argmax": _reduction(np.argmax), "argmin": _reduction(np.argmin),
     "matmul": _matmul, "copy": _copy, "gather": _gather, "scatter": _scatter, "scatter_add": _scatter_add,
-    "fill": _fill, "arange": _arange, "philox_bits": _philox_bits,
+    "bitcast": _bitcast, "fill": _fill, "arange": _arange, "philox_bits": _philox_bits,
 }
 #: Primitives that only move values, so that float16 needs no detour through float32.
-_EXACT: Final = frozenset({"copy", "gather", "scatter", "fill", "maximum", "minimum", "where", "neg", "abs"})
+_EXACT: Final = frozenset({"bitcast", "copy", "gather", "scatter", "fill", "maximum", "minimum", "where", "neg", "abs"})

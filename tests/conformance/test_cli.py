@@ -1,0 +1,76 @@
+"""The command ``tensocket conformance``: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tensocket_conformance.cli import main
+
+
+def test_a_green_run(double, capsys, tmp_path):
+    name = double()
+    path = tmp_path / "report.json"
+    assert main([name, "--select", "T2.op.add/f32/*", "--report", str(path), "--seed", "3"]) == 0
+    out = capsys.readouterr().out
+    assert f"conformance of {name}:0" in out
+    assert "NOT A CERTIFICATION RUN" not in out
+    report = json.loads(path.read_text("utf-8"))
+    assert report["identity"]["seed"] == 3
+    assert report["totals"]["PASS"] == report["totals"]["selected"] > 15
+    assert report["claims"]["dtypes"] == ["b8", "u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64"]
+    assert report["environment"]["device"]["model"] == "NumPy behind a queue"
+
+
+def test_a_red_run_and_its_repetition(double, capsys):
+    import numpy as np
+
+    name = double(kernels={"exp": lambda out, ins, scalars: np.copyto(out, ins[0])})
+    assert main([name, "--select", "T2.op.exp/f32/prime#0"]) == 1
+    out = capsys.readouterr().out
+    command = f"tensocket conformance repro 'T2.op.exp/f32/prime#0' --device {name}:0 --seed 0"
+    assert command in out
+    assert main(["repro", "T2.op.exp/f32/prime#0", "--device", f"{name}:0", "--seed", "0"]) == 1
+    assert "of 91 elements are off" in capsys.readouterr().out
+
+
+def test_repetition_of_a_passing_case(double, capsys):
+    assert main(["repro", "T2.op.exp/f32/prime#0", "--device", double()]) == 0
+    assert "of the allowed error" in capsys.readouterr().out
+
+
+def test_quick_says_so(double, capsys):
+    assert main([double(), "--quick", "--select", "T2.bad.add*"]) == 0
+    assert "NOT A CERTIFICATION RUN" in capsys.readouterr().out
+
+
+def test_list_runs_nothing(double, capsys):
+    assert main([double(kernels={"add": None}), "--list", "--select", "T2.op.add/f32/prime#0"]) == 0
+    assert capsys.readouterr().out.split() == ["T0.load.state", "T0.load.open", "T1.memory.roundtrip/f32/values",
+                                               "T2.op.add/f32/prime#0"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["nosuchdevice"], ["cpu:7"], ["CPU"], ["cpu", "--select", "T2.op.nosuch*"],
+    ["repro", "T2.op.nosuch/f32/x#0", "--device", "cpu"],
+    ["repro", "T2.op.add/f32/prime#0", "--device", "nosuchdevice"],
+])
+def test_nothing_to_run_exits_2(arguments, capsys):
+    assert main(arguments) == 2
+    assert "tensocket conformance: " in capsys.readouterr().err
+
+
+def test_an_unknown_device_gets_a_suggestion(capsys):
+    assert main(["cpuu"]) == 2
+    assert "did you mean 'cpu'?" in capsys.readouterr().err
+
+
+def test_a_profile_without_dtypes_exits_3(double, capsys):
+    assert main([double(profile={"dtypes": frozenset()})]) == 3
+    assert "declares no dtype that the suite knows" in capsys.readouterr().err
+
+
+def test_an_unknown_feature_fails_loading(double, capsys):
+    assert main([double(profile={"features": frozenset({"telepathy"})}), "--tier", "T0"]) == 1
+    assert "unknown features in the profile: telepathy" in capsys.readouterr().out
