@@ -200,7 +200,7 @@ def _has_float64(handle: Any) -> bool:
 
 
 def _target(handle: Any) -> Target:
-    """Limits for schedules. A processor wants few, long groups; a GPU many short ones."""
+    """Limits for schedules. On a processor long groups pay for the cost of starting one."""
     units, cpu = int(handle.max_compute_units), bool(handle.type & cl.device_type.CPU)
     largest = min(int(handle.max_work_group_size), int(handle.max_work_item_sizes[0]))
     return Target(
@@ -209,5 +209,6 @@ def _target(handle: Any) -> Target:
         max_group_size=1 << (largest.bit_length() - 1),
         local_bytes=int(handle.local_mem_size),
         parallelism=max(8, 4 * units) if cpu else max(64, 4 * units),
+        sequential=cpu,
         float64=_has_float64(handle),
     )

@@ -44,6 +44,7 @@ PARALLEL = LoopKind.PARALLEL
 SIMT = Target("simt", group_size=16, max_group_size=64, parallelism=8)
 LIMITED = Target("simt", group_size=8, max_group_size=256, max_groups=3, parallelism=8)
 BARE = Target("simt", group_size=32, local_bytes=0)
+SEQUENTIAL = Target("simt", group_size=64, parallelism=8, sequential=True)
 CPU = Target("cpu", parallelism=8)
 TARGETS = {"simt": SIMT, "limited": LIMITED, "bare": BARE, "cpu": CPU}
 
@@ -100,7 +101,7 @@ def test_scheduled_kernels_use_only_what_the_target_has(form: str, target: str,
 def test_long_reduction_is_split_over_parts_that_cover_it() -> None:
     """A length beyond the grain, not divisible by the number of parts."""
     n = 33_391
-    for target in (SIMT, LIMITED, CPU):
+    for target in (SIMT, LIMITED, SEQUENTIAL, CPU):
         case = forms.row_sum(n)
         scheduled = schedule(case.program, target, Strategy.SPLIT)
         assert len(scheduled.kernels) == 2
@@ -200,6 +201,8 @@ def test_names_of_the_nest_do_not_clash_with_new_ones() -> None:
     (8 * 16, 1000, SIMT, Strategy.SERIAL),
     (10, 1000, BARE, Strategy.SERIAL),
     (1, 10**6, BARE, Strategy.SPLIT),
+    (100, 1000, SEQUENTIAL, Strategy.SERIAL),
+    (1, 10**6, SEQUENTIAL, Strategy.SPLIT),
     (10**6, 1000, CPU, Strategy.GROUP),
     (10**6, 10, CPU, Strategy.SERIAL),
     (1, 10**6, CPU, Strategy.SPLIT),

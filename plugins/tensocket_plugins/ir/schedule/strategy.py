@@ -40,7 +40,8 @@ def pick_strategy(outer: int, length: int, target: Target) -> Strategy:
         return Strategy.SERIAL
     if outer < target.parallelism and length >= 2 * GRAIN:
         return Strategy.SPLIT
-    if target.kind == "simt" and (target.local_bytes == 0 or outer >= target.parallelism * target.group_size):
+    if target.kind == "simt" and (
+            target.local_bytes == 0 or target.sequential or outer >= target.parallelism * target.group_size):
         return Strategy.SERIAL
     return Strategy.GROUP
 
@@ -67,6 +68,9 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
         if strategy is Strategy.SPLIT and splittable(kernel):
             parts, extra = split(kernel, target.parallelism, GRAIN, target.kind == "simt", names)
             temporaries += extra
+            if target.sequential:
+                kernels += [schedule_lanes(part, replace(target, group_size=1), names) for part in parts]
+                continue
         kernels += [_schedule_kernel(part, target, strategy, names) for part in parts]
     return replace(program, kernels=tuple(kernels), temporaries=tuple(temporaries))
 
