@@ -16,8 +16,9 @@ from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
-from .executable import address_of, make_executable
+from .executable import make_executable
 from .memory import HostAllocator
+from .pointers import address_of
 from .streams import CpuEvent, CpuStream
 from .threads import ThreadPool
 

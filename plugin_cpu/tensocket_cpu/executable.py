@@ -18,42 +18,19 @@ from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Let, Load, Program, Stmt, Store, Var
 from tensocket_plugins.ir.printers.llvm import split_loop, walk
 
+from .pointers import POINTER_FIELD, address_of
 from .threads import Entry, ThreadPool
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 #: Simple operations that are worth a second thread, which takes about 40 microseconds to wake.
 _GRAIN: Final = 1 << 19
-#: An array's data pointer lies behind the object header.
-_DATA_OFFSET: Final = object.__basicsize__
 
-Address = Callable[[Any], int]
-
-
-def _read_pointer(array: Any, read: Any = ctypes.c_void_p.from_address, offset: int = _DATA_OFFSET) -> int:
-    return read(id(array) + offset).value or 0
+_Slot = Callable[[Any], int]
+_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
 
 
-def _ask_interface(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _choose_address() -> Address:
-    """The fastest way to an array's data pointer that works with this interpreter and NumPy.
-
-    Reading the struct's first field takes a tenth of the time of NumPy's own ways; it is compared with these first.
-    """
-    base = np.zeros((3, 4), np.float32)
-    for array in (base, base[1:, ::2], base[:, 1], np.zeros((), np.int8)):
-        if _read_pointer(array) != _ask_interface(array):
-            return _ask_interface
-    return _read_pointer
-
-
-address_of: Final[Address] = _choose_address()
-
-
-def _slot(dtype: DType) -> str:
+def _code(dtype: DType) -> str:
     """The ``struct`` code of a scalar's slot."""
     if dtype.kind == "float":
         return "d"
@@ -108,23 +85,24 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
         library: Whatever keeps these valid.
         pool: The threads that large work is divided over.
     """
-    codes = "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_slot(s.dtype) for s in program.scalars)
+    codes = "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_code(s.dtype) for s in program.scalars)
     pack = struct.Struct(f"={codes}").pack
     launches = [_Launch(program, number, address, library) for number, address in enumerate(addresses)]
     only = launches[0]
-    if len(launches) == 1 and not program.temporaries and only.position is not None:
+    if len(launches) == 1 and not program.temporaries and only.position is not None and program.buffers:
         return _simple(pack, only.entry, only.position, only.grain, pool)
     return _Run(program, pack, launches, pool)
 
 
 def _simple(pack: Callable[..., bytes], entry: Entry, position: int, grain: int, pool: ThreadPool) -> Executable:
     """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
-    pointer = address_of
+    slot = _slot
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream) -> None:
         count: Any = scalars[position]
-        args = pack(*map(pointer, buffers), *scalars)
-        if pool.threads > 1 and count > 1 and max(b.size for b in buffers) > grain:
+        args = pack(*map(slot, buffers), *scalars)
+        # Results come first and operands last; one of the two shows how much work there is.
+        if buffers[0].size > grain or buffers[-1].size > grain:
             pool.run(entry, args, count)
         else:
             entry(args, 0, count)
@@ -148,7 +126,7 @@ class _Run:
         named: Any = dict(zip(self._names, scalars, strict=True))
         temporaries = [np.empty(size, dtype) for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
         arrays = [*buffers, *temporaries]
-        args = self._pack(*map(address_of, arrays), *scalars)
+        args = self._pack(*map(_slot, arrays), *scalars)
         largest = max((array.size for array in arrays), default=0)
         for launch in self._launches:
             if launch.position is not None:

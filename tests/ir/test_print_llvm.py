@@ -55,6 +55,11 @@ def test_slots_are_buffers_temporaries_scalars():
     assert [slot.name for slot in slots(built)] == ["out", "in0", "t", "n"]
 
 
+def test_array_slots_may_hold_objects():
+    assert "getelementptr i8" not in print_llvm(program(copy_loop()))
+    assert print_llvm(program(copy_loop()), pointer_field=16).count("getelementptr i8, ptr %v2, i64 16") == 1
+
+
 def test_text_depends_on_the_program_alone():
     assert print_llvm(program(copy_loop())) == print_llvm(program(copy_loop()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 
 import tensocket_cpu
+from tensocket_cpu import pointers
 from tensocket_cpu.backend import CpuBackend
-from tensocket_cpu.executable import _ask_interface, _read_pointer, address_of
 from tensocket_cpu.streams import CpuEvent, CpuStream
 from tensocket_plugins.contract.backend import Event
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16, float32, int64
@@ -91,7 +92,36 @@ def test_data_ptr_counts_bytes(device):
 
 def test_fast_pointer_is_numpys_own():
     for array in (np.zeros(3), np.zeros((4, 4))[1:, 2], np.zeros(()), np.broadcast_to(np.ones(1), (5,))):
-        assert address_of(array) == _read_pointer(array) == _ask_interface(array) == array.ctypes.data
+        assert pointers.address_of(array) == array.ctypes.data
+    assert pointers.POINTER_FIELD is not None
+
+
+def test_an_unknown_layout_of_arrays_is_noticed(monkeypatch):
+    monkeypatch.setattr(pointers, "_read_field", lambda array, offset: id(array))
+    assert pointers.find_pointer_field() is None
+    monkeypatch.setattr(pointers, "POINTER_FIELD", None)
+    array = np.zeros(3)
+    assert pointers.address_of(array) == array.ctypes.data
+
+
+def test_kernels_run_with_an_unknown_layout_of_arrays():
+    code = """
+import numpy as np
+from tensocket_cpu import pointers
+pointers.POINTER_FIELD = None
+from tensocket_cpu.device import CpuDevice
+from tensocket_plugins.contract.dtypes import int64
+from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
+I, N = Var("i", int64), Var("n", int64)
+store = Store("out", I, Load("in", I, int64) * 3)
+program = Program("p", (Buffer("out", int64, True), Buffer("in", int64), Scalar("n", int64)),
+                  (Kernel("p", (loop(I, N, [store], LoopKind.PARALLEL),)),))
+out = np.zeros(9, int)
+CpuDevice().compile_ir(program)([out, np.arange(9)], [9], None)
+assert out.tolist() == list(range(0, 27, 3))
+"""
+    environment = {**os.environ, "TENSOCKET_CACHE_DIR": ""}
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)
 
 
 def test_streams_are_always_idle(device):
@@ -137,6 +167,6 @@ def test_program_that_is_not_for_a_processor_is_refused_and_the_device_goes_on(d
 
 
 def test_llvm_rejecting_a_program_is_a_kernel_error(device, monkeypatch):
-    monkeypatch.setattr("tensocket_cpu.compiler.print_llvm", lambda program: "define void @x() { nonsense }")
+    monkeypatch.setattr("tensocket_cpu.compiler.print_llvm", lambda program, **options: "define void @x() { nonsense }")
     with pytest.raises(KernelError, match=r"\[compile\] program p — LLVM rejects its kernels: (.|\n)*nonsense"):
         device.compile_ir(Program("p", (), (Kernel("p", ()),)))

@@ -1,8 +1,9 @@
 """Prints a program that was scheduled for kind ``cpu`` as a module of LLVM IR. Needs no LLVM itself.
 
 Every kernel becomes ``void @<entry_name>(ptr args, i64 begin, i64 end)``. ``args`` points to one 8-byte slot per item
-of ``slots(program)``: the address of the first element for buffers and temporaries; for scalars a signed or unsigned
-64-bit integer (bool: 0 or 1) or, for floats, a double. ``begin`` and ``end`` are the iterations to run of
+of ``slots(program)``: for buffers and temporaries the address of the first element, or of an object that holds this
+address in a field (``pointer_field``); for scalars a signed or unsigned 64-bit integer (bool: 0 or 1) or, for floats, a
+double. ``begin`` and ``end`` are the iterations to run of
 ``split_loop(program, kernel)``, which a backend may divide over threads; a kernel without such a loop ignores them and
 runs completely.
 
@@ -105,15 +106,20 @@ def split_loop(program: Program, kernel: Kernel) -> For | None:
     return last
 
 
-def print_llvm(program: Program) -> str:
+def print_llvm(program: Program, *, pointer_field: int | None = None) -> str:
     """The text of a module with one function per kernel.
+
+    Args:
+        program: Scheduled for kind ``cpu``.
+        pointer_field: None if array slots hold addresses of elements. If they hold addresses of objects, which a caller
+            may have at hand sooner: the byte offset of the field with the elements' address.
 
     Raises:
         IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that it cannot.
     """
     declarations: dict[str, str] = {}
     metadata = _Metadata()
-    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text()
+    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text(pointer_field)
                  for number, kernel in enumerate(program.kernels)]
     return "\n".join([f"; {program.name}", *sorted(declarations.values()), *functions, *metadata.lines, ""])
 
@@ -159,9 +165,9 @@ class _KernelPrinter:
         self.known_index: dict[int, str] = {}
         self.known_affine: dict[int, bool] = {}
 
-    def text(self) -> str:
+    def text(self, pointer_field: int | None) -> str:
         """The function."""
-        self.arguments()
+        self.arguments(pointer_field)
         for local in self.kernel.locals:
             self.pointers[local.name] = self.alloca(f"[{local.size} x {memory_type(local.dtype)}]")
         self.block(self.kernel.body)
@@ -169,12 +175,16 @@ class _KernelPrinter:
         head = f"define void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
         return "\n".join([head, "entry:", *self.stack, *self.w.lines, "}"])
 
-    def arguments(self) -> None:
+    def arguments(self, pointer_field: int | None) -> None:
         """Read the slots."""
         for position, item in enumerate(slots(self.program)):
             at = self.w.op(f"getelementptr i64, ptr %args, i64 {position}")
             if not isinstance(item, Scalar):
-                self.pointers[item.name] = self.w.op(f"load ptr, ptr {at}")
+                pointer = self.w.op(f"load ptr, ptr {at}")
+                if pointer_field is not None:
+                    field = self.w.op(f"getelementptr i8, ptr {pointer}, i64 {pointer_field}")
+                    pointer = self.w.op(f"load ptr, ptr {field}")
+                self.pointers[item.name] = pointer
             elif item.dtype.kind == "float":
                 number = self.w.op(f"load double, ptr {at}")
                 self.names[item.name] = _Value(
