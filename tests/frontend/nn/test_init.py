@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 import tensocket as torch
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import init

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+
 import tensocket as torch
 from tensocket import nn
 from tensocket.errors import (
@@ -128,7 +129,7 @@ def test_a_buffer_may_be_replaced_by_a_tensor_only():
 
 
 def test_a_parameter_may_not_be_replaced_by_a_plain_tensor():
-    with pytest.raises(ArgumentTypeError, match=r"\[Scale\] a Tensor as parameter 'factor' — a parameter is a Parameter"):
+    with pytest.raises(ArgumentTypeError, match=r"\[Scale\] a Tensor as parameter 'factor' — a parameter is a Param"):
         Scale().factor = torch.zeros(2)
 
 
@@ -152,7 +153,8 @@ def test_names_are_strings():
 
 
 @pytest.mark.parametrize(("method", "rule"), [
-    ("register_parameter", "a parameter is a nn.Parameter or None"), ("register_buffer", "a buffer is a tensor or None"),
+    ("register_parameter", "a parameter is a nn.Parameter or None"),
+    ("register_buffer", "a buffer is a tensor or None"),
     ("add_module", "a submodule is a nn.Module or None")])
 def test_members_of_the_wrong_type(method, rule):
     with pytest.raises(ArgumentTypeError, match=rf"\[{method}\] a str as 'x' — {rule}"):
@@ -267,8 +269,8 @@ def test_conversion_keeps_parameters_integers_and_gradients():
     assert module.factor.requires_grad
     assert module.count.dtype is torch.int64
     assert module.scratch.dtype is torch.float64
-    for convert, dtype in ((module.half, torch.float16), (module.bfloat16, torch.bfloat16), (module.float, torch.float32)):
-        convert()
+    for name, dtype in (("half", torch.float16), ("bfloat16", torch.bfloat16), ("float", torch.float32)):
+        getattr(module, name)()
         assert module.factor.dtype is dtype
     assert module.factor.tolist() == [2.0, 3.0]
 
@@ -286,7 +288,7 @@ def test_forms_of_to(args, kwargs):
 
 
 def test_to_refuses_integers_and_nonsense():
-    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] dtype .*int64 — parameters are floating point or complex"):
+    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] dtype .*int64 — parameters are floating point or"):
         Scale().to(torch.int64)
     with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] 'cpu', 'cpu' — to\(\) takes a device"):
         Scale().to("cpu", "cpu")

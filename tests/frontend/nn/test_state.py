@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import pytest
+
 import tensocket as torch
 from tensocket import nn
 from tensocket.errors import ArgumentTypeError, StateDictError
@@ -62,9 +63,9 @@ def test_message_names_everything_that_does_not_fit():
         make().load_state_dict(state)
     assert str(caught.value) == (
         "[load_state_dict] state dict for Sequential: missing 'first.weight'; unexpected 'first.wieght' (did you mean "
-        "'first.weight'?); 'first.bias' has shape (4,) but the module's has (3,); 'last.weight' is a list, not a tensor — "
-        "names and shapes must be the module's own — load the state of a module with the same architecture, or pass "
-        "strict=False to skip missing and unexpected names")
+        "'first.weight'?); 'first.bias' has shape (4,) but the module's has (3,); 'last.weight' is a list, not a "
+        "tensor — names and shapes must be the module's own — load the state of a module with the same architecture, "
+        "or pass strict=False to skip missing and unexpected names")
     assert isinstance(caught.value, RuntimeError)
 
 
