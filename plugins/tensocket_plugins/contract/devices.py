@@ -14,12 +14,27 @@ NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,31}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Device:
-    """A device as the user names it. ``index`` is None where the name gave none."""
+    """A device as the user names it: ``Device("opencl:1")``, ``Device("opencl", 1)`` or another device.
+
+    Attributes:
+        type: The backend's name.
+        index: Position among its devices; None where the name gave none.
+
+    Raises:
+        ArgumentTypeError: ``type`` is neither a string nor a device.
+        UnknownDevice: ``type`` does not have the form ``name`` or ``name:index``.
+        InvalidDeviceIndex: The index is not a plain non-negative number.
+    """
 
     type: str
-    index: int | None = None
+    index: int | None
+
+    def __init__(self, type: object, index: int | None = None) -> None:
+        name, number = (type.type, type.index) if isinstance(type, Device) and index is None else _parse(type, index)
+        object.__setattr__(self, "type", name)
+        object.__setattr__(self, "index", number)
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -28,17 +43,11 @@ class Device:
         index = "" if self.index is None else f", index={self.index}"
         return f"device(type='{self.type}'{index})"
 
+    def __reduce__(self) -> tuple[object, tuple[str, int | None]]:
+        return Device, (self.type, self.index)
 
-def parse_device(name: object, index: int | None = None) -> Device:
-    """The device called ``name``, with an optional separate ``index`` as in ``device("cuda", 1)``.
 
-    Raises:
-        ArgumentTypeError: ``name`` is neither a string nor a device.
-        UnknownDevice: ``name`` does not have the form ``name`` or ``name:index``.
-        InvalidDeviceIndex: The index is not a plain non-negative number.
-    """
-    if isinstance(name, Device) and index is None:
-        return name
+def _parse(name: object, index: object) -> tuple[str, int | None]:
     if not isinstance(name, str):
         raise ArgumentTypeError("device", f"{type(name).__name__} {name!r}", "a device is named by a string",
                                 "pass a name such as 'cpu' or 'opencl:0'")
@@ -51,8 +60,16 @@ def parse_device(name: object, index: int | None = None) -> Device:
     if colon and (index is not None or not _INDEX.fullmatch(digits)):
         raise InvalidDeviceIndex("device", f"device {name!r}", "the index after ':' is a non-negative decimal number "
                                  "without leading zeros, given once", f"pass '{kind}' or '{kind}:0'")
-    number: object = index  # Users pass anything, whatever the annotation says.
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+    if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
         raise InvalidDeviceIndex("device", f"index {index!r}", "a device index is a non-negative int",
                                  f"pass '{kind}' or '{kind}:0'")
-    return Device(kind, int(digits) if colon else index)
+    return kind, int(digits) if colon else index
+
+
+def parse_device(name: object, index: int | None = None) -> Device:
+    """``name`` as a device; raises as ``Device`` does."""
+    return name if isinstance(name, Device) and index is None else Device(name, index)
+
+
+#: The device that programs use when they name none, as in PyTorch.
+HOST_DEVICE: Final = "cpu"

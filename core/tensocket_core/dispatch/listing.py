@@ -1,0 +1,17 @@
+"""Which operators run how on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+
+from ..device import open_entry
+from .operator import OPERATORS
+
+
+def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:
+    """How every operator runs on a device for a dtype: ``direct``, ``registered``, ``generated``, ``view`` or ``composite``."""
+    entry = open_entry(device)
+    return {name: operator.how(entry, dtype) for name, operator in sorted(OPERATORS.items())}

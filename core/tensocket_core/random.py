@@ -1,0 +1,353 @@
+"""Random numbers: one counter-based generator (Philox 4x32-10), the same bits on every device.
+
+Element i of a draw is made of word i % 4 of block ``offset + i // 4``; a draw of n elements advances the offset by
+ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numbers. float64 takes two words.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.ir.nodes import Expr, call, cast, select
+from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
+from tensocket_plugins.ir.schedule import Strategy
+
+from .creation import finish, from_values, options, shape_of
+from .device import DeviceEntry, entries, open_entry
+from .execute.math import arithmetic_dtype
+from .execute.nests import Operand, pointwise_nest
+from .execute.primitive import primitive, run_formula
+from .execute.programs import index_dtype, launch
+
+_SEED_LIMIT: Final = 1 << 64
+_DEFAULT_SEED: Final = 67280421310721
+#: Seed of generators made for devices that are opened later.
+_PROCESS_SEED: Final = [_DEFAULT_SEED]
+_LOCK: Final = threading.Lock()
+
+
+class Generator:
+    """A stream of random numbers for one device.
+
+    Args:
+        device: Where its numbers are used.
+    """
+
+    def __init__(self, device: Any = None) -> None:
+        self._entry = open_entry(device)
+        self._seed = _PROCESS_SEED[0]
+        self._offset = 0
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> Any:
+        """Where its numbers are used."""
+        return self._entry.device
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of ``seed``.
+
+        Raises:
+            ArgumentError: The seed does not fit 64 bits.
+        """
+        if not -_SEED_LIMIT // 2 <= seed < _SEED_LIMIT:
+            raise ArgumentError("manual_seed", f"seed {seed}", "a seed fits 64 bits", "pass a smaller number")
+        with self._lock:
+            self._seed, self._offset = seed % _SEED_LIMIT, 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed of this stream."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Start a stream that nobody can predict; returns its seed."""
+        self.manual_seed(secrets.randbits(64))
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Seed and position, as a tensor of 16 bytes on the host."""
+        words = np.array([self._seed, self._offset], np.uint64)
+        return from_values(words.view(np.uint8), dtypes.uint8, open_entry(None))
+
+    def set_state(self, state: Any) -> Generator:
+        """Go to a position that ``get_state`` returned.
+
+        Raises:
+            ShapeError: It is not a state.
+        """
+        if tuple(state.shape) != (16,) or state.dtype is not dtypes.uint8:
+            raise ShapeError("set_state", f"a {state.dtype.name} tensor of shape {list(state.shape)}", "a state has 16 bytes",
+                             "pass what get_state returned")
+        words = np.ascontiguousarray(state._host()).view(np.uint64)
+        with self._lock:
+            self._seed, self._offset = int(words[0]), int(words[1])
+        return self
+
+    def take(self, blocks: int) -> tuple[int, int]:
+        """Reserve counter blocks; returns the seed and the first block."""
+        with self._lock:
+            offset = self._offset
+            self._offset += blocks
+            return self._seed, offset
+
+
+_GENERATORS: Final[dict[int, Generator]] = {}
+
+
+def default_generator(entry: DeviceEntry) -> Generator:
+    """The generator that a device's random operators use."""
+    generator = _GENERATORS.get(entry.key)
+    if generator is None:
+        with _LOCK:
+            generator = _GENERATORS.setdefault(entry.key, Generator(entry.device))
+    return generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the stream of ``seed`` on all devices; returns the default device's generator.
+
+    Raises:
+        ArgumentError: The seed does not fit 64 bits.
+    """
+    first = default_generator(open_entry(None)).manual_seed(seed)
+    _PROCESS_SEED[0] = seed % _SEED_LIMIT
+    for entry in entries():
+        default_generator(entry).manual_seed(seed)
+    return first
+
+
+def initial_seed() -> int:
+    """The seed of the default device's generator."""
+    return default_generator(open_entry(None)).initial_seed()
+
+
+def get_rng_state() -> Any:
+    """State of the default device's generator."""
+    return default_generator(open_entry(None)).get_state()
+
+
+def set_rng_state(state: Any) -> None:
+    """Set the state of the default device's generator."""
+    default_generator(open_entry(None)).set_state(state)
+
+
+# --------------------------------------------------------------------------------------------------- bits to numbers
+
+
+def _words(i: Expr, seed_low: Expr, seed_high: Expr, offset: Expr, per_element: int) -> tuple[Expr, ...]:
+    """The words of the block that element ``i`` is made of, ``4 // per_element`` elements to a block."""
+    u64, u32 = dtypes.uint64, dtypes.uint32
+    block = cast(i, u64) // (4 // per_element) + offset
+    zero = call("xor", seed_low, seed_low)
+    return philox4x32((cast(block, u32), cast(block >> 32, u32), zero, zero), (seed_low, seed_high))
+
+
+def _pick(lane: Expr, values: tuple[Expr, ...]) -> Expr:
+    result = values[-1]
+    for k in range(len(values) - 2, -1, -1):
+        result = select(call("eq", lane, k), values[k], result)
+    return result
+
+
+def _uniform32(i: Expr, *state: Expr) -> Expr:
+    return uniform_float32(_pick(i & 3, _words(i, *state, per_element=1)))
+
+
+def _uniform64(i: Expr, *state: Expr) -> Expr:
+    a, b, c, d = _words(i, *state, per_element=2)
+    low = call("eq", i & 1, 0)
+    return uniform_float64(select(low, a, c), select(low, b, d))
+
+
+def _normal32(i: Expr, *state: Expr) -> Expr:
+    a, b, c, d = _words(i, *state, per_element=1)
+    first = call("eq", i & 2, 0)
+    x, y = normal_float32(select(first, a, c), select(first, b, d))
+    return select(call("eq", i & 1, 0), x, y)
+
+
+def _normal64(i: Expr, *state: Expr) -> Expr:
+    """Box and Muller's method in float64; element 2k and 2k + 1 share two blocks' worth of words."""
+    pair = i // 2 * 2
+    first = _uniform64(pair, *state)
+    second = _uniform64(pair + 1, *state)
+    radius = call("sqrt", call("log", 1.0 - first) * -2.0)
+    angle = second * (2 * math.pi)
+    return radius * select(call("eq", i & 1, 0), call("cos", angle), call("sin", angle))
+
+
+def _bits64(i: Expr, *state: Expr) -> Expr:
+    """63 random bits as int64."""
+    a, b, c, d = _words(i, *state, per_element=2)
+    low = call("eq", i & 1, 0)
+    u64 = dtypes.uint64
+    word = (cast(select(low, a, c), u64) << 32) | cast(select(low, b, d), u64)
+    return cast(word >> 1, dtypes.int64)
+
+
+def _draw(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType, words: int,
+          generator: Generator | None) -> Any:
+    """Fill a new array with one formula of the position and the generator's state."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    count = math.prod(shape)
+    if count == 0:
+        return out
+    seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
+    if entry.runtime.target is None:
+        _draw_primitives(name, entry, out, dtype, words, seed, offset)
+        return out
+    index = index_dtype(entry, (count,))
+    state = (Operand("number", dtypes.uint32), Operand("number", dtypes.uint32), Operand("number", dtypes.uint64))
+    launch(entry, (name, dtype, index), lambda: pointwise_nest(name, formula, state, [Operand("flat", dtype)], 1, index, position=True),
+           Strategy.SERIAL, [out], [count, seed & 0xFFFFFFFF, seed >> 32, offset])
+    return out
+
+
+def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
+    """The same numbers from the primitive ``philox_bits``; normals use the backend's own functions."""
+    count = out.size
+    blocks = -(-count * words // 4)
+    bits = entry.runtime.empty((4 * blocks,), dtypes.uint32, entry.stream)
+    primitive(name, entry, "philox_bits", dtypes.uint32)([bits], [], (seed, offset), entry.stream)
+    lanes = [bits[k::words] for k in range(words)]
+    flat = out.reshape((count,))
+    if name != "randn":
+        formula = _plain_bits64 if name == "bits" else _UNIFORM_FORMULAS[words]
+        run_formula(name, entry, formula, [(lane[:count], dtypes.uint32) for lane in lanes], dtype, (count,), flat, dtype, None)
+        return
+    step = 2 * words
+    operands = [(bits[k::step], dtypes.uint32) for k in range(step)]
+    for formula, part in zip(_NORMAL_FORMULAS[words], (flat[0::2], flat[1::2]), strict=True):
+        if part.size:
+            used = [(x[: part.size], kind) for x, kind in operands]
+            fresh = entry.runtime.empty(part.shape, dtype, entry.stream)
+            run_formula(name, entry, formula, used, dtype, part.shape, fresh, dtype, None)
+            primitive(name, entry, "copy", dtype)([part], [fresh], (), entry.stream)
+
+
+def _upper(word: Expr, bits: int, dtype: DType) -> Expr:
+    """The upper bits of a word as a float, without shifts: primitives have none."""
+    return cast(cast(word, dtypes.int64) // (1 << (32 - bits)), dtype)
+
+
+def _plain_uniform32(word: Expr) -> Expr:
+    return _upper(word, 24, dtypes.float32) * 2.0**-24
+
+
+def _plain_uniform64(high: Expr, low: Expr) -> Expr:
+    return (_upper(high, 27, dtypes.float64) * 2.0**26 + _upper(low, 26, dtypes.float64)) * 2.0**-53
+
+
+def _plain_normal(uniform: Callable[..., Expr], words: int, trigonometric: str) -> Callable[..., Expr]:
+    def formula(*bits: Expr) -> Expr:
+        radius = call("sqrt", call("log", 1.0 - uniform(*bits[:words])) * -2.0)
+        return radius * call(trigonometric, uniform(*bits[words:]) * (2 * math.pi))
+
+    return formula
+
+
+_UNIFORM_FORMULAS: Final = {1: _plain_uniform32, 2: _plain_uniform64}
+_NORMAL_FORMULAS: Final = {words: tuple(_plain_normal(uniform, words, f) for f in ("cos", "sin")) for words, uniform in _UNIFORM_FORMULAS.items()}
+
+
+def _plain_bits64(high: Expr, low: Expr) -> Expr:
+    return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
+
+
+def _floats(operator: str, formulas: tuple[Callable[..., Expr], Callable[..., Expr]], shape: tuple[int, ...], dtype: DType,
+            entry: DeviceEntry, generator: Generator | None) -> Any:
+    """A tensor of floats: drawn as float32 or float64, then rounded."""
+    if dtype.kind != "float":
+        raise DtypeError(operator, f"dtype {dtype.name}", "random floats have a floating-point dtype", "use randint, or pass a float dtype")
+    wide = dtype is dtypes.float64
+    work = arithmetic_dtype(dtype)
+    result = finish(_draw(operator, formulas[wide], entry, shape, work, 1 + wide, generator), work, entry, False)
+    return result if dtype is work else result.to(dtype)
+
+
+def _random(operator: str, formulas: tuple[Callable[..., Expr], Callable[..., Expr]], size: tuple[Any, ...], dtype: Any, device: Any,
+            requires_grad: bool, generator: Generator | None) -> Any:
+    chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
+    result = _floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
+    return result.requires_grad_() if requires_grad else result
+
+
+_UNIFORM: Final = (_uniform32, _uniform64)
+_NORMAL: Final = (_normal32, _normal64)
+
+
+def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Uniform numbers in [0, 1)."""
+    return _random("rand", _UNIFORM, size, dtype, device, requires_grad, generator)
+
+
+def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Normal numbers with mean 0 and variance 1."""
+    return _random("randn", _NORMAL, size, dtype, device, requires_grad, generator)
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Uniform numbers in [0, 1) with another tensor's shape, dtype and device."""
+    return rand(tuple(input.shape), dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
+                requires_grad=requires_grad)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Normal numbers with another tensor's shape, dtype and device."""
+    return randn(tuple(input.shape), dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
+                 requires_grad=requires_grad)
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
+    """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
+
+    Raises:
+        ArgumentError: The range is empty.
+        ArgumentTypeError: No size is given.
+    """
+    if size is None:  # randint(high, size)
+        low, high, size = 0, low, high
+    if size is None or isinstance(size, int):
+        raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
+    if high <= low:
+        raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
+    chosen, entry = options("randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
+    array = _draw("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
+    return (finish(array, dtypes.int64, entry, False) % (high - low) + low).to(chosen)
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
+    """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
+    if n < 0:
+        raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
+    chosen, entry = options("randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
+    keys = finish(_draw("bits", _bits64, entry, (n,), dtypes.int64, 2, generator), dtypes.int64, entry, False)
+    return from_values(np.argsort(keys._host(), kind="stable"), chosen, entry)
+
+
+def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Uniform numbers in [a, b), in place."""
+    drawn = _floats("rand", _UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
+    return input.copy_(drawn * (b - a) + a)
+
+
+def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Normal numbers, in place."""
+    if std < 0:
+        raise ArgumentError("normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number")
+    return input.copy_(_floats("randn", _NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
+
+
+def bernoulli(input: Any, *, generator: Generator | None = None) -> Any:
+    """1 with the probabilities in ``input``, else 0."""
+    return (_floats("rand", _UNIFORM, tuple(input.shape), input.dtype, input._entry, generator) < input.detach()).to(input.dtype)
+
