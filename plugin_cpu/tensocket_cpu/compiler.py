@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import llvmlite
@@ -17,24 +16,9 @@ import llvmlite.binding as llvm
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm
-from tensocket_plugins.kit.disk_cache import DiskCache
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 from .pointers import POINTER_FIELD
-
-
-@dataclass
-class BuildStats:
-    """What compiling has cost so far.
-
-    Attributes:
-        kernels: Programs made executable.
-        seconds: Time that took, printing included.
-        cache_hits: How many of them came from the disk cache.
-    """
-
-    kernels: int = 0
-    seconds: float = 0.0
-    cache_hits: int = 0
 
 
 class Compiler:
@@ -42,11 +26,12 @@ class Compiler:
 
     Args:
         cache: Where object code is kept.
+        stats: Where costs are counted.
     """
 
-    def __init__(self, cache: DiskCache) -> None:
+    def __init__(self, cache: DiskCache, stats: BuildStats | None = None) -> None:
         self.cache = cache
-        self.stats = BuildStats()
+        self.stats = BuildStats() if stats is None else stats
         self._lock = threading.Lock()
         self._number = itertools.count()
         llvm.initialize_native_target()

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
-from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
@@ -23,7 +23,7 @@ from .streams import CpuEvent, CpuStream
 from .threads import ThreadPool
 
 if TYPE_CHECKING:
-    from .compiler import BuildStats, Compiler
+    from .compiler import Compiler
 
 #: Elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
@@ -34,6 +34,7 @@ class CpuDevice(OpenDevice):
 
     Attributes:
         pool: The threads that large kernels are divided over.
+        build_stats: How many programs were compiled, how long that took, and how many came from the disk cache.
     """
 
     def __init__(self, index: int = 0) -> None:
@@ -46,6 +47,7 @@ class CpuDevice(OpenDevice):
         self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
+        self.build_stats = BuildStats()
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()
 
@@ -56,13 +58,8 @@ class CpuDevice(OpenDevice):
             if self._compiler is None:
                 from .compiler import Compiler
 
-                self._compiler = Compiler(DiskCache(default_directory("cpu")))
+                self._compiler = Compiler(DiskCache(default_directory("cpu")), self.build_stats)
         return self._compiler
-
-    @property
-    def build_stats(self) -> BuildStats:
-        """How many programs were compiled, how long that took, and how many came from the disk cache."""
-        return self.compiler.stats
 
     def compile_ir(self, program: Program) -> Executable:
         """Machine code for a program scheduled for kind ``cpu``.

@@ -13,7 +13,7 @@ from tensocket_plugins.kit.disk_cache import DiskCache
 @pytest.fixture(scope="session")
 def device(tmp_path_factory):
     opened = CpuDevice(0)
-    opened._compiler = Compiler(DiskCache(tmp_path_factory.mktemp("kernels")))
+    opened._compiler = Compiler(DiskCache(tmp_path_factory.mktemp("kernels")), opened.build_stats)
     return opened
 
 

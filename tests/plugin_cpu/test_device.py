@@ -166,6 +166,13 @@ def test_program_that_is_not_for_a_processor_is_refused_and_the_device_goes_on(d
     device.compile_ir(Program("nothing", (), (Kernel("nothing", ()),)))([], [], device.default_stream)
 
 
+def test_build_stats_count_programs(device):
+    before = device.build_stats.kernels
+    device.compile_ir(Program("counted", (), (Kernel("counted", ()),)))
+    assert device.build_stats.kernels == before + 1
+    assert device.build_stats.seconds > 0
+
+
 def test_llvm_rejecting_a_program_is_a_kernel_error(device, monkeypatch):
     monkeypatch.setattr("tensocket_cpu.compiler.print_llvm", lambda program, **options: "define void @x() { nonsense }")
     with pytest.raises(KernelError, match=r"\[compile\] program p — LLVM rejects its kernels: (.|\n)*nonsense"):

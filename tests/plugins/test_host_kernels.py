@@ -118,6 +118,7 @@ def test_maximum_and_minimum_propagate_nan(kernel):
 def test_limits(table):
     assert table.find("add", "float32", direct=True).limit == 1000
     assert table.find("expm1", "float32", direct=True).limit == 125
+    assert table.find("add", "float16", direct=True).limit == 125
     assert table.find("sum", "float32", direct=True).limit == 1000
     assert table.find("matmul", "float32", direct=True).limit is None
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,21 @@ def default_directory(backend: str) -> Path | None:
         return (Path(base) if base else Path.home() / ".cache") / "tensocket" / backend
     except RuntimeError:
         return None
+
+
+@dataclass
+class BuildStats:
+    """What compiling has cost so far.
+
+    Attributes:
+        kernels: Programs or kernels made executable.
+        seconds: Time that took.
+        cache_hits: How many of them came from the disk cache.
+    """
+
+    kernels: int = 0
+    seconds: float = 0.0
+    cache_hits: int = 0
 
 
 class DiskCache:

@@ -61,11 +61,18 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
             microseconds); costlier functions get a fraction of it.
     """
     for operator, function, dtypes in _SILENT:
-        table.register(operator, function, dtypes=dtypes, direct=True, limit=limit)
+        _register(table, operator, function, dtypes, limit)
     for operator, function, share in _LOUD:
-        table.register(operator, quiet(function), dtypes=FLOATS, direct=True, limit=max(1, limit // share))
+        _register(table, operator, quiet(function), FLOATS, limit // share)
     register_matmul(table)
     register_reductions(table, limit=limit)
+
+
+def _register(table: KernelTable, operator: str, run: Any, dtypes: tuple[str, ...], limit: int) -> None:
+    for dtype in dtypes:
+        # NumPy converts each float16 by itself.
+        share = 8 if dtype == "float16" else 1
+        table.register(operator, run, dtypes=(dtype,), direct=True, limit=max(1, limit // share))
 
 
 # ----------------------------------------------------------------------------------------------------- matmul
