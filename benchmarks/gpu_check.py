@@ -251,7 +251,7 @@ def run_python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[s
         return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=timeout, cwd=ROOT,
                               check=False)
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(arguments, 124, "", f"took longer than {timeout:.0f} s")
+        return subprocess.CompletedProcess(arguments, 124, "", f"took longer than {timeout:g} s")
 
 
 def conformance(options: argparse.Namespace) -> dict[str, Any]:
