@@ -137,6 +137,16 @@ def test_reductions_name_parts_inside_and_keep_what_they_combine():
     assert body_text(named)[4] == "merge (l) (r) -> (l + r) * (l + r)"
 
 
+def test_names_hold_inside_inner_blocks_unless_they_load():
+    index, bound = I * 3, N + 1
+    x = Load("a", index, float32)
+    inner = loop(J, bound, [Store("out", index + J, x), If(call("lt", J, bound), (Store("out", index, x),))])
+    p = program(loop(I, N, [Let(X, x), inner], LoopKind.PARALLEL))
+    assert body_text(name_shared(p)) == [
+        "parallel i in n:", "let t0 = i * 3", "let x = a[t0]", "let t1 = n + 1", "serial j in t1:",
+        "let t2 = a[t0]", "out[t0 + j] = t2", "if j < t1:", "out[t0] = a[t0]"]
+
+
 def test_barriers_end_names_of_loads():
     x = Load("a", ZERO, float32)
     p = program(loop(I, N, [loop(J, 4, [Let(X, x), Barrier(), Let(Y, x), Store("out", J, Y)], LoopKind.LANE)],

