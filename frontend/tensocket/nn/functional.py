@@ -1,1 +1,226 @@
-from tensocket_core.ops.nn import *
+"""Functions of neural networks, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from tensocket.errors import ArgumentError
+from tensocket_core import Tensor, maximum
+from tensocket_core import dtype as DType
+from tensocket_core import functions as ops
+
+Reduction = Literal["mean", "sum", "none"]
+
+# ---- layers
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``: (..., in) with a weight of (out, in) to (..., out)."""
+    return ops.linear(input, weight, bias)
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of ``weight`` at integer indices; the row ``padding_idx`` gets no gradient.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        ArgumentError: ``padding_idx`` is not one of its rows.
+    """
+    rows = ops.embedding(input, weight)
+    if padding_idx is None:
+        return rows
+    count = weight.shape[0]
+    if not -count <= padding_idx < count:
+        raise ArgumentError("embedding", f"padding_idx={padding_idx} for {count} rows", "padding_idx is one of the "
+                            "rows", f"pass an index from {-count} to {count - 1}")
+    padding = (input == padding_idx % count).unsqueeze(-1)
+    return ops.where(padding, rows.detach(), rows)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros with probability ``p`` while training, everything else divided by ``1 - p``.
+
+    Raises:
+        ArgumentError: ``p`` is not a probability.
+    """
+    result = ops.dropout(input, p, training)
+    return input.copy_(result) if inplace and result is not input else result
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Zero mean and unit variance over the last dimensions, times ``weight`` plus ``bias``.
+
+    Raises:
+        ShapeError: ``normalized_shape`` is not the end of the input's shape.
+    """
+    return ops.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+
+
+# ---- activations
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``."""
+    return input.relu_() if inplace else ops.relu(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``."""
+    result = ops.silu(input)
+    return input.copy_(result) if inplace else result
+
+
+def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
+    return ops.gelu(input, approximate=approximate)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+    return ops.sigmoid(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return ops.tanh(input)
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """Exponentials along ``dim``, scaled to a sum of one. Without ``dim``, one is guessed with a warning."""
+    return ops.softmax(input, _dimension("softmax", input.dim(), dim), dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """The logarithm of ``softmax``, computed without overflow. Without ``dim``, one is guessed with a warning."""
+    return ops.log_softmax(input, _dimension("log_softmax", input.dim(), dim), dtype=dtype)
+
+
+def _dimension(operator: str, ndim: int, dim: int | None) -> int:
+    """``dim``, or the one that PyTorch guesses, with its warning."""
+    if dim is not None:
+        return dim
+    warnings.warn(f"{operator} without dim guesses one, which is deprecated; pass dim", UserWarning, stacklevel=3)
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+# ---- losses
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: None = None,
+    ignore_index: int = -100,
+    reduce: None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Negative log likelihood of (N, C, ...) log probabilities for (N, ...) class indices.
+
+    Args:
+        input: Log probabilities.
+        target: Class indices, int64.
+        weight: A weight for each class.
+        size_average: Replaced by ``reduction``.
+        ignore_index: Elements with this class do not count.
+        reduce: Replaced by ``reduction``.
+        reduction: ``mean`` (weighted), ``sum`` or ``none``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: ``reduction`` is none of the three.
+    """
+    check_legacy("nll_loss", size_average, reduce)
+    return ops.nll_loss(input, target, weight, ignore_index, reduction)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: None = None,
+    ignore_index: int = -100,
+    reduce: None = None,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of (N, C, ...) logits for (N, ...) class indices or (N, C, ...) probabilities.
+
+    Args:
+        input: Logits.
+        target: Class indices (int64) or probabilities.
+        weight: A weight for each class.
+        size_average: Replaced by ``reduction``.
+        ignore_index: Elements with this class do not count.
+        reduce: Replaced by ``reduction``.
+        reduction: ``mean`` (weighted), ``sum`` or ``none``.
+        label_smoothing: How much of the target is spread over all classes.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: ``reduction`` or ``label_smoothing`` is out of its range.
+    """
+    check_legacy("cross_entropy", size_average, reduce)
+    return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: Reduction = "mean"
+) -> Tensor:
+    """``(input - target)²``.
+
+    Raises:
+        ArgumentError: ``reduction`` is none of the three.
+    """
+    check_legacy("mse_loss", size_average, reduce)
+    return ops.mse_loss(input, target, reduction=reduction)
+
+
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: Reduction = "mean"
+) -> Tensor:
+    """``|input - target|``.
+
+    Raises:
+        ArgumentError: ``reduction`` is none of the three.
+    """
+    check_legacy("l1_loss", size_average, reduce)
+    return ops.l1_loss(input, target, reduction=reduction)
+
+
+def check_legacy(name: str, size_average: Any, reduce: Any) -> None:
+    """Refuse the two arguments that ``reduction`` replaced.
+
+    Raises:
+        ArgumentError: One of them is given.
+    """
+    if size_average is not None or reduce is not None:
+        raise ArgumentError(name, f"size_average={size_average!r}, reduce={reduce!r}", "these two were replaced by "
+                            "reduction", "pass reduction='mean', 'sum' or 'none'")
+
+
+# ---- vectors
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 ones at the given classes along a new last dimension.
+
+    Args:
+        tensor: Class indices.
+        num_classes: How many classes there are; one more than the largest index if -1.
+    """
+    return ops.one_hot(tensor, num_classes)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
+    norm = (input.abs() ** p).sum(dim, True) ** (1.0 / p)
+    return input / maximum(norm, ops.full_like(norm, eps))

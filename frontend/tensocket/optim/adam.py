@@ -81,13 +81,13 @@ class Adam(Optimizer):
         elif decay:
             gradient = gradient.add(parameter, alpha=decay)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.mul_(beta1).add_(gradient, alpha=1 - beta1)
-        square.mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
+        mean.lerp_(gradient, 1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = maximum(state["max_exp_avg_sq"], square)
         # Both moments start at zero; dividing by 1 - beta**step takes that bias away.
         denominator = (square.sqrt() / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.add_(mean / denominator, alpha=-rate / (1 - beta1**step))
+        parameter.addcdiv_(mean, denominator, value=-rate / (1 - beta1**step))
 
 
 class AdamW(Adam):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensocket_core import Tensor, from_numpy
+from tensocket_core import Tensor
 from tensocket_core import dtype as DType
+from tensocket_core.creation import finish
+from tensocket_core.device import open_entry
+from tensocket_plugins.contract.devices import HOST_DEVICE
 
 
 def to_bytes(tensor: Tensor) -> memoryview:
@@ -26,4 +29,5 @@ def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dty
     if dtype.name == "bool":
         # Any other byte than 0 and 1 would be a boolean that is neither.
         array = array.view(np.uint8) != 0
-    return from_numpy(array) if dtype.native else from_numpy(array).view(dtype)
+    tensor: Tensor = finish(array, dtype, open_entry(HOST_DEVICE), requires_grad=False)
+    return tensor

@@ -94,7 +94,6 @@ class Decoder:
         """
         if node is None or isinstance(node, (bool, str, int, float)):
             return node
-        # A value is at most two nodes deep for each level: the container and its items.
         if depth > MAX_DEPTH:
             raise ValueError("nested too deeply")
         if isinstance(node, list):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
+from tensocket.nn.functional import Reduction
 from tensocket.nn.module import Module
 from tensocket_core import Tensor
-
-Reduction = Literal["mean", "sum", "none"]
 
 
 class _Loss(Module):
@@ -17,9 +14,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: None, reduce: None, reduction: Reduction) -> None:
         super().__init__()
-        if size_average is not None or reduce is not None:
-            raise ArgumentError(type(self).__name__, f"size_average={size_average!r}, reduce={reduce!r}",
-                                "these two were replaced by reduction", "pass reduction='mean', 'sum' or 'none'")
+        F.check_legacy(type(self).__name__, size_average, reduce)
         if reduction not in ("mean", "sum", "none"):
             raise ArgumentError(type(self).__name__, f"reduction={reduction!r}", "reduction is 'mean', 'sum' or 'none'",
                                 "pass one of the three")
@@ -111,7 +106,5 @@ class CrossEntropyLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """A scalar; of the target's shape for reduction ``none``."""
-        options: dict[str, Any] = {"ignore_index": self.ignore_index, "reduction": self.reduction}
-        if self.label_smoothing:
-            options["label_smoothing"] = self.label_smoothing
-        return F.cross_entropy(input, target, self.weight, **options)
+        return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
+                               label_smoothing=self.label_smoothing)
