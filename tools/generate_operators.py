@@ -31,7 +31,8 @@ for _name in ("functions", "methods"):
 
 import tensocket_core.ops  # noqa: E402, F401  defines all records; the stubs come first
 from tensocket_core.dispatch.composite import COMPOSITES, Composite  # noqa: E402
-from tensocket_core.dispatch.operator import OPERATORS, Operator  # noqa: E402
+from tensocket_core.dispatch.operator import Operator  # noqa: E402
+from tensocket_core.dispatch.registry import OPERATORS  # noqa: E402
 from tensocket_core.dispatch.schema import Parameter  # noqa: E402
 from tensocket_core.execute.inplace import InPlaceOperator  # noqa: E402
 from tensocket_core.execute.pointwise import Pointwise  # noqa: E402
@@ -133,7 +134,7 @@ def functions_source() -> str:
     lines = [_HEAD.format(title="Operator functions."), "from __future__ import annotations\n\n", "from typing import Any\n\n",
              "from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods\n",
              "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n", "from ..dispatch.modes import ACTIVE, run_with_modes\n",
-             "from ..dispatch.operator import OPERATORS\n", "from ..ops.out import argument_error, write_out\n", "from ..ops.table import key_of\n"]
+             "from ..dispatch.registry import OPERATORS\n", "from ..ops.out import argument_error, write_out\n", "from ..dispatch.call import key_of\n"]
     modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"arithmetic"})
     lines += [f"from ..ops import {module} as _{module}\n" for module in modules]
     lines.append("\n")

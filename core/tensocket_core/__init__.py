@@ -68,7 +68,7 @@ from .creation import (
 from .device import current_stream, get_default_device, set_default_device, set_stream
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
+from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .promotion import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import (
     Generator,

@@ -22,6 +22,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from .creation import finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
+from .dispatch.fallback import note_host_operator
 from .execute.math import arithmetic_dtype
 from .execute.nests import Operand, pointwise_nest
 from .execute.primitive import primitive, run_formula
@@ -331,6 +332,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
     chosen, entry = options("randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
     keys = finish(_draw("bits", _bits64, entry, (n,), dtypes.int64, 2, generator), dtypes.int64, entry, False)
+    if not entry.runtime.profile.host_resident:
+        note_host_operator("randperm", keys)
     return from_values(np.argsort(keys._host(), kind="stable"), chosen, entry)
 
 

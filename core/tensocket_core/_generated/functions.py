@@ -7,9 +7,9 @@ from typing import Any
 from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods
 from ..dispatch.keys import SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
-from ..dispatch.operator import OPERATORS
+from ..dispatch.registry import OPERATORS
 from ..ops.out import argument_error, write_out
-from ..ops.table import key_of
+from ..dispatch.call import key_of
 from ..ops import arithmetic as _arithmetic
 from ..ops import indexing as _indexing
 from ..ops import inplace as _inplace

@@ -8,7 +8,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
 from ..device import open_entry
-from .operator import OPERATORS
+from .registry import OPERATORS
 
 
 def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:

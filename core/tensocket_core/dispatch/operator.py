@@ -7,7 +7,7 @@ autograd. ``resolve`` peels the key in priority order: autograd first, then the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOperator
@@ -15,12 +15,10 @@ from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOpera
 from ..autograd.node import Derivative
 from ..autograd.record import recorder
 from ..device import DeviceEntry, entry_of_key
-from .keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF
+from .fallback import with_fallback
+from .keys import AUTOGRAD
+from .registry import OPERATORS
 from .schema import Schema, parse_schema
-
-#: All operators by name.
-OPERATORS: Final[dict[str, Operator]] = {}
-
 
 class Operator:
     """One operator: its record and its dispatch table.
@@ -74,7 +72,7 @@ class Operator:
             below_key = key & ~AUTOGRAD
             below = self.table.get(below_key) or self.resolve(below_key)
             return below if self.derivative is None else recorder(self.derivative, below)
-        return self.build(key, entry_of_key(self.name, key))
+        return with_fallback(self, self.build(key, entry_of_key(self.name, key)))
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The closure for a key without autograd, on one device."""
@@ -107,13 +105,3 @@ def missing_primitive(operator: str, entry: DeviceEntry, dtype: DType, primitive
         operator, f"{dtype.name} on {entry.device}", f"the backend registers no kernel for the primitive {primitive!r}",
         "use another device, or allow copies to the host with tensocket.set_fallback('cpu')")
 
-
-def clear_tables() -> None:
-    """Forget all resolved closures; called when kernels or fallback settings change."""
-    for operator in OPERATORS.values():
-        operator.table.clear()
-
-
-def key_dtype(key: int) -> DType:
-    """The one dtype in a key; KeyError if there are several."""
-    return DTYPE_OF[key & DTYPE_MASK]

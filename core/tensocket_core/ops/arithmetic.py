@@ -13,7 +13,7 @@ from ..device import open_entry
 from ..dispatch.composite import composite
 from . import pointwise
 from .movement import convert
-from .table import call
+from ..dispatch.call import call
 
 
 def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:

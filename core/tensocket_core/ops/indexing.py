@@ -19,8 +19,7 @@ from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.views import Custom
-from ..fallback import note_host_operator
-from .table import call
+from ..dispatch.call import call
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -144,11 +143,37 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of elements that are not zero, one row each, in row-major order; the number of rows depends on the data."""
-    if not input._entry.runtime.profile.host_resident:
-        note_host_operator("nonzero", input)
-    found = np.argwhere(input._values())
-    result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
+    if input._entry.runtime.profile.host_resident:
+        found = np.argwhere(input._values())
+        result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
+    else:
+        result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
     return tuple(result.select(1, k) for k in range(input.ndim)) if as_tuple else result
+
+
+def _true_positions(mask: Any) -> Any:
+    """Positions of true elements of a vector, in order: every one is written where a running count says."""
+    count = mask.to(dtypes.int64)
+    size, step = mask.numel(), 1
+    while step < size:
+        count = functions.cat([count.narrow(0, 0, step), count.narrow(0, step, size - step) + count.narrow(0, 0, size - step)])
+        step *= 2
+    total = int(count.select(0, size - 1).item()) if size else 0
+    # Elements that are not true all go to one spare place at the end.
+    target = functions.where(mask, count - 1, total)
+    positions = mask.new_zeros(total + 1, dtype=dtypes.int64)
+    return call(scatter_valid, positions, 0, target, mask.new_arange(0, size, 1), False).narrow(0, 0, total)
+
+
+def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
+    """Row-major positions as one row of indices each."""
+    if not shape:
+        return position.new_zeros(position.shape[0], 0)
+    columns = []
+    for size in reversed(shape):
+        columns.append(position % max(size, 1))
+        position = position.floor_divide(max(size, 1))
+    return functions.stack(columns[::-1], 1)
 
 
 class _Selection:

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ShapeError
 from ..autograd.node import Derivative
 from ..creation import fill_array
 from ..dispatch.composite import composite
-from ..dispatch.operator import OPERATORS
+from ..dispatch.registry import OPERATORS
 from ..execute.copying import copy_elements, to_device
 from ..execute.geometry import broadcast_shapes, contiguous
 from ..execute.inplace import Assign, InPlace

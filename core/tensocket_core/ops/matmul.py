@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ShapeError
 from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..execute.matmul import MatMul
-from .table import call
+from ..dispatch.call import call
 
 product: Final = MatMul(
     "matmul(Tensor input, Tensor other) -> Tensor", "Batched matrix product of operands of at least two dimensions.",

@@ -11,7 +11,7 @@ from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
 from ..execute.rows import Row
-from .table import call
+from ..dispatch.call import call
 
 
 def _softmax(row: Any, x: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ..dispatch.keys import SCALAR
-from ..dispatch.modes import ACTIVE, run_with_modes
-from ..dispatch.operator import Operator
+from .keys import SCALAR
+from .modes import ACTIVE, run_with_modes
+
+if TYPE_CHECKING:
+    from .operator import Operator
 
 
 def argument_key(operator: str, value: Any) -> int:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
 
-from .device import open_entry
-from .dispatch.operator import clear_tables
+from ..device import open_entry
+from .call import call
+from .registry import clear_tables
+
+if TYPE_CHECKING:
+    from .operator import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,12 @@ def reset_fallback_ledger() -> None:
         _LEDGER.clear()
 
 
-def with_fallback(operator: str, run: Callable[..., Any], again: Callable[..., Any]) -> Callable[..., Any]:
+def with_fallback(operator: Operator, run: Callable[..., Any]) -> Callable[..., Any]:
     """``run``, repeated on the fallback device where it raises UnsupportedOperator and a fallback is allowed.
 
     Args:
-        operator: Name, for the ledger.
-        run: The operator's closure on its device.
-        again: Dispatches the operator anew, on moved arguments.
+        operator: What ``run`` runs.
+        run: Its closure on a device; tensors among its arguments are on that device.
     """
     target = _TARGET[0]
     if target is None:
@@ -111,12 +114,13 @@ def with_fallback(operator: str, run: Callable[..., Any], again: Callable[..., A
         try:
             return run(*args)
         except UnsupportedOperator:
-            tensors = [x for x in args if hasattr(x, "_key")]
-            if not tensors or tensors[0]._entry is open_entry(target):
+            given = [x for x in args if hasattr(x, "_key")]
+            if not given or given[0]._entry is open_entry(target):
                 raise
-        result = again(*[x.detach().to(target) if hasattr(x, "_key") else x for x in args])
-        moved = sum(x.nbytes for x in tensors) + (result.nbytes if hasattr(result, "_key") else 0)
-        note(operator, tensors[0].dtype.name, str(tensors[0].device), "fallback", moved)
-        return result.to(tensors[0].device) if hasattr(result, "_key") else result
+        result = call(operator, *[x.detach().to(target) if hasattr(x, "_key") else x for x in args])
+        first = given[0]
+        moved = sum(x.nbytes for x in given) + result.nbytes
+        note(operator.name, first.dtype.name, str(first.device), "fallback", moved)
+        return first.copy_(result) if operator.kind == "inplace" else result.to(first.device)
 
     return attempt

@@ -1,0 +1,17 @@
+"""All operators of the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+#: All operators by name.
+OPERATORS: Final[dict[str, Operator]] = {}
+
+
+def clear_tables() -> None:
+    """Forget all resolved closures; called when kernels or fallback settings change."""
+    for operator in OPERATORS.values():
+        operator.table.clear()
