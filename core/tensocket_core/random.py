@@ -214,7 +214,7 @@ def _draw(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tu
 
 
 def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
-    """The same numbers from the primitive ``philox_bits``; normals use the backend's own functions."""
+    """The same numbers from the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
     count = out.size
     blocks = -(-count * words // 4)
     bits = entry.runtime.empty((4 * blocks,), dtypes.uint32, entry.stream)
@@ -257,7 +257,10 @@ def _plain_normal(uniform: Callable[..., Expr], words: int, trigonometric: str) 
 
 
 _UNIFORM_FORMULAS: Final = {1: _plain_uniform32, 2: _plain_uniform64}
-_NORMAL_FORMULAS: Final = {words: tuple(_plain_normal(uniform, words, f) for f in ("cos", "sin")) for words, uniform in _UNIFORM_FORMULAS.items()}
+_NORMAL_FORMULAS: Final = {
+    1: (lambda radius, angle: normal_float32(radius, angle)[0], lambda radius, angle: normal_float32(radius, angle)[1]),
+    2: (_plain_normal(_plain_uniform64, 2, "cos"), _plain_normal(_plain_uniform64, 2, "sin")),
+}
 
 
 def _plain_bits64(high: Expr, low: Expr) -> Expr:
