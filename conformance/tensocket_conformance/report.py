@@ -134,7 +134,9 @@ def _environment(subject: Subject) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A record's attributes, or a mapping, as a dictionary."""
+    """A record's attributes, or a mapping, as a dictionary; empty for None."""
+    if value is None:
+        return {}
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return dict(value)

@@ -121,4 +121,5 @@ def _kernels(subject: Subject) -> int:
     if not subject.usable:
         return 0
     stats: Any = ts.build_stats(subject.device)
-    return int(stats["kernels"] if isinstance(stats, dict) else stats.kernels)
+    # A device without a code generator builds nothing.
+    return 0 if stats is None else int(stats.kernels)

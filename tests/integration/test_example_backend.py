@@ -59,7 +59,7 @@ def test_it_passes_conformance(run, tmp_path):
     assert report["identity"]["backend"] == "tensocket-toy"
     assert report["totals"]["by_tier"]["T0"]["PASS"] > 10
     assert report["totals"]["PASS"] > 300
-    assert report["fallback_ledger"] == []
+    assert {entry["operator"] for entry in report["fallback_ledger"]} == {"randperm"}
 
 
 def test_its_errors_surface_and_it_keeps_working(run):

@@ -6,11 +6,35 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
 
+from ..case import Excluded
 from ..numerics import Failure
+from ..subject import Subject
 
 #: Seconds that a child may take: a device's first use compiles kernels.
-LIMIT = 120.0
+LIMIT: Final = 120.0
+#: Entry-point group of backends.
+GROUP: Final = "tensocket.backends"
+NO_ENTRY_POINT: Final = "the backend was added by this process and has no entry point"
+
+
+def entry_points_of(name: str) -> list[EntryPoint]:
+    """The installed entry points of a device name: one, unless something is wrong."""
+    return [point for point in entry_points(group=GROUP) if point.name == name]
+
+
+def run_on_device(code: str, subject: Subject) -> str:
+    """Standard output of ``code``, which finds the device's name in ``sys.argv[1]``.
+
+    Raises:
+        Excluded: Another process would not find the device.
+        Failure: See ``run_child``.
+    """
+    if not entry_points_of(subject.name):
+        raise Excluded(NO_ENTRY_POINT)
+    return run_child(code, subject.device)
 
 
 def run_child(code: str, *arguments: str, environ: Mapping[str, str] | None = None) -> str:

@@ -6,7 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 import tensocket as ts
@@ -14,18 +14,17 @@ import tensocket as ts
 from ..case import Case, Excluded
 from ..numerics import Failure
 from ..subject import Subject
-from .child import run_child
+from .child import NO_ENTRY_POINT, entry_points_of, run_child, run_on_device
 
-GROUP: Final = "tensocket.backends"
 _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
 _FEATURES: Final = frozenset({"streams", "events", "pinned", "fp64", "dlpack", "multi_device", "deterministic"})
 _PROBE_LIMIT: Final = 0.2
 
 
 def _entry_point(subject: Subject) -> EntryPoint:
-    found = [point for point in entry_points(group=GROUP) if point.name == subject.name]
+    found = entry_points_of(subject.name)
     if not found:
-        raise Excluded("the backend was added by this process and has no entry point")
+        raise Excluded(NO_ENTRY_POINT)
     if len({point.value for point in found}) > 1:
         raise Failure(f"{len(found)} entry points are called {subject.name!r}: {[point.value for point in found]}")
     return found[0]
@@ -111,10 +110,10 @@ def _silent(subject: Subject) -> None:
 
 
 def _probe(subject: Subject) -> None:
-    code = ("import sys, tensocket\n"
-            "print(min(1e9, next(r.probe_seconds for r in tensocket.backends() if r.name == sys.argv[1])))")
+    code = ("import sys, tensocket\nname = sys.argv[1].partition(':')[0]\n"
+            "print(next(r.probe_seconds for r in tensocket.backends() if r.name == name))")
     # The best of two processes: on a busy machine one may have to wait for a processor.
-    seconds = min(float(run_child(code, subject.name)) for _ in range(2))
+    seconds = min(float(run_on_device(code, subject)) for _ in range(2))
     if seconds > _PROBE_LIMIT:
         raise Failure(f"probe() took {seconds * 1000:.0f} ms; {_PROBE_LIMIT * 1000:.0f} ms are allowed")
 
@@ -127,7 +126,7 @@ def _fork(subject: Subject) -> None:
             "if child == 0:\n    t = tensocket.ones(3, device=sys.argv[1])\n"
             "    os._exit(0 if (t + t).tolist() == [2.0] * 3 else 1)\n"
             "_, status = os.waitpid(child, 0)\nprint(os.waitstatus_to_exitcode(status))")
-    if run_child(code, subject.name).strip() != "0":
+    if run_on_device(code, subject).strip() != "0":
         raise Failure("after a probe in the parent, a forked child can't use the device")
 
 

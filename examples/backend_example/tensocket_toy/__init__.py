@@ -14,6 +14,8 @@ NAME = "toy"
 PROFILE = Profile(
     dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "float16", "float32", "float64"}),
     features=frozenset({"streams", "events", "fp64", "deterministic"}),
+    # Operators that the runtime may run on the host for this device; each use is counted, everything else is refused.
+    host_kernels=frozenset({"randperm"}),
     limits=Limits(max_bytes=256 << 20),
 )
 
