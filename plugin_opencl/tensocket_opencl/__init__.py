@@ -12,6 +12,7 @@ DESCRIPTOR = Descriptor(
     name="opencl",
     contract=((1, 0), (2, 0)),
     profile=Profile(
+        host_kernels=frozenset({"randperm"}),
         dtypes=frozenset({
             "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
             "float16", "bfloat16", "float32", "float64",

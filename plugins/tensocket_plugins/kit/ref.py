@@ -34,6 +34,7 @@ MEMORY: Final = 4 << 30
 MEMORY_VARIABLE: Final = "TENSOCKET_REF_MEMORY"
 
 PROFILE: Final = Profile(
+    host_kernels=frozenset({"randperm"}),
     dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "uint64", "float16", "bfloat16",
                       "float32", "float64"}),
     features=frozenset({"streams", "events", "fp64", "multi_device", "deterministic"}),
