@@ -104,14 +104,10 @@ class Compiler:
                 if ready is not None:
                     self._cache.put(key, binary)
                     program = ready
-            kernels = self._kernels(program, names)
+            kernels = {name: LaunchKernel(cl.Kernel(program, name)) for name in names}
             self.stats.kernels += len(names)
             self.stats.seconds += time.perf_counter() - start
         return kernels
-
-    def _kernels(self, program: Any, names: Sequence[str]) -> dict[str, LaunchKernel]:
-        wrapped = cl.Program(program)
-        return {name: LaunchKernel(cl.Kernel(wrapped, name)) for name in names}
 
     # pyopencl's public Program has its own cache in the user's home and turns any build log into a Python warning;
     # the class beneath it does neither.

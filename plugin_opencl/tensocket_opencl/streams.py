@@ -75,7 +75,8 @@ class OpenCLEvent(Event):
         Raises:
             ArgumentError: An event has no time, or ``end`` is of another backend.
         """
-        return (_time(end, "end") - _time(self, "start")) / 1e6
+        start = _time(self, "start")
+        return (_time(end, "end") - start) / 1e6
 
 
 def _time(event: Event, which: str) -> int:
