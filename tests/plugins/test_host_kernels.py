@@ -120,6 +120,7 @@ def test_limits(table):
     assert table.find("expm1", "float32", direct=True).limit == 125
     assert table.find("add", "float16", direct=True).limit == 125
     assert table.find("sum", "float32", direct=True).limit == 1000
+    assert table.find("softmax_rows", "float32", direct=True).limit == 125
     assert table.find("matmul", "float32", direct=True).limit is None
 
 
@@ -287,6 +288,55 @@ def test_any_and_all(kernel, dtype):
 
 def test_nan_is_true(kernel):
     assert kernel("all", "float32")(np.array([np.nan], np.float32), (0,), False).item() is True
+
+
+# ------------------------------------------------------------------------------------------------------- rows
+
+
+def exact_softmax(x, axis):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((7,), 0), ((3, 10), 1), ((3, 10), 0), ((2, 3, 4), 1), ((5, 1), 1)])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rows(kernel, rng, dtype, shape, axis):
+    x, grad = (rng.normal(size=shape).astype(dtype) for _ in range(2))
+    wide, upstream = x.astype(np.float64), grad.astype(np.float64)
+    y = exact_softmax(wide, axis)
+    bound = {"rtol": 8 * np.finfo(dtype).eps, "atol": 8 * np.finfo(dtype).eps}
+    results = {"softmax_rows": (kernel("softmax_rows", dtype)(x, axis), y),
+               "log_softmax_rows": (kernel("log_softmax_rows", dtype)(x, axis), np.log(y))}
+    y_dtype, log_y = y.astype(dtype), np.log(y).astype(dtype)
+    results["softmax_backward"] = (kernel("softmax_backward", dtype)(grad, y_dtype, axis),
+                                   y * (upstream - (upstream * y).sum(axis=axis, keepdims=True)))
+    results["log_softmax_backward"] = (kernel("log_softmax_backward", dtype)(grad, log_y, axis),
+                                       upstream - y * upstream.sum(axis=axis, keepdims=True))
+    for name, (result, expected) in results.items():
+        assert type(result) is np.ndarray
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, expected, **bound, err_msg=name)
+    np.testing.assert_array_equal(wide, x.astype(np.float64))  # operands are left alone
+
+
+@pytest.mark.parametrize("name", ["softmax_rows", "log_softmax_rows"])
+def test_rows_of_extreme_values(kernel, name):
+    x = np.array([[1e30, 0], [-np.inf, 0], [np.nan, 0], [-np.inf, -np.inf], [np.inf, 0]], np.float32)
+    result = kernel(name, "float32")(x, 1)
+    expected = np.array([[1, 0], [0, 1]]) if name == "softmax_rows" else np.array([[0, -1e30], [-np.inf, 0]])
+    np.testing.assert_allclose(result[:2], expected, rtol=1e-6)
+    assert np.isnan(result[2:, 0]).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_rows_without_elements(kernel, shape):
+    x = np.zeros(shape, np.float32)
+    for name in ("softmax_rows", "log_softmax_rows"):
+        result = kernel(name, "float32")(x, 1)
+        assert result.shape == shape
+        assert result is not x
+    for name in ("softmax_backward", "log_softmax_backward"):
+        assert kernel(name, "float32")(x, x, 1).shape == shape
 
 
 # ---------------------------------------------------------------------------------------------------- matmul

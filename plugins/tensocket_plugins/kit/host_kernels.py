@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..contract.kernels import KernelTable
 from ..ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 from .host_kernels_quiet import quiet
+from .host_kernels_rows import register_rows
 
 Array = NDArray[Any]
 
@@ -66,6 +67,8 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
         _register(table, operator, quiet(function), FLOATS, limit // share)
     register_matmul(table)
     register_reductions(table, limit=limit)
+    # A generated kernel makes one pass where NumPy makes five.
+    register_rows(table, limit=max(1, limit // 8))
 
 
 def _register(table: KernelTable, operator: str, run: Any, dtypes: tuple[str, ...], limit: int) -> None:

@@ -10,11 +10,14 @@ task, and leaves the user's setting as it was. Where a NumPy has no such variabl
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+
+_VARIES: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +49,14 @@ def quiet(function: F) -> F:
     return _guard_by_errstate(function) if _FOUND is None else _guard_by_variable(function, *_FOUND)
 
 
+def _arity(function: Callable[..., Any]) -> int | None:
+    """Number of arguments of a ufunc or a plain function; None where it varies."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    code = getattr(function, "__code__", None)
+    return None if code is None or code.co_flags & _VARIES else int(code.co_argcount)
+
+
 def _guard_by_errstate(function: F) -> F:
     @functools.wraps(function)
     def run(*args: Any) -> Any:
@@ -56,7 +67,7 @@ def _guard_by_errstate(function: F) -> F:
 
 
 def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
-    # Two fixed signatures, because collecting *args costs as much as the context variable.
+    # Fixed signatures, because collecting *args costs as much as the context variable.
     enter, leave = variable.set, variable.reset
 
     def run1(x: Any) -> Any:
@@ -73,6 +84,13 @@ def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
         finally:
             leave(token)
 
+    def run3(x: Any, y: Any, z: Any) -> Any:
+        token = enter(value)
+        try:
+            return function(x, y, z)
+        finally:
+            leave(token)
+
     def run(*args: Any) -> Any:
         token = enter(value)
         try:
@@ -80,6 +98,6 @@ def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
         finally:
             leave(token)
 
-    arity = (getattr(function, "nin", 0), getattr(function, "nout", 0))
-    chosen: Any = run1 if arity == (1, 1) else run2 if arity == (2, 1) else run
+    by_arity: dict[int | None, Callable[..., Any]] = {1: run1, 2: run2, 3: run3}
+    chosen = by_arity.get(_arity(function), run)
     return cast(F, functools.update_wrapper(chosen, function))
