@@ -34,7 +34,7 @@ from tensocket_core.dispatch.composite import COMPOSITES, Composite  # noqa: E40
 from tensocket_core.dispatch.operator import Operator  # noqa: E402
 from tensocket_core.dispatch.registry import OPERATORS  # noqa: E402
 from tensocket_core.dispatch.schema import Parameter  # noqa: E402
-from tensocket_core.execute.inplace import InPlaceOperator  # noqa: E402
+from tensocket_core.execute.inplace import InPlace, InPlaceOperator  # noqa: E402
 from tensocket_core.execute.pointwise import Pointwise  # noqa: E402
 
 _FOLDER: Final = Path(__file__).parents[1] / "core" / "tensocket_core" / "_generated"
@@ -60,7 +60,7 @@ def _signature(operator: Operator) -> str:
             parts.append("*")
         default = "" if parameter.default is None else f" = {parameter.default}"
         parts.append(f"{parameter.name}: {_annotation(parameter)}{default}")
-    extra = operator.keywords if isinstance(operator, Pointwise) else {}
+    extra = operator.keywords if isinstance(operator, (Pointwise, InPlace)) else {}
     if extra or _has_out(operator):
         parts += [] if "*" in parts else ["*"]
         parts += [f"{name}: Any = {default}" for name, (default, _) in extra.items()]
@@ -98,7 +98,7 @@ def _call_lines(operator: Operator, arguments: list[str]) -> list[str]:
 def _function(operator: Operator) -> str:
     """The public function, which is also the method."""
     lines: list[str] = []
-    if isinstance(operator, Pointwise):
+    if isinstance(operator, (Pointwise, InPlace)):
         for name, (default, statement) in operator.keywords.items():
             test = f"{name} is not None" if default == "None" else f"{name} != {default}"
             lines += [f"if {test}:", f"    {statement}"]
@@ -133,6 +133,7 @@ def functions_source() -> str:
     operators = [o for o in OPERATORS.values() if o.function or o.method]
     lines = [_HEAD.format(title="Operator functions."), "from __future__ import annotations\n\n", "from typing import Any\n\n",
              "from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods\n",
+             "from ..random import normal_, rand_like, uniform_  # noqa: F401  methods, and what dropout draws\n",
              "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n", "from ..dispatch.modes import ACTIVE, run_with_modes\n",
              "from ..dispatch.registry import OPERATORS\n", "from ..ops.out import argument_error, write_out\n", "from ..dispatch.call import key_of\n"]
     modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"arithmetic"})
@@ -184,7 +185,8 @@ def methods_source() -> str:
             lines += [f"    {text.split('(')[0][4:]} = _f.{text.split('(')[0][4:]}\n" for text in _augmented(record)]
         else:
             lines += [f"    {n} = _f.{record.schema.name}\n" for n in dunders]
-    lines += [f"    {name} = _f.{name}\n" for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")]
+    lines += [f"    {name} = _f.{name}\n" for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange", "normal_",
+                                                        "uniform_")]
     lines.append("    __getitem__ = _f._indexing.getitem\n    __setitem__ = _f._indexing.setitem\n")
     return "".join(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods
+from ..random import normal_, rand_like, uniform_  # noqa: F401  methods, and what dropout draws
 from ..dispatch.keys import SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import OPERATORS
@@ -1941,8 +1942,10 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return run(tensors, dim)
 
 
-def add_(input: Any, other: Any) -> Any:
+def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
+    if alpha != 1:
+        other = other * alpha
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1978,8 +1981,10 @@ def __iadd__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def sub_(input: Any, other: Any) -> Any:
+def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
+    if alpha != 1:
+        other = other * alpha
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2052,8 +2057,10 @@ def __imul__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def div_(input: Any, other: Any) -> Any:
+def div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     """In-place form of div."""
+    if rounding_mode is not None:
+        return input.copy_(_arithmetic.div_rounded(input, other, rounding_mode))
     kind = type(other)
     try:
         if kind in SCALAR:

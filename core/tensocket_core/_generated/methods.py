@@ -230,5 +230,7 @@ class Operators:
     new_full = _f.new_full
     new_tensor = _f.new_tensor
     new_arange = _f.new_arange
+    normal_ = _f.normal_
+    uniform_ = _f.uniform_
     __getitem__ = _f._indexing.getitem
     __setitem__ = _f._indexing.setitem

@@ -32,7 +32,7 @@ def check_writable(operator: str, target: Any) -> None:
         ShapeError: A dimension of more than one element has stride 0.
     """
     array = target._array
-    if any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
+    if array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
         raise ShapeError(operator, f"an expanded tensor of shape {list(array.shape)}", "elements that are written have memory of their own",
                          "clone() it first")
 
@@ -58,6 +58,9 @@ class InPlace(InPlaceOperator):
                          function=False)
         self.origin = origin
         self.derivative = origin.derivative
+        # A keyword whose statement returns a result of its own: it is written to the tensor.
+        self.keywords = {name: (default, statement.replace("return ", "return input.copy_(", 1) + ")" if statement.startswith("return ")
+                                else statement) for name, (default, statement) in origin.keywords.items()}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Check, run, count."""

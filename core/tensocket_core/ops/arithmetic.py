@@ -67,8 +67,8 @@ def to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocki
     wanted = input.dtype if dtype is None else dtype
     if not isinstance(wanted, DType):
         raise ArgumentTypeError(_TO_RULE[0], f"dtype {wanted!r}", _TO_RULE[1], _TO_RULE[2])
-    if not copy and target is input._entry and wanted is input.dtype:
-        return input
+    if target is input._entry and wanted is input.dtype:
+        return input.clone() if copy else input
     return call(convert, input, target, wanted)
 
 
