@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor, maximum
+from tensocket_core import Tensor
 from tensocket_core import dtype as DType
 from tensocket_core import functions as ops
 
@@ -223,4 +223,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
     norm = (input.abs() ** p).sum(dim, True) ** (1.0 / p)
-    return input / maximum(norm, ops.full_like(norm, eps))
+    return input / norm.clamp(min=eps)

@@ -6,7 +6,7 @@ import math
 from typing import Final, Literal
 
 from tensocket.errors import ArgumentError, ShapeError
-from tensocket_core import Generator, Tensor, no_grad
+from tensocket_core import Generator, Tensor, no_grad, random
 
 FanMode = Literal["fan_in", "fan_out"]
 
@@ -45,13 +45,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with values from the uniform distribution on [a, b)."""
     with no_grad():
-        return tensor.uniform_(a, b, generator=generator)
+        return random.uniform_(tensor, a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with values from the normal distribution."""
     with no_grad():
-        return tensor.normal_(mean, std, generator=generator)
+        return random.normal_(tensor, mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

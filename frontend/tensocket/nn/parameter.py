@@ -17,7 +17,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """A parameter that shares the storage of ``data``."""
-        parameter: Parameter = Tensor._make_subclass(cls, empty(0) if data is None else data.detach(), requires_grad)
+        parameter: Parameter = cls._make_subclass(empty(0) if data is None else data.detach(), requires_grad)
         return parameter
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -46,7 +46,7 @@ class Buffer(Tensor):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """A buffer that shares the storage of ``data``."""
         data = empty(0) if data is None else data
-        buffer: Buffer = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
+        buffer: Buffer = cls._make_subclass(data.detach(), data.requires_grad)
         buffer.persistent = persistent
         return buffer
 
