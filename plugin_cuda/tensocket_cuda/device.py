@@ -23,7 +23,7 @@ from . import DESCRIPTOR
 from .compiler import BuildStats, Compiler, choose_architecture, supported_architectures
 from .library import register_cublas
 from .memory import RawMemory, Staging
-from .streams import CudaEvent, CudaStream
+from .streams import CudaEvent, CudaStream, Spare
 
 #: Local memory that a kernel may use without asking the driver for more.
 _LOCAL_BYTES: Final = 48 << 10
@@ -52,6 +52,11 @@ class Current:
         if isinstance(error, self._driver.Error) and not isinstance(error, self._driver.MemoryError):
             raise KernelError("cuda", f"work on {self._name}", f"the driver reports: {error}", "a kernel's error may "
                               "show at a later call; after one the process has to be restarted") from error
+
+    def detach(self) -> None:
+        """Release the context. pycuda's own finalizer takes a primary context for one of its own."""
+        self._context.push()
+        self._context.detach()
 
 
 class CudaKernel:
@@ -101,6 +106,7 @@ class CudaDevice(CFamilyDevice):
         self.target = Target(
             kind="simt", group_size=256, max_group_size=1024, local_bytes=_LOCAL_BYTES,
             parallelism=4 * int(handle.get_attribute(attribute.MULTIPROCESSOR_COUNT)))
+        self.spare = Spare()
         self._raw = RawMemory(self)
         self._staging = Staging(self)
         self.allocator: CachingAllocator = CachingAllocator(
@@ -110,6 +116,7 @@ class CudaDevice(CFamilyDevice):
         self._capability = tuple(handle.compute_capability())
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()
+        self._closed = False
         self.kernels = KernelTable()
         self.library = register_cublas(self)
 
@@ -202,8 +209,14 @@ class CudaDevice(CFamilyDevice):
         return CudaEvent(self, timing=timing)
 
     def close(self) -> None:
-        """Release what the process holds of the device."""
+        """Release what the process holds of the device, the context last."""
+        if self._closed:
+            return
+        self._closed = True
         if self.library is not None:
             self.library.close()
         self._staging.close()
         self._raw.close()
+        with self.current:
+            self.spare.clear()
+        self.current.detach()

@@ -1,14 +1,31 @@
-"""Streams and events of CUDA. Every call into the driver runs with the device's context current."""
+"""Streams and events of CUDA. Every call into the driver runs with the device's context current.
+
+The driver's objects are not destroyed but used again, because a finalizer may run in a thread where the context is not
+current.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.backend import Event, Stream
 from tensocket_plugins.contract.errors import ArgumentError
 
 if TYPE_CHECKING:
     from .device import CudaDevice
+
+
+class Spare:
+    """The driver's events (without and with timing) and streams that nobody uses at present."""
+
+    def __init__(self) -> None:
+        self.events: tuple[list[Any], list[Any]] = ([], [])
+        self.streams: list[Any] = []
+
+    def clear(self) -> None:
+        """Destroy them; with the context current."""
+        for handles in (*self.events, self.streams):
+            handles.clear()
 
 
 class CudaEvent(Event):
@@ -20,8 +37,16 @@ class CudaEvent(Event):
         self.device = device
         self.timing = timing
         self.recorded = False
-        with device.current as driver:
-            self.handle = driver.Event(0 if timing else driver.event_flags.DISABLE_TIMING)
+        try:
+            self.handle = device.spare.events[timing].pop()
+        except IndexError:
+            with device.current as driver:
+                self.handle = driver.Event(0 if timing else driver.event_flags.DISABLE_TIMING)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "handle", None)  # absent if creating it failed
+        if handle is not None:
+            self.device.spare.events[self.timing].append(handle)
 
     def query(self) -> bool:
         """Whether all work before the mark is done."""
@@ -73,9 +98,17 @@ class CudaStream(Stream):
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        with device.current as driver:
-            self.handle = driver.Stream()
+        try:
+            self.handle = device.spare.streams.pop()
+        except IndexError:
+            with device.current as driver:
+                self.handle = driver.Stream()
         self.pointer = int(self.handle.handle)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "handle", None)  # absent if creating it failed
+        if handle is not None:
+            self.device.spare.streams.append(handle)
 
     def synchronize(self) -> None:
         """Block until all queued work is done; other threads run meanwhile.

@@ -32,9 +32,9 @@ class FakeContext:
         self.driver.depth -= 1
         assert self.driver.depth >= 0
 
-    @staticmethod
-    def synchronize():
-        pass
+    def detach(self):
+        self.driver.call("detach")
+        self.driver.depth -= 1
 
 
 class FakeDriver:
@@ -175,6 +175,9 @@ class FakeDriver:
         driver = self
 
         class Event:
+            def __init__(self):
+                self.flags = flags
+
             def record(self, stream):
                 driver.call("record", self, stream)
 

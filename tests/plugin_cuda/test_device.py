@@ -152,6 +152,19 @@ def test_streams_and_events(device, driver):
     assert driver.named("Event")[-1] == (driver.event_flags.DISABLE_TIMING,)
 
 
+def test_events_and_streams_are_used_again_and_never_destroyed_by_finalizers(device, driver):
+    for timing in (False, True):
+        first = device.create_event(timing=timing).handle
+        assert device.create_event(timing=timing).handle is first
+        assert first.flags == (0 if timing else driver.event_flags.DISABLE_TIMING)
+    used = device.create_event()
+    device.default_stream.record(used)
+    del used
+    assert device.create_event().recorded is False
+    pointer = device.create_stream().pointer
+    assert device.create_stream().pointer == pointer
+
+
 def test_waiting_for_an_unrecorded_event_is_nothing(device, driver):
     event = device.create_event()
     driver.calls.clear()
@@ -251,4 +264,6 @@ def test_freeing_after_closing_does_nothing(device, driver):
     assert driver.memory == {}
     del array
     device.allocator.empty_cache()
+    device.close()
+    assert driver.named("detach") == [()]
     assert isinstance(device.default_stream, CudaStream)
