@@ -72,6 +72,10 @@ class Operator:
             below_key = key & ~AUTOGRAD
             below = self.table.get(below_key) or self.resolve(below_key)
             return below if self.derivative is None else recorder(self.derivative, below)
+        return self.resolve_device(key)
+
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """The closure for a key without autograd."""
         return with_fallback(self, self.build(key, entry_of_key(self.name, key)))
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from ..device import DeviceEntry
 from ..dispatch.operator import check_dtype
 from .convert import float32_of_bfloat16, to_dtype
 from .geometry import contiguous, expand
+from .math import MOVED_AS
 from .pointwise import run_generated
 from .primitive import primitive
 
@@ -32,6 +33,8 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
         values = float32_of_bfloat16(source) if dtype is bfloat16 and stored is not dtype else source
         out[...] = values if stored is dtype else to_dtype(values, stored)
     elif runtime.target is not None:
+        if stored is dtype:
+            stored = dtype = MOVED_AS.get(dtype, dtype)
         run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
     else:
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)

@@ -10,6 +10,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from ..device import DeviceEntry
 from .geometry import element_strides
+from .math import MOVED_AS
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
@@ -57,7 +58,7 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
     if entry.runtime.target is None:
         primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
         return
-    rank = len(index.shape)
+    rank, dtype = len(index.shape), MOVED_AS.get(dtype, dtype)
     width = index_dtype(entry, (source.size, out.size, *(s * n for s, n in zip(element_strides(source), source.shape, strict=True))))
     launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
            [out, source, index], _arguments(index, source, out))
@@ -71,6 +72,8 @@ def scatter_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: 
         primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
         return
     rank = len(index.shape)
+    if not add:
+        dtype = MOVED_AS.get(dtype, dtype)
     width = index_dtype(entry, (source.size, out.size, index.size))
     launch(entry, (name, dtype, rank, axis, width), lambda: scatter_nest(dtype, rank, axis, width, add=add), Strategy.SERIAL,
            [out, source, index], _arguments(index, out, source))

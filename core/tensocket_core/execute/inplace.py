@@ -94,8 +94,8 @@ class Assign(InPlaceOperator):
         super().__init__(schema, doc, function=False, **record)
         self.run = run
 
-    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """Check, run, count."""
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """One closure for all devices, also mixed ones: the target's is in charge."""
         run = self.run
 
         def assign(target: Any, *args: Any) -> Any:

@@ -9,7 +9,7 @@ Formulas use ``+ - * / & | ^ ~ < <= > >=`` and the functions below. ``/`` is for
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
@@ -18,6 +18,10 @@ from tensocket_plugins.ir.nodes import Expr, call, cast, const, select
 _UNARY = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "sqrt", "floor", "ceil", "trunc", "rint", "abs")
 _BINARY = {"minimum": "min", "maximum": "max", "pow": "pow", "fmod": "fmod", "idiv": "idiv", "imod": "imod",
            "eq": "eq", "ne": "ne"}
+
+
+#: Half-precision elements that are only moved are moved as bits, so that NaN payloads survive.
+MOVED_AS: Final[dict[DType, DType]] = {dtypes.float16: dtypes.uint16, dtypes.bfloat16: dtypes.uint16}
 
 
 class Math(Protocol):

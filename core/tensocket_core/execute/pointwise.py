@@ -6,6 +6,8 @@ from the formula, the formula evaluated primitive by primitive.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal
@@ -17,8 +19,9 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensor as tensors
-from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR_MASK, dtype_bit
+from ..device import DeviceEntry, entry_of_key
+from ..dispatch.call import call
+from ..dispatch.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Operator, check_dtype
 from ..promotion import number_dtype, result_type
 from .convert import to_dtype
@@ -80,6 +83,22 @@ class Pointwise(Operator):
         self.extras = len(self.schema.parameters) - self.count
 
     # ------------------------------------------------------------------------------------------ dispatch
+
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """Zero-dimensional tensors may be on another device than the rest, as in PyTorch."""
+        devices = key & DEVICE_MASK
+        if devices & (devices - 1) and key & DIM0:
+            return self._mixed
+        return super().resolve_device(key)
+
+    def _mixed(self, *args: Any) -> Any:
+        """Move zero-dimensional tensors to the device of the others, then dispatch anew."""
+        given = [x for x in args[:self.count] if hasattr(x, "_key")]
+        devices = {x._entry for x in given if x.ndim}
+        if len(devices) != 1:
+            return entry_of_key(self.name, functools.reduce(operator.or_, (x._key for x in given)))
+        (entry,) = devices
+        return call(self, *[x.detach().to(entry.device) if hasattr(x, "_key") else x for x in args])
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""

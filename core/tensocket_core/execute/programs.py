@@ -10,6 +10,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.rewrite import name_shared
 from tensocket_plugins.ir.schedule import Strategy, schedule
 from tensocket_plugins.ir.verify import verify
 
@@ -54,7 +55,7 @@ def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], st
             assert target is not None, "only devices with a code generator launch programs"
             program = build()
             verify(program)
-            program = schedule(decompose(program, target), target, strategy)
+            program = name_shared(schedule(decompose(program, target), target, strategy))
             verify(program)
             run = entry.programs[key] = entry.runtime.compile_ir(program)
         return run

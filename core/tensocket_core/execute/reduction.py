@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError
+from tensocket_plugins.contract.errors import DimensionError, DtypeError
 from tensocket_plugins.ir.schedule import pick_strategy
 
 from .. import tensor as tensors
@@ -66,7 +66,7 @@ class Reduction(Operator):
         compute = self._compute_dtype(input.dtype if dtype is None else dtype)
         check_dtype(self.name, entry, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
-            raise ArgumentError(self.name, f"shape {list(input.shape)}, dim {dim}",
+            raise DimensionError(self.name, f"shape {list(input.shape)}, dim {dim}",
                                 "no elements have no largest, smallest or positional value",
                                 "pass a tensor with elements along the reduced dims")
         if input.dtype is not compute:

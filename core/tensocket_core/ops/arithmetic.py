@@ -40,8 +40,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``input``; the dtype is the input's."""
     if hasattr(value, "_key"):
         value = value.to(input.dtype)
-    elif input.dtype.kind != "float" and type(value) is float:
-        value = int(value)
+    elif input.dtype.kind != "float":
+        value = bool(value) if input.dtype is dtypes.bool_ else int(value)
     return call(pointwise.where, mask, value, input)
 
 

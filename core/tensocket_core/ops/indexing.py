@@ -19,6 +19,7 @@ from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.views import Custom
+from ..dispatch.blame import blame
 from ..dispatch.call import call
 
 
@@ -267,7 +268,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     if values.dtype is not input.dtype:
         raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
                          "values and input have one dtype", "convert values with .to(dtype)")
-    selection = _Selection(input, _expanded(input, indices))
+    with blame("index_put"):
+        selection = _Selection(input, _expanded(input, indices))
     rows, value = selection.rows(input), selection.values(values.to(input.device))
     position = _rows_index(selection.position, tuple(value.shape), 0)
     return selection.unrows(call(scatter_valid, rows, 0, position, value, accumulate))

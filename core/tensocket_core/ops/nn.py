@@ -11,6 +11,8 @@ from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
 from ..execute.rows import Row
+from ..random import rand_like
+from ..dispatch.blame import blame
 from ..dispatch.call import call
 
 
@@ -103,7 +105,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     keep = target != ignore_index
     index = target.masked_fill(~keep, 0)
     factor = keep.to(input.dtype) if weight is None else weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
-    loss = -(input.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
+    with blame("nll_loss"):
+        loss = -(input.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
     return loss.sum() / factor.sum() if reduction == "mean" else _reduced(loss, reduction, "nll_loss")
 
 
@@ -180,7 +183,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
         return input
     if p == 1.0:
         return input * 0
-    keep = functions.rand_like(input) >= p
+    keep = rand_like(input) >= p
     return input * keep * (1 / (1 - p))
 
 
@@ -189,7 +192,8 @@ def embedding(input: Any, weight: Any) -> Any:
     """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*input.shape, D]."""
     if weight.ndim != 2:
         raise ShapeError("embedding", f"weight {list(weight.shape)}", "the weight is a matrix", "pass a tensor of shape [V, D]")
-    rows = weight.index_select(0, input.reshape(-1))
+    with blame("embedding"):
+        rows = weight.index_select(0, input.reshape(-1))
     return rows.reshape((*input.shape, weight.shape[1]))
 
 
