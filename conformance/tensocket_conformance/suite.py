@@ -33,11 +33,10 @@ def subject(device: str, seed: int = 0) -> Subject:
     """
     try:
         named = ts.device(device)
+        ts.device_count(named.type)  # raises, with a suggestion, if no backend has this name
     except ts.errors.DeviceError as error:
         raise UnknownSubject(str(error)) from None
-    record = next((record for record in ts.backends() if record.name == named.type), None)
-    if record is None:
-        raise UnknownSubject(f"no installed backend is called {named.type!r}")
+    record = next(record for record in ts.backends() if record.name == named.type)
     found = Subject(named.type, named.index or 0, seed, record.state.value, record.reason)
     if record.descriptor is None:
         return found

@@ -33,13 +33,11 @@ class Double:
         kernels: Primitive name to the function ``(out, ins, scalars)`` that replaces it; None leaves it out.
         device: Base class of the device.
         profile: What replaces fields of the profile.
-        prepare: Called with the opened device.
     """
 
     kernels: dict[str, Any] = field(default_factory=dict)
     device: type = ToyDevice
     profile: dict[str, Any] = field(default_factory=dict)
-    prepare: Any = None
 
     def install(self, name: str) -> None:
         double, profile = self, replace(PROFILE, **self.profile)
@@ -48,11 +46,10 @@ class Double:
             def __init__(self, index):
                 super().__init__(index)
                 self.name, self.profile = f"{name}:{index}", profile
+                self.allocator._device_name = self.name
                 for primitive, kernel in double.kernels.items():
                     if kernel is None:
                         del self.kernels._kernels[primitive, None, False]
-                if double.prepare is not None:
-                    double.prepare(self)
 
             def launch(self, primitive, outs, ins, scalars, stream):
                 kernel = double.kernels.get(primitive)

@@ -247,10 +247,16 @@ def test_missing_primitive_is_found(double, run_cases):
 def test_silent_fallback_is_found(double, run_cases):
     import tensocket
 
-    def allow(device):
-        tensocket.set_fallback("cpu")
+    class AllowsFallback(ToyDevice):
+        """Allows what the suite has forbidden, at the first copy."""
 
-    name = double(kernels={"tanh": None}, prepare=allow)
+        def copy(self, dst, src, stream):
+            super().copy(dst, src, stream)
+            if not vars(self).setdefault("allowed", False):
+                self.allowed = True
+                tensocket.set_fallback("cpu")
+
+    name = double(kernels={"tanh": None}, device=AllowsFallback)
     try:
         result = run_cases(name, "T2.op.tanh/f32/prime#0")["T2.op.tanh/f32/prime#0"]
     finally:
@@ -259,9 +265,9 @@ def test_silent_fallback_is_found(double, run_cases):
     assert "the host computed" in result.message
 
 
-@pytest.mark.parametrize("pattern", ["T1.*", "T2.bad.*", "T2.op.*"])
+@pytest.mark.parametrize("pattern", ["T0.*", "T1.*", "T2.bad.*", "T2.op.*"])
 def test_the_clean_device_passes(pattern, double, run_cases):
     results = run_cases(double(), pattern, quick=True)
     assert {case_id: result.message for case_id, result in results.items() if result.outcome is Outcome.FAIL} == {}
     assert not any(result.outcome in (Outcome.BLOCKED, Outcome.NOT_RUN) for result in results.values())
-    assert sum(result.outcome is Outcome.PASS for result in results.values()) > 30
+    assert sum(result.outcome is Outcome.PASS for result in results.values()) > (5 if pattern == "T0.*" else 30)

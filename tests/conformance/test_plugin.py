@@ -18,7 +18,7 @@ def suite(folder, *arguments):
 
 
 def test_cases_are_tests(tmp_path):
-    done = suite(tmp_path, "--device", "cpu", "--conformance-select", "T2.op.add/f32/*", "-v")
+    done = suite(tmp_path, "--device", "cpu", "--conformance-select", "T2.op.add/f32/*", "-vv")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_case[T2.op.add/f32/prime#0] PASSED" in done.stdout
 
