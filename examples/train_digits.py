@@ -15,7 +15,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tensocket as torch
 from tensocket import nn, optim
@@ -28,6 +27,7 @@ try:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as missing:
     print(f"train_digits.py needs scikit-learn and matplotlib, but {missing.name} is not installed.\n"
           "Install both with: pip install scikit-learn matplotlib", file=sys.stderr)
@@ -76,7 +76,8 @@ def predict(model: nn.Module, data: TensorDataset) -> torch.Tensor:
     """Probabilities (n, 10) of the digits, on the CPU."""
     model.eval()
     with torch.no_grad():
-        return torch.softmax(model(data.tensors[0]), 1).cpu()
+        probabilities: torch.Tensor = torch.softmax(model(data.tensors[0]), 1).cpu()
+    return probabilities
 
 
 def accuracy(model: nn.Module, data: TensorDataset) -> float:
@@ -128,23 +129,26 @@ def draw_curve(history: History, device: str, path: Path) -> None:
     right.set(xlabel="epoch", ylabel="accuracy in %", title="Accuracy on test images")
     for axes in (left, right):
         axes.grid(alpha=0.3)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 
 
-def draw_mistakes(probabilities: Any, data: TensorDataset, path: Path, columns: int = 6, rows: int = 3) -> None:
-    """The wrong predictions of which the network was most sure."""
+def draw_mistakes(probabilities: torch.Tensor, data: TensorDataset, path: Path, columns: int = 6) -> None:
+    """The wrong predictions of which the network was most sure, at most three rows of them."""
     images, labels = data.tensors[0].cpu().numpy(), data.tensors[1].cpu().numpy()
     table = probabilities.numpy()
     guesses = table.argmax(1)
     wrong = sorted((guesses != labels).nonzero()[0], key=lambda k: -table[k].max())
-    figure, grid = pyplot.subplots(rows, columns, figsize=(1.6 * columns, 2.0 * rows), layout="constrained")
+    rows = max(1, -(-min(len(wrong), 3 * columns) // columns))
+    figure, grid = pyplot.subplots(rows, columns, figsize=(1.7 * columns, 2.2 * rows + 0.4), layout="constrained",
+                                   squeeze=False)
     for axes in grid.flat:
         axes.axis("off")
     for axes, k in zip(grid.flat, wrong, strict=False):
-        axes.imshow(images[k].reshape(8, 8), cmap="gray_r")
-        axes.set_title(f"{guesses[k]} ({100 * table[k].max():.0f} %)\nis {labels[k]}", fontsize=9)
+        axes.imshow(images[k].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
+        axes.set_title(f"label {labels[k]}, predicted {guesses[k]}\n({100 * table[k].max():.0f} % sure)", fontsize=9)
     figure.suptitle(f"{len(wrong)} of {len(labels)} test images are predicted wrongly")
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

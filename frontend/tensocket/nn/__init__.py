@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, init
+from . import functional, init, modules
 from .module import Module
 from .modules import (
     GELU,
@@ -56,4 +56,5 @@ __all__ = [
     "Tanh",
     "functional",
     "init",
+    "modules",
 ]

@@ -1,5 +1,8 @@
 """Functions of neural networks, with PyTorch's signatures."""
 
+# The operators of the core are generated and typed Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 import warnings
@@ -70,6 +73,12 @@ def layer_norm(
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(input, 0)``."""
     return input.relu_() if inplace else ops.relu(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, ``negative_slope * input`` elsewhere."""
+    result = ops.leaky_relu(input, negative_slope)
+    return input.copy_(result) if inplace else result
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -224,3 +233,25 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
     norm = (input.abs() ** p).sum(dim, True) ** (1.0 / p)
     return input / norm.clamp(min=eps)
+
+
+__all__ = [
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "gelu",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "tanh",
+]

@@ -1,5 +1,8 @@
 """Filling tensors with initial values, in place and outside of the gradient graph."""
 
+# The operators of the core are generated and typed Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 import math
@@ -149,3 +152,18 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
         raise ArgumentError("init", f"mode {mode!r}", "mode is 'fan_in' or 'fan_out'", "pass one of the two")
     fan = calculate_fans(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+__all__ = [
+    "calculate_fans",
+    "calculate_gain",
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]

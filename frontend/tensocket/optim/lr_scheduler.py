@@ -161,3 +161,12 @@ class CosineAnnealingLR(LRScheduler):
             return [rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, rates, strict=True)]
         factor = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))
         return [self.eta_min + (rate - self.eta_min) * factor for rate in rates]
+
+
+__all__ = [
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "StepLR",
+]

@@ -41,7 +41,7 @@ class Optimizer:
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
         name = type(self).__name__
-        if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
+        if not _is_collection(params):
             raise ArgumentTypeError(name, f"params as {type(params).__name__}", "params is an iterable of tensors or "
                                     "of dicts", "pass model.parameters() or a list")
         groups: list[Any] = list(params)
@@ -59,7 +59,7 @@ class Optimizer:
             ArgumentError: A parameter is not a leaf or is optimized already.
         """
         name = type(self).__name__
-        if not isinstance(param_group, dict) or "params" not in param_group:
+        if _lacks(param_group, "params"):
             raise ArgumentTypeError(name, f"group {type(param_group).__name__}", "a group is a dict with 'params'",
                                     "pass {'params': [...], 'lr': ...}")
         params = param_group["params"]
@@ -114,7 +114,7 @@ class Optimizer:
             StateDictError: The groups or their sizes differ from the optimizer's; nothing is changed then.
         """
         name = type(self).__name__
-        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
+        if _lacks(state_dict, "state", "param_groups"):
             raise StateDictError(f"{name}.load_state_dict", f"a {type(state_dict).__name__} without 'state' and "
                                  "'param_groups'", "both are needed", "pass what optimizer.state_dict() returned")
         saved = state_dict["param_groups"]
@@ -189,6 +189,16 @@ def _marking(step: Callable[..., Any]) -> Callable[..., Any]:
             return step(self, *args, **kwargs)
 
     return wrapper
+
+
+def _is_collection(params: Any) -> bool:
+    """Whether ``params`` may hold parameters or groups; a tensor or a single group would be iterated by mistake."""
+    return isinstance(params, Iterable) and not isinstance(params, (Tensor, dict))
+
+
+def _lacks(given: Any, *keys: str) -> bool:
+    """Whether ``given`` is not a dict with these keys."""
+    return not isinstance(given, dict) or not given.keys() >= set(keys)
 
 
 def _check_parameter(name: str, position: int, member: Any, seen: set[int]) -> None:

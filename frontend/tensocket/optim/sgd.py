@@ -77,4 +77,5 @@ class SGD(Optimizer):
             buffer = state["momentum_buffer"] = gradient.detach().clone()
         else:
             buffer.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
-        return gradient.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+        direction: Tensor = gradient.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+        return direction

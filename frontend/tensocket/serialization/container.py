@@ -134,6 +134,6 @@ def _entries(archive: zipfile.ZipFile, size: int, name: Any) -> dict[str, int]:
 
 
 def _damaged(name: Any, error: Exception) -> SerializationError:
-    return SerializationError("load", f"{describe(name)}: {error or type(error).__name__}", "the file must be what "
-                              "save() wrote, complete and unchanged",
+    return SerializationError("load", f"{describe(name)}: {str(error) or type(error).__name__}",
+                              "the file must be what save() wrote, complete and unchanged",
                               "it is truncated, damaged or of another kind; get it again")

@@ -42,6 +42,8 @@ def save_safetensors(
     """
     head: dict[str, Any] = {} if metadata is None else {_METADATA: dict(metadata)}
     end = 0
+    name: Any
+    value: Any
     for name, value in tensors.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or name == _METADATA:
             raise ArgumentTypeError("save_safetensors", f"a {type(value).__name__} as {name!r}", "the file holds "
@@ -72,7 +74,7 @@ def load_safetensors(filename: str | os.PathLike[str], device: Any = "cpu") -> d
             found = _read(stream)
         # Parsers of hostile bytes may raise anything; whatever it is, the file is not a safetensors file.
         except Exception as error:
-            raise SerializationError("load_safetensors", f"{describe(filename)}: {error or type(error).__name__}",
+            raise SerializationError("load_safetensors", f"{describe(filename)}: {str(error) or type(error).__name__}",
                                      "the file must be a complete safetensors file", "it is truncated, damaged or of "
                                      "another kind; get it again") from error
     return {name: tensor.to(device) for name, tensor in found.items()}

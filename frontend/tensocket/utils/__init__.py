@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import data
+from . import data, hooks
 from .progress import progress
 
-__all__ = ["data", "progress"]
+__all__ = ["data", "hooks", "progress"]

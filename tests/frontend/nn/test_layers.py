@@ -60,6 +60,13 @@ def test_activations_in_place():
         np.testing.assert_allclose(x.numpy(), formula(X), rtol=1e-10)
 
 
+def test_leaky_relu():
+    x = t(X)
+    np.testing.assert_allclose(F.leaky_relu(x, 0.1).numpy(), np.where(X > 0, X, 0.1 * X), rtol=1e-12)
+    assert F.leaky_relu(x, inplace=True) is x
+    np.testing.assert_allclose(x.numpy(), np.where(X > 0, X, 0.01 * X), rtol=1e-12)
+
+
 def test_softmax_without_dim_warns_and_guesses():
     with pytest.warns(UserWarning, match="softmax without dim guesses one"):
         assert nn.Softmax()(t(X)).sum(1).tolist() == pytest.approx([1, 1, 1, 1])

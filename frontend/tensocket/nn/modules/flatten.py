@@ -16,7 +16,8 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """A view of ``input`` where its strides allow one, a copy otherwise."""
-        return input.flatten(self.start_dim, self.end_dim)
+        result: Tensor = input.flatten(self.start_dim, self.end_dim)
+        return result
 
     def extra_repr(self) -> str:
         """The two dimensions."""

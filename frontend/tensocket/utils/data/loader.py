@@ -87,8 +87,8 @@ class DataLoader(Generic[T_co]):
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
-        default = default_convert if batch_sampler is None else default_collate
-        self.collate_fn = default if collate_fn is None else collate_fn
+        default: Callable[[Any], Any] = default_convert if batch_sampler is None else default_collate
+        self.collate_fn: Callable[[Any], Any] = default if collate_fn is None else collate_fn
 
     def _make_sampler(self, shuffle: bool | None) -> Sampler[Any] | Iterable[Any]:
         if self._iterable:
@@ -101,7 +101,7 @@ class DataLoader(Generic[T_co]):
         if self._iterable:
             return self._iterate_stream()
         if self.batch_sampler is None:
-            return (self.collate_fn(self.dataset[index]) for index in self.sampler)  # type: ignore[arg-type]
+            return (self.collate_fn(self.dataset[index]) for index in self.sampler)
         return (self._fetch(indices) for indices in self.batch_sampler)
 
     def _fetch(self, indices: list[Any]) -> Any:
@@ -114,7 +114,7 @@ class DataLoader(Generic[T_co]):
         return self.collate_fn([dataset[index] for index in indices])
 
     def _iterate_stream(self) -> Iterator[Any]:
-        samples = iter(self.dataset)  # type: ignore[call-overload]  # an IterableDataset
+        samples = iter(self.dataset)
         if self.batch_sampler is None:
             yield from map(self.collate_fn, samples)
             return

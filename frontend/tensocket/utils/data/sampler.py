@@ -88,7 +88,7 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+        if type(batch_size) is not int or batch_size <= 0:
             raise ArgumentError("BatchSampler", f"batch_size={batch_size!r}", "batch_size is a positive int",
                                 "pass a number from 1")
         self.sampler = sampler

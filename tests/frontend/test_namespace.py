@@ -1,0 +1,120 @@
+"""The public names of the front end, pinned: additions and removals are decisions."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensocket as torch
+
+DTYPES = """
+bfloat16 bool cdouble cfloat complex128 complex64 double float float16 float32 float64 float8_e4m3fn float8_e5m2
+half int int16 int32 int64 int8 long short uint16 uint32 uint64 uint8
+"""
+CREATION = """
+arange as_tensor bernoulli empty empty_like eye from_numpy full full_like linspace ones ones_like rand rand_like
+randint randn randn_like randperm tensor zeros zeros_like
+"""
+OPERATORS = """
+abs absolute add addcdiv addcmul addmm all amax amin any argmax argmin as_strided bitwise_and bitwise_not
+bitwise_or bitwise_xor bmm broadcast_tensors broadcast_to cat ceil chunk clamp clip clone concat concatenate cos
+div divide dot eq erf exp expm1 fix flatten flip floor floor_divide fmod gather ge greater greater_equal gt
+index_put index_select isfinite isinf isnan le lerp less less_equal log log1p log_softmax logical_and
+logical_not logical_or logical_xor logsumexp lt masked_fill matmul max maximum mean min minimum mm moveaxis
+movedim mul multiply mv narrow ne neg negative nonzero not_equal permute pow prod reciprocal relu remainder
+reshape round rsqrt scatter scatter_add select sigmoid sign sin softmax split sqrt square squeeze stack std sub
+subtract sum swapaxes swapdims t tanh transpose true_divide trunc unbind unsqueeze var where
+"""
+TYPES = "Event Generator LedgerRecord Size Stream Tensor device dtype"
+MODES = """
+can_cast enable_grad get_default_device get_default_dtype get_rng_state initial_seed is_floating_point
+is_grad_enabled is_tensor manual_seed no_grad numel promote_types result_type set_default_device
+set_default_dtype set_grad_enabled set_rng_state
+"""
+DEVICES = """
+available_devices backends build_stats current_stream default_generator device_count empty_cache fallback_ledger
+get_device_info is_available memory_allocated memory_stats profile registrations reset_fallback_ledger
+reset_peak_memory_stats set_fallback set_stream synchronize
+"""
+PACKAGES = "autograd errors nn optim serialization utils"
+REST = "__version__ e inf load nan pi save"
+
+
+def test_names_of_the_package():
+    expected = " ".join([DTYPES, CREATION, OPERATORS, TYPES, MODES, DEVICES, PACKAGES, REST]).split()
+    assert sorted(torch.__all__) == sorted(expected)
+    assert len(set(torch.__all__)) == len(torch.__all__)
+
+
+@pytest.mark.parametrize(("package", "expected"), [
+    (torch.nn, """Buffer CrossEntropyLoss Dropout Embedding Flatten GELU Identity L1Loss LayerNorm Linear LogSoftmax
+     MSELoss Module ModuleDict ModuleList NLLLoss Parameter ParameterList ReLU Sequential SiLU Sigmoid Softmax Tanh
+     functional init modules"""),
+    (torch.nn.functional, """cross_entropy dropout embedding gelu l1_loss layer_norm leaky_relu linear log_softmax
+     mse_loss nll_loss normalize one_hot relu sigmoid silu softmax tanh"""),
+    (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
+     xavier_normal_ xavier_uniform_ zeros_"""),
+    (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
+    (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
+    (torch.utils, "data hooks progress"),
+    (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
+     TensorDataset default_collate default_convert random_split"""),
+    (torch.serialization, "load load_safetensors save save_safetensors"),
+], ids=lambda part: getattr(part, "__name__", ""))
+def test_names_of_the_packages_in_it(package, expected):
+    assert sorted(package.__all__) == sorted(expected.split())
+
+
+def every_module():
+    root = Path(torch.__file__).parent
+    return [path for path in root.rglob("*.py") if "cli" not in path.relative_to(root).parts]
+
+
+@pytest.mark.parametrize("path", every_module(), ids=lambda path: path.name)
+def test_listed_names_exist(path):
+    root = Path(torch.__file__).parent.parent
+    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    module = sys.modules.get(name) or __import__(name, fromlist=["_"])
+    for listed in getattr(module, "__all__", []):
+        assert hasattr(module, listed), listed
+
+
+@pytest.mark.parametrize("path", every_module(), ids=lambda path: path.name)
+def test_only_core_and_contract_are_imported_from_below(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
+        for name in names:
+            top = name.partition(".")[0]
+            assert not top.startswith("tensocket_") or top in ("tensocket_core", "tensocket_plugins")
+
+
+def test_aliases_and_constants():
+    assert torch.float is torch.float32
+    assert torch.long is torch.int64
+    assert torch.half is torch.float16
+    assert torch.inf == float("inf")
+    assert torch.nan != torch.nan
+    assert str(torch.pi).startswith("3.14159")
+    assert torch.is_tensor(torch.ones(1))
+    assert not torch.is_tensor(1)
+    assert torch.numel(torch.ones(2, 3)) == 6
+    assert torch.is_floating_point(torch.ones(1))
+    assert not torch.is_floating_point(torch.ones(1, dtype=torch.bool))
+
+
+def test_available_devices_can_be_used():
+    names = torch.available_devices()
+    assert "cpu:0" in names
+    assert torch.ones(1, device=names[0]).item() == 1
+
+
+def test_import_loads_no_backend_and_nothing_heavy():
+    code = ("import sys, tensocket; print(sorted(set(sys.modules) & {'llvmlite', 'pyopencl', 'rich', 'matplotlib', "
+            "'safetensors', 'scipy', 'tensocket_cpu', 'tensocket_opencl', 'tensocket_cuda'}))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
