@@ -57,9 +57,19 @@ def _nonzero(m: Any, y: Any) -> Any:
     return m.where(m.eq(y, 0), 1, y)
 
 
+def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
+    """By the exact remainder: x / y rounds up to an integer for an x just below a multiple of y."""
+    rest = m.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = m.where(_opposite(m, rest, y), quotient - 1.0, quotient)
+    floor = m.floor(quotient)
+    floor = m.where(quotient - floor > 0.5, floor + 1.0, floor)
+    return m.where(m.eq(y, 0.0), x / y, floor)
+
+
 def _floor_divide(m: Any, x: Any, y: Any) -> Any:
     if _is_float(m):
-        return m.floor(x / y)
+        return _float_floor_divide(m, x, y)
     y = _nonzero(m, y)
     quotient = m.idiv(x, y)
     if not m.dtype.is_signed:

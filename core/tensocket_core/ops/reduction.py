@@ -125,9 +125,9 @@ amax: Final = Reduction(f"amax({_DIMS}) -> Tensor", "Largest element; NaN if the
 amin: Final = Reduction(f"amin({_DIMS}) -> Tensor", "Smallest element; NaN if there is one.", _MIN, empty=False,
                         derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)))
 any: Final = Reduction(f"any({_DIMS}) -> Tensor", "Whether an element is not zero.", _ANY, compute="bool", result="bool",
-                       decompose=lambda x, dim, keepdim: x.amax(dim, keepdim))
+                       decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) != 0)
 all: Final = Reduction(f"all({_DIMS}) -> Tensor", "Whether no element is zero.", _ALL, compute="bool", result="bool",
-                       decompose=lambda x, dim, keepdim: x.amin(dim, keepdim))
+                       decompose=lambda x, dim, keepdim: x.logical_not().sum(dim, keepdim) == 0)
 argmax: Final = Reduction("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
                           "Position of the largest element, the first of equals; over all dimensions it counts row-major.",
                           _position_fold(True), result="int64", empty=False)
