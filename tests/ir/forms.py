@@ -155,6 +155,20 @@ def sum_middle(n: int) -> Case:
                 [a.astype(np.float64).sum((0, 2))], [3, 2, n, 4])
 
 
+def sum_columns(n: int) -> Case:
+    """Neighbouring outputs read neighbouring elements."""
+    i, k, r, x = v("i"), v("k"), v("total", float32), v("x", float32)
+    one = const(1, int32)
+    body = nest([("i", v("n"))], [
+        total(r, [("k", v("m"))], x, (Let(x, Load("a", i * one + k * v("s"), float32)),)),
+        Let(v("mean", float32), r * 0.5),
+        Store("out", i, v("mean", float32)),
+    ])
+    a = data(41, n)
+    return Case(program("sum_columns", {"a": float32}, {"out": float32}, ["m", "n", "s"], body), [a],
+                [a.astype(np.float64).sum(0) / 2], [41, n, n])
+
+
 def argmax(n: int) -> Case:
     """Two accumulators; the lowest index wins among equal values."""
     i, k = v("i"), v("k")
@@ -250,4 +264,5 @@ def matmul_int(n: int) -> Case:
 
 
 FORMS: Final[dict[str, Callable[[int], Case]]] = {form.__name__: form for form in (
-    flat_add, strided, single, row_sum, sum_all, sum_middle, argmax, maximum, softmax, normalize, matmul, matmul_int)}
+    flat_add, strided, single, row_sum, sum_all, sum_middle, sum_columns, argmax, maximum, softmax, normalize, matmul,
+    matmul_int)}

@@ -12,8 +12,10 @@ import pytest
 from tensocket_plugins.contract.dtypes import DType, float32, int32
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import (
+    Atomic,
     Call,
     Const,
+    Expr,
     For,
     IRError,
     Kernel,
@@ -28,7 +30,8 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 from tensocket_plugins.ir.schedule import Strategy, pick_strategy, schedule
-from tensocket_plugins.ir.schedule.nest import product, walk
+from tensocket_plugins.ir.schedule.cpu import COLUMNS
+from tensocket_plugins.ir.schedule.nest import product, unit_step, walk
 from tensocket_plugins.ir.schedule.reduce import splittable
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
@@ -164,6 +167,34 @@ def test_sum_of_something_else_is_not_a_matrix_product() -> None:
         loop(columns.var, columns.stop, [other, store], PARALLEL)], PARALLEL)], PARALLEL)
     scheduled = schedule(Program("p", product.params, (Kernel("p", (body,)),)), SIMT, Strategy.SERIAL)
     assert not scheduled.kernels[0].locals
+
+
+def test_neighbouring_outputs_are_reduced_together_on_a_processor() -> None:
+    columns = schedule(forms.sum_columns(1).program, CPU, Strategy.GROUP).kernels[0]
+    assert [array.size for array in columns.locals] == [COLUMNS]
+    assert not schedule(forms.row_sum(1).program, CPU, Strategy.SERIAL).kernels[0].locals
+
+
+@pytest.mark.parametrize(("index", "unit"), [
+    (v("i"), True), (v("i") * 1, True), (1 * v("i") + v("k") * v("s"), True), (v("k") * 2 + v("i"), True),
+    (v("k"), False), (v("i") * 2, False), (v("i") * v("s") + v("k"), False), (v("i") + v("i"), False),
+    (v("i") + v("i") * 2, False), (const(3, int32), False),
+])
+def test_steps_of_one_element_are_recognised(index: Expr, unit: bool) -> None:
+    assert unit_step(index, "i") is unit
+
+
+def test_atomics_of_a_row_count_once() -> None:
+    i, k, r = v("i"), v("k"), v("sum")
+    body = forms.nest([("i", v("m"))], [
+        forms.total(r, [("k", v("n"))], Load("a", i * v("n") + k, int32)), Atomic("add", "out", const(0, int32), r)])
+    program = forms.program("p", {"a": int32}, {"out": int32}, ["m", "n"], body)
+    a = np.arange(60, dtype=np.int32).reshape(4, 15)
+    for target in TARGETS.values():
+        for strategy in Strategy:
+            out = np.array([7], np.int32)
+            interpret(schedule(program, target, strategy), [a, out], [4, 15])
+            assert out[0] == 7 + a.sum()
 
 
 def test_interpreter_gets_the_nest_itself() -> None:

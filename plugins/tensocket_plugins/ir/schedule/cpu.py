@@ -1,7 +1,9 @@
 """Kernels for a processor: outer PARALLEL loops stay for the backend's threads, reductions become loops.
 
-A long reduction keeps ``LANES`` independent partial results in a stack array and advances them together in a VECTOR
-loop, which a compiler turns into vector instructions without being allowed to reorder float additions.
+Where neighbouring outputs read neighbouring elements (a sum over the first axis of a matrix), a block of outputs is
+reduced together, row by row. Otherwise a long reduction keeps ``LANES`` independent partial results in a stack array
+and advances them together in a VECTOR loop. A compiler turns both into vector instructions without being allowed to
+reorder float additions.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from typing import Final
 
 from ...contract.dtypes import DType
 from ..nodes import Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
-from .nest import Names, smaller
-from .reduce import BLOCK, accumulate, declare, fold_into
+from .nest import Names, ceil_div, loads, nested, peel, smaller, unit_step
+from .reduce import BLOCK, accumulate, declare, fold_into, splittable
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
 LANES: Final = 32
+#: Neighbouring outputs that are reduced together.
+COLUMNS: Final = 128
 
 
 def _lower(body: Iterable[Stmt], reduction: Callable[[Reduce], Sequence[Stmt]]) -> tuple[Stmt, ...]:
@@ -54,12 +58,74 @@ def schedule_vectors(kernel: Kernel, names: Names) -> Kernel:
     return Kernel(kernel.name, body, (*kernel.locals, *arrays))
 
 
+def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
+    """Reductions over rows, for a block of neighbouring outputs at once; None where outputs do not lie like that."""
+    outer, inner = peel(kernel.body)
+    if not outer or not splittable(kernel) or not _is_column(inner[0], outer[-1][0].name):
+        return None
+    (*outer, (column, columns)), (reduce, *after) = outer, inner
+    assert isinstance(reduce, Reduce)
+    dtype = column.dtype
+    block, first, end = (names.var(stem, dtype) for stem in ("block", "first", "end"))
+    arrays = tuple(Local(names.fresh("partial"), result.dtype, COLUMNS) for result in reduce.results)
+    partials = Partials(reduce, [array.name for array in arrays])
+    at = column - first
+
+    def over_columns(body: Sequence[Stmt]) -> For:
+        return loop(column, end, body, start=first)
+
+    rows: Sequence[Stmt] = [over_columns([*reduce.body, *partials.fold(at, reduce.values)])]
+    for var, extent in reversed(reduce.loops):
+        rows = [loop(var, extent, rows)]
+    results = (Let(result, value) for result, value in zip(reduce.results, partials.get(at), strict=True))
+    body = [
+        Let(first, block * COLUMNS),
+        Let(end, smaller(first + COLUMNS, columns)),
+        over_columns(partials.put(at, reduce.identity)),
+        *rows,
+        over_columns([*results, *after]),
+    ]
+    return Kernel(kernel.name, nested([*outer, (block, ceil_div(columns, COLUMNS))], body), (*kernel.locals, *arrays))
+
+
+def _is_column(reduce: Stmt, column: str) -> bool:
+    """Whether loads step by one element from output to output, and none does from iteration to iteration."""
+    inner = reduce.loops[-1][0].name if isinstance(reduce, Reduce) else ""
+    steps = [(unit_step(load.index, column), unit_step(load.index, inner)) for load in loads((reduce,))]
+    return any(outer for outer, _ in steps) and not any(inner for _, inner in steps)
+
+
+class Partials:
+    """Partial results of a reduction in arrays, one array per accumulator."""
+
+    def __init__(self, reduce: Reduce, arrays: Sequence[str]) -> None:
+        self._reduce = reduce
+        self._arrays = arrays
+
+    def get(self, at: Expr) -> list[Expr]:
+        """Element ``at`` of every array."""
+        return [Load(array, at, result.dtype) for array, result in zip(self._arrays, self._reduce.results, strict=True)]
+
+    def put(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
+        """Set element ``at``."""
+        return [Store(array, at, value) for array, value in zip(self._arrays, values, strict=True)]
+
+    def fold(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
+        """Combine ``values`` into element ``at``. Needs a block of its own, for it defines names."""
+        combine = self._reduce.combine
+        return [
+            *(Let(var, value) for var, value in zip(combine.right, values, strict=True)),
+            *(Let(var, value) for var, value in zip(combine.left, self.get(at), strict=True)),
+            *self.put(at, combine.values),
+        ]
+
+
 class _Vectors:
     """Builds the loops of one reduction over arrays of partial results."""
 
     def __init__(self, reduce: Reduce, arrays: Sequence[str], names: Names) -> None:
         self._reduce = reduce
-        self._arrays = arrays
+        self._partials = Partials(reduce, arrays)
         self._names = names
         self._dtype = reduce.loops[0][0].dtype
 
@@ -80,32 +146,17 @@ class _Vectors:
         return [
             Let(end, smaller(block + LANES * BLOCK, extent)),
             Let(tail, end - (end - block) % LANES),
-            loop(at, LANES, self._put(at, self._reduce.identity), LoopKind.VECTOR),
-            loop(chunk, tail, [
-                loop(at, LANES, [Let(var, chunk + at), *self._reduce.body, *self._fold(at, self._reduce.values)],
-                     LoopKind.VECTOR),
-            ], start=block, step=LANES),
-            loop(var, end, [*self._reduce.body, *self._fold(var - tail, self._reduce.values)], start=tail),
+            loop(at, LANES, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
+            loop(chunk, tail, [loop(at, LANES, [
+                Let(var, chunk + at), *self._reduce.body, *self._partials.fold(at, self._reduce.values),
+            ], LoopKind.VECTOR)], start=block, step=LANES),
+            loop(var, end, [*self._reduce.body, *self._partials.fold(var - tail, self._reduce.values)], start=tail),
             *self._halve(at),
-            *fold_into(self._reduce.combine, self._reduce.results, self._get(first)),
+            *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first)),
         ]
 
     def _halve(self, at: Var) -> list[Stmt]:
         """Fold the upper half of the arrays into the lower one until one element is left."""
         sizes = [LANES >> level for level in range(1, LANES.bit_length())]
-        return [loop(at, size, self._fold(at, self._get(at + size)), LoopKind.VECTOR) for size in sizes]
-
-    def _get(self, at: Expr) -> list[Expr]:
-        return [Load(array, at, result.dtype) for array, result in zip(self._arrays, self._reduce.results, strict=True)]
-
-    def _put(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        return [Store(array, at, value) for array, value in zip(self._arrays, values, strict=True)]
-
-    def _fold(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        """Combine ``values`` into element ``at`` of the arrays."""
-        combine = self._reduce.combine
-        return [
-            *(Let(var, value) for var, value in zip(combine.right, values, strict=True)),
-            *(Let(var, value) for var, value in zip(combine.left, self._get(at), strict=True)),
-            *self._put(at, combine.values),
-        ]
+        partials = self._partials
+        return [loop(at, size, partials.fold(at, partials.get(at + size)), LoopKind.VECTOR) for size in sizes]

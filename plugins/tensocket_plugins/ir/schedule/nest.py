@@ -26,6 +26,7 @@ from ..nodes import (
     Var,
     call,
     const,
+    loop,
 )
 
 #: A loop that starts at 0: its variable and its extent.
@@ -140,6 +141,30 @@ def peel(body: tuple[Stmt, ...]) -> tuple[list[Axis], tuple[Stmt, ...]]:
         axes.append((body[0].var, body[0].stop))
         body = body[0].body
     return axes, body
+
+
+def nested(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """PARALLEL loops around ``body``, the first axis outermost."""
+    inside = tuple(body)
+    for var, extent in reversed(axes):
+        inside = (loop(var, extent, inside, LoopKind.PARALLEL),)
+    return inside
+
+
+def unit_step(index: Expr, name: str) -> bool:
+    """Whether ``index`` is ``name`` (perhaps times 1) plus terms without it."""
+    match index:
+        case Var(found):
+            return found == name
+        case Call("add", (left, right)):
+            with_it = [side for side in (left, right)
+                       if any(isinstance(e, Var) and e.name == name for e in subexpressions(side))]
+            return len(with_it) == 1 and unit_step(with_it[0], name)
+        case Call("mul", (left, Const(1))):
+            return unit_step(left, name)
+        case Call("mul", (Const(1), right)):
+            return unit_step(right, name)
+    return False
 
 
 def product(factors: Iterable[Expr], dtype: DType) -> Expr:

@@ -18,7 +18,6 @@ from ..nodes import (
     Kernel,
     Let,
     Load,
-    LoopKind,
     Reduce,
     Stmt,
     Store,
@@ -27,7 +26,7 @@ from ..nodes import (
     const,
     loop,
 )
-from .nest import Axis, Names, ceil_div, flat_index, index_dtype, larger, peel, product, recover, smaller
+from .nest import Axis, Names, ceil_div, flat_index, index_dtype, larger, nested, peel, product, recover, smaller
 
 #: Iterations that are summed one after the other before their sum is added to the total: rounding errors grow with
 #: ``BLOCK + n / BLOCK`` instead of ``n``.
@@ -180,14 +179,6 @@ def split(kernel: Kernel, parallelism: int, grain: int, flat: bool, names: Names
     second = replace(reduce, loops=((part, parts),), body=(),
                      values=tuple(Load(partial.name, place, partial.dtype) for partial in partials))
     return (
-        Kernel(names.fresh(f"{kernel.name}_parts"), _nest([(part, parts), *outer], [first, *stores])),
-        Kernel(kernel.name, _nest(outer, [second, *after])),
+        Kernel(names.fresh(f"{kernel.name}_parts"), nested([(part, parts), *outer], [first, *stores])),
+        Kernel(kernel.name, nested(outer, [second, *after])),
     ), tuple(partials)
-
-
-def _nest(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """PARALLEL loops around ``body``."""
-    inside = tuple(body)
-    for var, extent in reversed(axes):
-        inside = (loop(var, extent, inside, LoopKind.PARALLEL),)
-    return inside

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
-from .cpu import schedule_loops, schedule_vectors
+from .cpu import schedule_columns, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
 from .reduce import split, splittable
@@ -78,7 +78,9 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
 def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: Names) -> Kernel:
     serial = strategy is Strategy.SERIAL
     if target.kind == "cpu":
-        return schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names)
+        # What is worth splitting has too few outputs for columns.
+        columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
+        return columns or (schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names))
     tiled = schedule_tiles(kernel, target, names)
     grouped = None if serial or tiled else schedule_groups(kernel, target, names)
     return tiled or grouped or schedule_lanes(kernel, target, names)
