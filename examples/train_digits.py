@@ -97,7 +97,7 @@ def train(model: nn.Module, data: Digits, epochs: int, seed: int) -> History:
     for epoch in range(epochs):
         model.train()
         losses: list[float] = []
-        bar = progress(loader, description=f"epoch {epoch + 1:2d}/{epochs}")
+        bar = progress(loader, description=f"epoch {epoch + 1:{len(str(epochs))}d}/{epochs}")
         for images, labels in bar:
             loss = loss_of(model(images), labels)
             optimizer.zero_grad()
