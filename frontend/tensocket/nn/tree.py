@@ -98,11 +98,14 @@ class ModuleTree:
     # ---- attributes
 
     def __getattr__(self, name: str) -> Any:
-        # Called only for what is not in __dict__ or the class.
+        # Called only for what is not in __dict__ or the class. Parameters are first: every forward pass asks for them.
         tables = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            members = tables.get(table)
-            if members is not None and name in members:
+        if "_parameters" in tables:
+            if name in (members := tables["_parameters"]):
+                return members[name]
+            if name in (members := tables["_modules"]):
+                return members[name]
+            if name in (members := tables["_buffers"]):
                 return members[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
