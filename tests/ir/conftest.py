@@ -14,7 +14,7 @@ from tensocket_plugins.contract.dtypes import int32
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.launch import geometry, host_function
 from tensocket_plugins.ir.nodes import Buffer, If, Kernel, Let, LoopKind, Program, Scalar, Var, loop
-from tensocket_plugins.ir.printers.c import kernel_params, print_c
+from tensocket_plugins.ir.printers.c import entry_name, kernel_params, print_c
 from tensocket_plugins.ir.printers.dialect import OPENCL, C
 from tensocket_plugins.ir.verify import verify
 
@@ -69,7 +69,8 @@ def opencl():
                 args += [p.dtype.numpy.type(named[p.name])] if isinstance(p, Scalar) else [memory[p.name]]
                 args += [np.int64(3)] if isinstance(p, Buffer) else []
             grid, group = geometry(kernel)(named)
-            getattr(built, kernel.name)(queue, tuple(x * y for x, y in zip(grid, group, strict=True)), group, *args)
+            lanes = tuple(x * y for x, y in zip(grid, group, strict=True))
+            getattr(built, entry_name(kernel))(queue, lanes, group, *args)
         for b, a, whole in zip(program.buffers, arrays, padded, strict=True):
             cl.enqueue_copy(queue, whole, memory[b.name])
             a[...] = whole[3:]
@@ -104,7 +105,7 @@ def serial_c(tmp_path_factory):
                 else:
                     args.append(ctypes.c_void_p(memory[p.name].ctypes.data))
                     args += [ctypes.c_int64(0)] if isinstance(p, Buffer) else []
-            getattr(loaded, kernel.name)(*args)
+            getattr(loaded, entry_name(kernel))(*args)
 
     return run
 

@@ -251,6 +251,15 @@ def test_nvrtc_compiles_loops(nvrtc, simt_nest):
     nvrtc(print_c(loops_program(simt_nest), CUDA))
 
 
+@pytest.mark.parametrize("name", ["div", "exp", "half", "main", "normalize"])
+def test_kernels_may_have_any_name(execute, nest, name):
+    program = nest((Buffer("out", int32, True),), Store("out", i, i * 2))
+    program = Program(name, program.params, (Kernel(name, program.kernels[0].body),))
+    out = np.zeros(5, np.int32)
+    execute(program, [out], (5,))
+    np.testing.assert_array_equal(out, [0, 2, 4, 6, 8])
+
+
 def test_text_depends_on_the_program_alone():
     assert print_c(tree_program(float64), OPENCL) == print_c(tree_program(float64), OPENCL)
 

@@ -100,7 +100,7 @@ def test_a_launch_packs_what_the_kernel_takes(device, driver):
     out, a = upload(device, np.zeros(100, np.float32)), upload(device, np.ones(100, np.float32))
     run([out, a[10:]], [0.25, 90], device.default_stream)
     ((name, grid, group, packed, shared, stream),) = driver.named("launch")
-    assert (name, grid, group, shared, stream) == ("scale", (2,), (64,), 0, device.default_stream.handle)
+    assert (name, grid, group, shared, stream) == ("tensocket_scale", (2,), (64,), 0, device.default_stream.handle)
     assert packed == struct.pack("PqPqfi", out.storage.buffer, 0, a.storage.buffer, 10, 0.25, 90)
 
 

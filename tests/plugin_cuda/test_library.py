@@ -203,7 +203,7 @@ def test_matrices_contiguous_in_no_direction_are_copied(cublas, device, driver, 
     out = device.empty((3, 5), float32, device.default_stream)
     cublas.matmul([out], [left, right], (), device.default_stream)
     ((name, grid, group, *_),) = driver.named("launch")
-    assert (name, grid, group) == ("contiguous", (1,), (256,))
+    assert (name, grid, group) == ("tensocket_contiguous", (1,), (256,))
     assert library.gemms[0][:5] == (0, 0, 5, 3, 4)
 
 

@@ -96,7 +96,7 @@ def array(device, dtype, size, offset=0):
 def test_a_program_is_printed_and_compiled_once(device):
     program = scale_program()
     device.compile_ir(program)
-    assert device.sources == [(print_c(program, OPENCL), ["k"])]
+    assert device.sources == [(print_c(program, OPENCL), ["tensocket_k"])]
     assert device.launches == []
 
 
@@ -105,7 +105,7 @@ def test_arguments_are_what_the_kernel_takes(device):
     out, extra, a = (array(device, float32, 70, offset) for offset in (0, 1, 7))
     run([out, extra, a], [1 << 40, 70, 0.1], "stream")
     ((kernel, grid, group, args, stream),) = device.launches
-    assert (kernel, grid, group, stream) == ("<k>", (3,), (32,), "stream")
+    assert (kernel, grid, group, stream) == ("<tensocket_k>", (3,), (32,), "stream")
     assert args == ["memory0", 0, "memory2", 7, 70, np.float32(0.1)]
     assert [type(x) for x in args] == [str, np.int64, str, np.int64, np.int32, np.float32]
 
@@ -149,7 +149,7 @@ def test_temporaries_live_for_one_run(device):
     assert (block.nbytes, block.stream) == (320, "stream")
     assert device.allocator.freed == [block]
     assert [(launch[0], launch[3]) for launch in device.launches] == [
-        ("<one>", ["memory1", 0, 40, "memory2"]), ("<two>", ["memory0", 0, 40, "memory2"])]
+        ("<tensocket_one>", ["memory1", 0, 40, "memory2"]), ("<tensocket_two>", ["memory0", 0, 40, "memory2"])]
 
 
 def test_temporaries_are_freed_when_a_launch_fails(device):

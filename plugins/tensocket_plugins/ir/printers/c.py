@@ -5,7 +5,7 @@ expression that are used more than once within a statement are computed once, in
 count as evaluated, also those that a ``select`` does not choose.
 
 A printed kernel takes the parameters that it uses, in the program's order (an array as a pointer and an ``int64``
-element offset), then the temporaries that it uses: ``kernel_params`` lists them.
+element offset), then the temporaries that it uses: ``kernel_params`` lists them, and ``entry_name`` gives its name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..nodes import (
     Var,
     call,
 )
-from .dialect import FUNCTIONS_OF_OPENCL, RESERVED, Dialect
+from .dialect import RESERVED, Dialect
 from .expressions import DEPTH, INDEX_DTYPES, ExpressionPrinter, parts, postorder
 from .helpers import HelperSet
 
@@ -69,8 +69,8 @@ def print_c(program: Program, dialect: Dialect) -> str:
 
 
 def entry_name(kernel: Kernel) -> str:
-    """What a printed kernel is called: kernels may be named like functions of a language, ``normalize`` or ``exp``."""
-    return f"{kernel.name}_v" if kernel.name in RESERVED | FUNCTIONS_OF_OPENCL else kernel.name
+    """What a printed kernel is called: unlike any function of a language, and easy to find in a profile."""
+    return f"tensocket_{kernel.name}"
 
 
 def kernel_params(program: Program, kernel: Kernel, dialect: Dialect) -> tuple[KernelParam, ...]:

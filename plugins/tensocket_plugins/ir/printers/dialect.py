@@ -24,17 +24,6 @@ RESERVED: Final = frozenset("""
     sqrt sqrtf floor floorf ceil ceilf trunc truncf rint rintf main NULL INFINITY NAN
     """.split())  # noqa: SIM905  a list literal of as many words is no easier to read
 
-#: Functions that are declared in every OpenCL source: variables may hide them, kernels must not redefine them.
-FUNCTIONS_OF_OPENCL: Final = frozenset("""
-    abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi bitselect cbrt
-    ceil clamp clz copysign cosh cospi cross ctz degrees distance dot erfc exp10 exp2 fast_distance fast_length
-    fast_normalize fdim fma fmax fmin fract frexp hadd hypot ilogb isequal isfinite isgreater isgreaterequal isinf
-    isless islessequal islessgreater isnan isnormal isnotequal isordered isunordered ldexp length lgamma lgamma_r
-    log10 log2 logb mad mad24 mad_hi mad_sat max maxmag mem_fence min minmag mix modf mul24 mul_hi nan nextafter
-    normalize popcount pown powr prefetch printf radians remainder remquo rhadd rootn rotate round rsqrt select shuffle
-    shuffle2 sign signbit sincos sinh sinpi smoothstep step sub_sat tanpi tgamma upsample
-    """.split())  # noqa: SIM905
-
 
 @dataclass(frozen=True)
 class Dialect:
