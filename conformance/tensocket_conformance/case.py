@@ -13,8 +13,8 @@ from .numerics import Metric
 if TYPE_CHECKING:
     from .subject import Subject
 
-#: Tiers in the order in which a backend is brought up.
-TIERS: Final = ("T0", "T1", "T2")
+#: Tiers in the order in which a backend is brought up: loading, memory, operators, gradients.
+TIERS: Final = ("T0", "T1", "T2", "T4")
 
 _ID: Final = re.compile(r"T[0-9]\.[a-z0-9_.]+(/[a-z0-9_]+)*(#[0-9]+)?", re.ASCII)
 

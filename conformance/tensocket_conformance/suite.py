@@ -13,7 +13,7 @@ from . import ops
 from .case import TIERS, Case
 from .numerics import FORMATS
 from .subject import Subject
-from .tiers import bad, loading, memory
+from .tiers import bad, gradients, loading, memory
 
 
 class BadProfile(Exception):
@@ -54,7 +54,8 @@ def subject(device: str, seed: int = 0) -> Subject:
 
 def all_cases(declared: tuple[str, ...]) -> list[Case]:
     """Every case for a device that declares the element types ``declared``, prerequisites first."""
-    cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases()]
+    cases = [*loading.cases(), *memory.cases(declared), *ops.cases(declared), *bad.cases(),
+             *gradients.cases(declared)]
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -89,7 +90,7 @@ class Selection:
 
 
 def quick_sample(cases: Iterable[Case]) -> list[Case]:
-    """All cases marked quick, one of each operator, and for every other operator one of another element type.
+    """All cases marked quick, one of each operator, one of another element type for every other, some gradients.
 
     Between them the operators see every sample class. On a device that compiles, a case costs a kernel, so there are no
     more. The choice depends on nothing but the ids: it is the same in every run.
@@ -99,13 +100,15 @@ def quick_sample(cases: Iterable[Case]) -> list[Case]:
     for case in cases:
         if case.quick:
             chosen.append(case)
-        elif case.tier == "T2":
+        elif case.tier in ("T2", "T4"):
             families.setdefault(case.family, []).append(case)
     for family, members in families.items():
         running = [case for case in members if not case.refusal]
         first = running[0].dtype if running else None
+        if members[0].tier == "T4" and _number(family) % 4:
+            continue
         chosen += _pick(family, [case for case in running if case.dtype == first])
-        if _number(family) % 2:
+        if _number(family) % 2 and members[0].tier == "T2":
             chosen += _pick(family + "+", [case for case in running if case.dtype != first])
             chosen += _pick(family + "-", [case for case in members if case.refusal])
     return chosen
