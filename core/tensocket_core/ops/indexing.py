@@ -50,10 +50,14 @@ def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
 
 
 def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
-    out = converted(entry, input._array, input.dtype, input.dtype)
+    # Memory is added to atomically, which no device does for elements narrower than 32 bits.
+    dtype = input.dtype
+    work = dtype if not add or dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
+    out = converted(entry, input._array, dtype, work)
     if 0 not in index._array.shape:
-        scatter_arrays(entry, out, index._array, src._array, axis, input.dtype, add=add)
-    return tensors.wrap(out, entry.key | dtype_bit(input.dtype))
+        values = src._array if work is dtype else converted(entry, src._array, dtype, work)
+        scatter_arrays(entry, out, index._array, values, axis, work, add=add)
+    return tensors.wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
 
 
 def _cut(value: Any, shape: tuple[int, ...]) -> Any:
