@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Final
 
 
-
 class _Stub(ModuleType):
     """Stands in for a generated module, so that the records import even when the real one is missing or stale."""
 
@@ -131,9 +130,7 @@ def _module_of(item: Composite) -> str:
 def functions_source() -> str:
     """The text of ``_generated/functions.py``."""
     operators = [o for o in OPERATORS.values() if o.function or o.method]
-    lines = [_HEAD.format(title="Operator functions."), "from __future__ import annotations\n\n", "from typing import Any\n\n",
-             "from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods\n",
-             "from ..random import normal_, rand_like, uniform_  # noqa: F401  methods, and what dropout draws\n",
+    lines = [_HEAD.format(title="Operator functions."), "from __future__ import annotations\n\n", "from collections.abc import Callable\nfrom typing import Any\n\n",
              "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n", "from ..dispatch.modes import ACTIVE, run_with_modes\n",
              "from ..dispatch.registry import OPERATORS\n", "from ..ops.out import argument_error, write_out\n", "from ..dispatch.call import key_of\n"]
     modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"arithmetic"})
@@ -147,10 +144,10 @@ def functions_source() -> str:
         lines += [f"\n\n{inplace_dunder}" for inplace_dunder in _augmented(operator)]
     lines.append("\n\n")
     for item in COMPOSITES.values():
-        lines.append(f"{item.schema.name} = _{_module_of(item)}.{item.function.__name__}\n")
-    for record in (*operators, *COMPOSITES.values()):
-        name = record.schema.name
-        lines += [f"{alias} = {name}\n" for alias in record.aliases]
+        if item.is_function:
+            lines.append(f"{item.schema.name}: Callable[..., Any] = _{_module_of(item)}.{item.function.__name__}\n")
+    for record in (*operators, *(c for c in COMPOSITES.values() if c.is_function)):
+        lines += [f"{alias} = {record.schema.name}\n" for alias in record.aliases]
     for title, space in (("__all__", "torch"), ("NN_FUNCTIONAL", "nn.functional")):
         lines += [f"\n{title} = [\n", *(f"    {name!r},\n" for name in _names(space)), "]\n"]
     return "".join(lines)
@@ -172,23 +169,28 @@ def _augmented(operator: Operator) -> list[str]:
 
 def methods_source() -> str:
     """The text of ``_generated/methods.py``."""
-    lines = [_HEAD.format(title="Operator methods of tensors."), "from __future__ import annotations\n\n", "from . import functions as _f\n\n\n",
+    modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"indexing"})
+    lines = [_HEAD.format(title="Operator methods of tensors."), "from __future__ import annotations\n\n",
+             "from collections.abc import Callable\nfrom typing import Any\n\n", "from . import functions as _f  # first: it defines what the records import\n\n# isort: split\n",
+             "from .. import creation as _creation\nfrom .. import random as _random\n",
+             *(f"from ..ops import {m} as _{m}\n" for m in modules), "\n\n",
              'class Operators:\n    """Every operator that tensors have as a method."""\n\n    __slots__ = ()\n\n']
     for record in (*OPERATORS.values(), *COMPOSITES.values()):
-        if not record.method:
-            continue
-        name = record.method if isinstance(record.method, str) else record.schema.name
-        lines += [f"    {n} = _f.{record.schema.name}\n" for n in (name, *record.aliases)]
-        dunders = list(record.dunder)
-        if isinstance(record, Operator):
-            lines += [f"    {n} = _f.{n}\n" for n in dunders]
-            lines += [f"    {text.split('(')[0][4:]} = _f.{text.split('(')[0][4:]}\n" for text in _augmented(record)]
-        else:
-            lines += [f"    {n} = _f.{record.schema.name}\n" for n in dunders]
-    lines += [f"    {name} = _f.{name}\n" for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange", "normal_",
-                                                        "uniform_")]
-    lines.append("    __getitem__ = _f._indexing.getitem\n    __setitem__ = _f._indexing.setitem\n")
+        if record.method:
+            lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
+    lines += [f"    {name} = _creation.{name}\n" for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")]
+    lines += [f"    {name} = _random.{name}\n" for name in ("uniform_", "normal_")]
+    lines.append("    __getitem__ = _indexing.getitem\n    __setitem__ = _indexing.setitem\n")
     return "".join(lines)
+
+
+def _method_sources(record: Operator | Composite) -> list[tuple[str, str]]:
+    """Method names of a record with the expressions that give their functions."""
+    names = (record.method if isinstance(record.method, str) else record.schema.name, *record.aliases)
+    if isinstance(record, Composite):
+        return [(name, f"_{_module_of(record)}.{record.function.__name__}") for name in (*names, *record.dunder)]
+    special = [*record.dunder, *(text.split("(")[0][4:] for text in _augmented(record))]
+    return [*((name, f"_f.{record.name}") for name in names), *((name, f"_f.{name}") for name in special)]
 
 
 def main(arguments: list[str] | None = None) -> int:

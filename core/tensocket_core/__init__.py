@@ -5,7 +5,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 # First, because tensors, their generated methods and the records import each other, and this is the way in.
-from .tensor import Size, Tensor
+from .tensors import Size, Tensor
 
 # isort: split
 from tensocket_plugins.contract import errors
@@ -66,9 +66,9 @@ from .creation import (
     zeros_like,
 )
 from .device import current_stream, get_default_device, set_default_device, set_stream
+from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .promotion import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
 from .random import (
     Generator,

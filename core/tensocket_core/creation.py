@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
@@ -13,14 +14,14 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from tensocket_plugins.ir.nodes import cast as expr_cast
 from tensocket_plugins.ir.schedule import Strategy
 
-from . import tensor as tensors
+from . import tensors
 from .device import DeviceEntry, default_entry, open_entry
 from .dispatch.keys import dtype_bit
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
 from .execute.copying import from_host
+from .execute.nests import Operand, pointwise_nest
 from .execute.pointwise import as_number, run_generated
-from .execute.nests import pointwise_nest, Operand
 from .execute.primitive import primitive
 from .execute.programs import index_dtype, launch
 from .promotion import get_default_dtype, number_dtype
@@ -259,7 +260,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Any:
+def from_numpy(array: Any) -> Any:
     """A tensor on the host that shares memory with a NumPy array.
 
     Raises:

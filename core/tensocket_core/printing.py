@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
 from tensocket_plugins.contract import dtypes
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
+    from .tensors import Tensor
 
 _THRESHOLD: Final = 1000
 _EDGE: Final = 3
@@ -64,7 +65,7 @@ def _format_numbers(values: np.ndarray[Any, Any]) -> list[str]:
     finite = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
     whole = bool(np.all(finite == np.floor(finite)))
     large = finite.size > 0 and (finite.max() / finite.min() > 1000 or finite.max() > 1e8 or finite.min() < 1e-4)
-    if finite.size > 0 and (large and not whole or finite.max() > 1e8):
+    if finite.size > 0 and ((large and not whole) or finite.max() > 1e8):
         return [f"{v:.4e}" for v in numbers]
     return [_word(v, "{:.0f}." if whole else "{:.4f}") for v in numbers]
 

@@ -1,5 +1,6 @@
 """Type promotion, PyTorch's rules: categories first (bool < integral < floating < complex), and within the highest
-category dimensioned tensors outrank zero-dimensional ones, which outrank Python numbers."""
+category dimensioned tensors outrank zero-dimensional ones, which outrank Python numbers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def get_default_dtype() -> DType:
     return _DEFAULT[0]
 
 
-def set_default_dtype(dtype: DType) -> None:
+def set_default_dtype(dtype: Any) -> None:
     """Set the dtype of floating-point factories.
 
     Raises:

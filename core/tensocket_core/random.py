@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
@@ -144,8 +145,9 @@ def set_rng_state(state: Any) -> None:
 # --------------------------------------------------------------------------------------------------- bits to numbers
 
 
-def _words(i: Expr, seed_low: Expr, seed_high: Expr, offset: Expr, per_element: int) -> tuple[Expr, ...]:
+def _words(i: Expr, state: tuple[Expr, ...], per_element: int) -> tuple[Expr, ...]:
     """The words of the block that element ``i`` is made of, ``4 // per_element`` elements to a block."""
+    seed_low, seed_high, offset = state
     u64, u32 = dtypes.uint64, dtypes.uint32
     block = cast(i, u64) // (4 // per_element) + offset
     zero = call("xor", seed_low, seed_low)
@@ -160,17 +162,17 @@ def _pick(lane: Expr, values: tuple[Expr, ...]) -> Expr:
 
 
 def _uniform32(i: Expr, *state: Expr) -> Expr:
-    return uniform_float32(_pick(i & 3, _words(i, *state, per_element=1)))
+    return uniform_float32(_pick(i & 3, _words(i, state, per_element=1)))
 
 
 def _uniform64(i: Expr, *state: Expr) -> Expr:
-    a, b, c, d = _words(i, *state, per_element=2)
+    a, b, c, d = _words(i, state, per_element=2)
     low = call("eq", i & 1, 0)
     return uniform_float64(select(low, a, c), select(low, b, d))
 
 
 def _normal32(i: Expr, *state: Expr) -> Expr:
-    a, b, c, d = _words(i, *state, per_element=1)
+    a, b, c, d = _words(i, state, per_element=1)
     first = call("eq", i & 2, 0)
     x, y = normal_float32(select(first, a, c), select(first, b, d))
     return select(call("eq", i & 1, 0), x, y)
@@ -188,7 +190,7 @@ def _normal64(i: Expr, *state: Expr) -> Expr:
 
 def _bits64(i: Expr, *state: Expr) -> Expr:
     """63 random bits as int64."""
-    a, b, c, d = _words(i, *state, per_element=2)
+    a, b, c, d = _words(i, state, per_element=2)
     low = call("eq", i & 1, 0)
     u64 = dtypes.uint64
     word = (cast(select(low, a, c), u64) << 32) | cast(select(low, b, d), u64)
@@ -256,7 +258,7 @@ def _plain_normal(uniform: Callable[..., Expr], words: int, trigonometric: str) 
     return formula
 
 
-_UNIFORM_FORMULAS: Final = {1: _plain_uniform32, 2: _plain_uniform64}
+_UNIFORM_FORMULAS: Final[dict[int, Callable[..., Expr]]] = {1: _plain_uniform32, 2: _plain_uniform64}
 _NORMAL_FORMULAS: Final = {
     1: (lambda radius, angle: normal_float32(radius, angle)[0], lambda radius, angle: normal_float32(radius, angle)[1]),
     2: (_plain_normal(_plain_uniform64, 2, "cos"), _plain_normal(_plain_uniform64, 2, "sin")),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..creation import new_arange, new_empty, new_full, new_ones, new_tensor, new_zeros  # noqa: F401  methods
-from ..random import normal_, rand_like, uniform_  # noqa: F401  methods, and what dropout draws
+from ..dispatch.call import key_of
 from ..dispatch.keys import SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import OPERATORS
-from ..ops.out import argument_error, write_out
-from ..dispatch.call import key_of
 from ..ops import arithmetic as _arithmetic
 from ..ops import indexing as _indexing
 from ..ops import inplace as _inplace
@@ -18,6 +16,7 @@ from ..ops import matmul as _matmul
 from ..ops import movement as _movement
 from ..ops import nn as _nn
 from ..ops import reduction as _reduction
+from ..ops.out import argument_error, write_out
 
 _add = OPERATORS['add']
 _add_table = _add.table
@@ -2760,71 +2759,48 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return run(input, dim, keepdim)
 
 
-reshape = _movement.reshape
-contiguous = _movement.contiguous
-t = _movement.t
-flatten = _movement.flatten
-select = _movement.select
-narrow = _movement.narrow
-split = _movement.split
-chunk = _movement.chunk
-unbind = _movement.unbind
-stack = _movement.stack
-flip = _movement.flip
-repeat = _movement.repeat
-movedim = _movement.movedim
-broadcast_to = _movement.broadcast_to
-expand_as = _movement.expand_as
-view_as = _movement.view_as
-broadcast_tensors = _movement.broadcast_tensors
-where_self = _arithmetic.where_self
-masked_fill = _arithmetic.masked_fill
-to = _arithmetic.to
-float = _arithmetic.to_float
-double = _arithmetic.to_double
-half = _arithmetic.to_half
-bfloat16 = _arithmetic.to_bfloat16
-int = _arithmetic.to_int
-long = _arithmetic.to_long
-short = _arithmetic.to_short
-char = _arithmetic.to_char
-byte = _arithmetic.to_byte
-bool = _arithmetic.to_bool
-type_as = _arithmetic.type_as
-cpu = _arithmetic.cpu
-gather = _indexing.gather
-scatter = _indexing.scatter
-scatter_add = _indexing.scatter_add
-index_select = _indexing.index_select
-nonzero = _indexing.nonzero
-index_put = _indexing.index_put
-index_put_ = _indexing.index_put_
-zero_ = _inplace.zero_
-masked_fill_ = _inplace.masked_fill_
-scatter_ = _inplace.scatter_
-scatter_add_ = _inplace.scatter_add_
-matmul = _matmul.matmul
-mm = _matmul.mm
-bmm = _matmul.bmm
-mv = _matmul.mv
-dot = _matmul.dot
-addmm = _matmul.addmm
-linear = _matmul.linear
-softmax = _nn.softmax
-log_softmax = _nn.log_softmax
-nll_loss = _nn.nll_loss
-cross_entropy = _nn.cross_entropy
-mse_loss = _nn.mse_loss
-l1_loss = _nn.l1_loss
-dropout = _nn.dropout
-embedding = _nn.embedding
-one_hot = _nn.one_hot
-layer_norm = _nn.layer_norm
-max = _reduction.max_of
-min = _reduction.min_of
-var = _reduction.var
-std = _reduction.std
-logsumexp = _reduction.logsumexp
+reshape: Callable[..., Any] = _movement.reshape
+t: Callable[..., Any] = _movement.t
+flatten: Callable[..., Any] = _movement.flatten
+select: Callable[..., Any] = _movement.select
+narrow: Callable[..., Any] = _movement.narrow
+split: Callable[..., Any] = _movement.split
+chunk: Callable[..., Any] = _movement.chunk
+unbind: Callable[..., Any] = _movement.unbind
+stack: Callable[..., Any] = _movement.stack
+flip: Callable[..., Any] = _movement.flip
+movedim: Callable[..., Any] = _movement.movedim
+broadcast_to: Callable[..., Any] = _movement.broadcast_to
+broadcast_tensors: Callable[..., Any] = _movement.broadcast_tensors
+masked_fill: Callable[..., Any] = _arithmetic.masked_fill
+gather: Callable[..., Any] = _indexing.gather
+scatter: Callable[..., Any] = _indexing.scatter
+scatter_add: Callable[..., Any] = _indexing.scatter_add
+index_select: Callable[..., Any] = _indexing.index_select
+nonzero: Callable[..., Any] = _indexing.nonzero
+index_put: Callable[..., Any] = _indexing.index_put
+matmul: Callable[..., Any] = _matmul.matmul
+mm: Callable[..., Any] = _matmul.mm
+bmm: Callable[..., Any] = _matmul.bmm
+mv: Callable[..., Any] = _matmul.mv
+dot: Callable[..., Any] = _matmul.dot
+addmm: Callable[..., Any] = _matmul.addmm
+linear: Callable[..., Any] = _matmul.linear
+softmax: Callable[..., Any] = _nn.softmax
+log_softmax: Callable[..., Any] = _nn.log_softmax
+nll_loss: Callable[..., Any] = _nn.nll_loss
+cross_entropy: Callable[..., Any] = _nn.cross_entropy
+mse_loss: Callable[..., Any] = _nn.mse_loss
+l1_loss: Callable[..., Any] = _nn.l1_loss
+dropout: Callable[..., Any] = _nn.dropout
+embedding: Callable[..., Any] = _nn.embedding
+one_hot: Callable[..., Any] = _nn.one_hot
+layer_norm: Callable[..., Any] = _nn.layer_norm
+max: Callable[..., Any] = _reduction.max_of
+min: Callable[..., Any] = _reduction.min_of
+var: Callable[..., Any] = _reduction.var
+std: Callable[..., Any] = _reduction.std
+logsumexp: Callable[..., Any] = _reduction.logsumexp
 subtract = sub
 multiply = mul
 divide = div

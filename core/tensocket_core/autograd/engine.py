@@ -19,7 +19,7 @@ from ..dispatch.modes import set_grad_enabled
 from .node import Node
 
 if TYPE_CHECKING:
-    from ..tensor import Tensor
+    from ..tensors import Tensor
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:

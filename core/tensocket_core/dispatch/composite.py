@@ -37,7 +37,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
     parsed = parse_schema(schema)
 
     def register(run: F) -> F:
-        code = run.__code__  # type: ignore[attr-defined]
+        code = run.__code__
         actual = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if actual != parsed.names and not code.co_flags & 0x04:  # with *args, the schema is the documentation
             raise ValueError(f"composite {parsed.name}: schema {parsed.names}, function {actual}")

@@ -20,6 +20,7 @@ from .keys import AUTOGRAD
 from .registry import OPERATORS
 from .schema import Schema, parse_schema
 
+
 class Operator:
     """One operator: its record and its dispatch table.
 

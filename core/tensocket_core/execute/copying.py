@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from tensocket_plugins.contract.dtypes import DType, bfloat16
 
 from ..device import DeviceEntry

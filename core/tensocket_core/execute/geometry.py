@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
 from tensocket_plugins.contract.errors import DimensionError, ShapeError
 
@@ -82,7 +83,7 @@ def coalesce(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]
     return tuple(sizes), [tuple(k) for k in kept]
 
 
-def normalize_axis(operator: str, axis: int, rank: int) -> int:
+def normalize_axis(operator: str, axis: Any, rank: int) -> int:
     """A non-negative axis; a zero-dimensional tensor counts as one-dimensional.
 
     Raises:

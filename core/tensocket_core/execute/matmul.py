@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.ir.schedule import Strategy
 
-from .. import tensor as tensors
+from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype

@@ -11,8 +11,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.nodes import (Buffer, Combine, Expr, For, Kernel, Let, Load, LoopKind, Param, Program, Reduce,
-                                        Scalar, Stmt, Store, Var, cast, const, loop)
+from tensocket_plugins.ir.nodes import (
+    Buffer,
+    Combine,
+    Expr,
+    For,
+    Kernel,
+    Let,
+    Load,
+    LoopKind,
+    Param,
+    Program,
+    Reduce,
+    Scalar,
+    Stmt,
+    Store,
+    Var,
+    cast,
+    const,
+    loop,
+)
 
 from .math import arithmetic_dtype
 

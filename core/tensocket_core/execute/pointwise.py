@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 from tensocket_plugins.ir.schedule import Strategy
 
-from .. import tensor as tensors
+from .. import tensors
 from ..device import DeviceEntry, entry_of_key
 from ..dispatch.call import call
 from ..dispatch.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR_MASK, dtype_bit

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DimensionError, DtypeError
 from tensocket_plugins.ir.schedule import pick_strategy
 
-from .. import tensor as tensors
+from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype, missing_primitive
@@ -127,6 +127,7 @@ class Reduction(Operator):
         accumulator = accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
+        assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
         count = float(length) if accumulator.kind == "float" else length if accumulator.kind != "bool" else True
         launch(entry, (self.name, compute, accumulator, stored, ranks, unit, index),

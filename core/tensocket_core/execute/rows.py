@@ -10,7 +10,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import DtypeError
 from tensocket_plugins.ir.schedule import pick_strategy
 
-from .. import tensor as tensors
+from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
@@ -96,6 +96,7 @@ class Row(Operator):
         index = index_dtype(entry, (arrays[0].size, *reach))
         accumulator = accumulation_dtype(entry, dtype)
         rank = len(sizes)
+        assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target)
         launch(entry, (self.name, dtype, accumulator, rank, unit, index),
                lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import tensor as tensors
+from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, SCALAR_MASK
 from ..dispatch.operator import Operator
@@ -51,7 +51,8 @@ class View(Operator):
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors."""
+    the function itself works on handles or detached tensors.
+    """
 
     kind = "custom"
 

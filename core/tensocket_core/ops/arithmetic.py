@@ -10,10 +10,10 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from ..device import open_entry
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from . import pointwise
 from .movement import convert
-from ..dispatch.call import call
 
 
 def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:

@@ -6,21 +6,22 @@ import math
 from typing import Any, Final
 
 import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
 
-from .. import tensor as tensors
+from .. import tensors
 from .._generated import functions
 from ..autograd.node import Derivative
 from ..creation import from_values
+from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.views import Custom
-from ..dispatch.blame import blame
-from ..dispatch.call import call
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -66,12 +67,12 @@ def _cut(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 # Both take valid int64 indices of the input's rank; the public forms check.
-gather_valid: Final = Custom(
+gather_valid: Final[Custom] = Custom(
     "gather_valid(Tensor input, int axis, Tensor index) -> Tensor", "Elements of input at positions along an axis.", _gather,
     method=False, function=False,
     derivative=Derivative(input=lambda grad, input_shape, axis, index: call(
         scatter_valid, grad.new_zeros(input_shape), axis, index, grad, True)))
-scatter_valid: Final = Custom(
+scatter_valid: Final[Custom] = Custom(
     "scatter_valid(Tensor input, int axis, Tensor index, Tensor src, bool add) -> Tensor",
     "A copy of input with src written (or added) at positions along an axis.", _scatter, method=False, function=False,
     derivative=Derivative(
@@ -201,7 +202,7 @@ class _Selection:
         self.position = self._linear(input, [indices[k] for k in used])
 
     def _linear(self, input: Any, chosen: list[Any]) -> Any:
-        position = None
+        position: Any = None
         for index, size in zip(chosen, self.sizes, strict=True):
             valid = checked_index("index", index, size, negative=True).to(input.device)
             position = valid if position is None else position * size + valid

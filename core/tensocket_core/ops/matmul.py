@@ -7,11 +7,11 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ShapeError
 
 from ..autograd.node import Derivative
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.matmul import MatMul
-from ..dispatch.call import call
 
-product: Final = MatMul(
+product: Final[MatMul] = MatMul(
     "matmul(Tensor input, Tensor other) -> Tensor", "Batched matrix product of operands of at least two dimensions.",
     method=False, function=False,
     derivative=Derivative(input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)))
@@ -63,14 +63,14 @@ def dot(input: Any, tensor: Any) -> Any:
 
 @composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """beta * input + alpha * (mat1 @ mat2)."""
+    """Beta * input + alpha * (mat1 @ mat2)."""
     result = mat1.mm(mat2)
     return (input if beta == 1 else input * beta) + (result if alpha == 1 else result * alpha)
 
 
 @composite("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", method=False, namespace="nn.functional")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """input @ weight.T + bias; weight is [out, in]."""
+    """Input @ weight.T + bias; weight is [out, in]."""
     if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
         raise ShapeError("linear", f"input {list(input.shape)} and weight {list(weight.shape)}",
                          "the last size of the input must equal the second size of the weight", "check the layer's in_features")

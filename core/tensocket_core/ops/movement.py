@@ -8,15 +8,16 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, IndexOutOfRange, ShapeError
 
-from .. import tensor as tensors_module
+from .. import tensors as tensors_module
 from .._generated import functions
 from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute.copying import converted, copy_elements, to_device
-from ..execute.geometry import (as_strided as strided_view, broadcast_shapes, element_strides, expand as expand_array,
-                                normalize_axis, normalize_shape)
+from ..execute.geometry import as_strided as strided_view
+from ..execute.geometry import broadcast_shapes, element_strides, normalize_axis, normalize_shape
+from ..execute.geometry import expand as expand_array
 from ..execute.views import Custom, View
 from ..promotion import result_type
 
@@ -197,7 +198,8 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
 
 
 def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
-    results, start = [], 0
+    results: list[Any] = []
+    start = 0
     for t in tensors:
         if tuple(t.shape) == (0,) and grad.ndim != 1:
             results.append(None)

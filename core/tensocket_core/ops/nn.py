@@ -8,12 +8,12 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
 from ..autograd.node import Derivative
+from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
 from ..execute.rows import Row
 from ..random import rand_like
-from ..dispatch.blame import blame
-from ..dispatch.call import call
 
 
 def _softmax(row: Any, x: Any) -> Any:
@@ -48,14 +48,14 @@ softmax_rows: Final = Row("softmax_rows(Tensor input, int dim) -> Tensor", "exp(
 log_softmax_rows: Final = Row("log_softmax_rows(Tensor input, int dim) -> Tensor", "log(softmax(input)) along dim.", _log_softmax, _functions,
                               method=False, function=False,
                               derivative=Derivative(input=lambda grad, result, dim: call(log_softmax_backward, grad, result, dim)))
-softmax_backward: Final = Row(
+softmax_backward: Final[Row] = Row(
     "softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor", "Gradient of softmax.", _softmax_backward, _functions,
     method=False, function=False,
     derivative=Derivative(
         upstream=lambda grad, output, dim: call(softmax_backward, grad, output, dim),
         output=lambda grad, upstream, output, dim: grad * (upstream - (upstream * output).sum(dim, True))
         - upstream * (grad * output).sum(dim, True)))
-log_softmax_backward: Final = Row(
+log_softmax_backward: Final[Row] = Row(
     "log_softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor", "Gradient of log_softmax.", _log_softmax_backward,
     _functions, method=False, function=False,
     derivative=Derivative(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType, float32
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
@@ -158,12 +159,12 @@ class Tensor(Operators):
     __hash__ = object.__hash__
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Any:
         """Dimensions reversed."""
         return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
     @property
-    def mT(self) -> Tensor:
+    def mT(self) -> Any:
         """The last two dimensions exchanged."""
         if self.ndim < 2:
             raise DimensionError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
