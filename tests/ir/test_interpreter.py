@@ -370,3 +370,13 @@ def test_device_array_of_another_dtype():
         interpret(program(kernel(), params=[OUT]), [array], [])
     with pytest.raises(IRError, match="temporary t has -1 elements"):
         interpret(program(kernel(), params=[], temporaries=[Temporary("t", int32, const(-1, int32))]), [], [])
+
+
+def test_device_arrays_move_as_unsigned_integers_of_their_size():
+    """A copy that preserves bits takes any dtype as an unsigned one."""
+    uint16, bits = BY_NAME["uint16"], np.array([0x7C01, 0x8000, 0x3C00], np.uint16)  # a signalling NaN, -0, 1
+    blocks = [Block(data.view(np.uint8).copy(), 6, None) for data in (np.zeros(3, np.uint16), bits)]
+    arrays = [DeviceArray(Storage(block, None), BY_NAME["float16"], (3,), (1,), 0) for block in blocks]
+    params = [Buffer("out", uint16, True), Buffer("a", uint16)]
+    interpret(program(kernel(loop(I, 3, [Store("out", I, Load("a", I, uint16))], P)), params=params), arrays, [])
+    np.testing.assert_array_equal(blocks[0].buffer.view(np.uint16), bits)

@@ -185,12 +185,14 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _device_span(buffer: Buffer, handle: DeviceArray) -> tuple[np.ndarray[Any, Any], int]:
-    if handle.dtype is not buffer.dtype:
+    # A program that only moves elements may take any dtype as unsigned integers of its size.
+    moved = buffer.dtype.kind == "uint" and buffer.dtype.itemsize == handle.dtype.itemsize
+    if handle.dtype is not buffer.dtype and not moved:
         raise IRError(f"buffer {buffer.name} is {buffer.dtype.name}, given {handle.dtype.name}")
     low, high = _reach(handle.shape, handle.strides)
     item = handle.dtype.itemsize
     data = handle.storage.buffer[(handle.offset + low) * item : (handle.offset + high + 1) * item]
-    return data.view(handle.dtype.numpy), -low
+    return data.view(buffer.dtype.numpy), -low
 
 
 def _host_span(buffer: Buffer, handle: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
