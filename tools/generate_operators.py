@@ -131,10 +131,11 @@ def functions_source() -> str:
     """The text of ``_generated/functions.py``."""
     operators = [o for o in OPERATORS.values() if o.function or o.method]
     lines = [_HEAD.format(title="Operator functions."), "from __future__ import annotations\n\n", "from collections.abc import Callable\nfrom typing import Any\n\n",
-             "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n", "from ..dispatch.modes import ACTIVE, run_with_modes\n",
-             "from ..dispatch.registry import OPERATORS\n", "from ..ops.out import argument_error, write_out\n", "from ..dispatch.call import key_of\n"]
-    modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"arithmetic"})
+             "from ..dispatch.call import key_of\n", "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n",
+             "from ..dispatch.modes import ACTIVE, run_with_modes\n", "from ..dispatch.registry import OPERATORS\n"]
+    modules = sorted({_module_of(item) for item in COMPOSITES.values() if item.is_function} | {"arithmetic"})
     lines += [f"from ..ops import {module} as _{module}\n" for module in modules]
+    lines.append("from ..ops.out import argument_error, write_out\n")
     lines.append("\n")
     for operator in operators:
         lines.append(f"_{operator.name} = OPERATORS[{operator.name!r}]\n_{operator.name}_table = _{operator.name}.table\n")

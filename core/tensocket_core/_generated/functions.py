@@ -11,7 +11,6 @@ from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import OPERATORS
 from ..ops import arithmetic as _arithmetic
 from ..ops import indexing as _indexing
-from ..ops import inplace as _inplace
 from ..ops import matmul as _matmul
 from ..ops import movement as _movement
 from ..ops import nn as _nn
