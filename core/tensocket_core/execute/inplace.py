@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
+from tensocket_plugins.contract.kernels import Kernel
 
 from ..autograd.record import inplace_recorder
 from ..device import DeviceEntry
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
 from .geometry import broadcast_shapes, element_strides
-from .pointwise import Pointwise
+from .math import arithmetic_dtype
+from .pointwise import Pointwise, number_array
 
 
 def bump(target: Any) -> None:
@@ -65,6 +67,7 @@ class InPlace(InPlaceOperator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Check, run, count."""
         origin = self.origin
+        direct = self._direct(key, entry)
 
         def run(target: Any, *args: Any) -> Any:
             self._check(target, args)
@@ -72,7 +75,17 @@ class InPlace(InPlaceOperator):
             bump(target)
             return target
 
-        return run
+        return run if direct is None else _direct_inplace(direct, run)
+
+    def _direct(self, key: int, entry: DeviceEntry) -> Kernel | None:
+        """The kernel for small arrays, where the key settles that dtype and number kind fit."""
+        origin, bits = self.origin, key & DTYPE_MASK
+        number = (key & SCALAR_MASK).bit_length()
+        if origin.count != 2 or origin.extras or bits & (bits - 1) or key & DIM0:
+            return None
+        dtype = DTYPE_OF[bits]
+        fits = origin.result_dtype(dtype) is dtype and (not number or SCALAR_SHIFT < number <= SCALAR_SHIFT + 1 + dtype.category)
+        return origin.direct_kernel(entry, dtype, dtype) if fits and arithmetic_dtype(dtype) is dtype else None
 
     def _check(self, target: Any, args: tuple[Any, ...]) -> None:
         others = args[: self.origin.count - 1]
@@ -85,6 +98,25 @@ class InPlace(InPlaceOperator):
             raise ShapeError(self.name, f"operands that broadcast beyond the tensor's shape {list(shape)}",
                              "an in-place result has the tensor's shape", "use the out-of-place form")
         check_writable(self.name, target)
+
+
+def _direct_inplace(kernel: Kernel, general: Callable[..., Any]) -> Callable[..., Any]:
+    run, limit = kernel.run, float("inf") if kernel.limit is None else kernel.limit
+
+    def direct_inplace(target: Any, other: Any) -> Any:
+        x = target._array
+        y = other._array if hasattr(other, "_key") else number_array(other, target.dtype)
+        if x.size > limit or not x.flags.c_contiguous or (y.shape and y.shape != x.shape):
+            return general(target, other)
+        x[...] = run(x, y)
+        counter = target._version_counter
+        if counter is None:
+            target._version_counter = [1]
+        else:
+            counter[0] += 1
+        return target
+
+    return direct_inplace
 
 
 class Assign(InPlaceOperator):

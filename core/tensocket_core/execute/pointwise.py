@@ -17,7 +17,10 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
+from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.host_kernels_math import NumpyMath
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
@@ -36,6 +39,8 @@ _new = object.__new__
 #: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not kept.
 _NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHED_NUMBERS: Final = 4096
+#: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
+_DERIVED_LIMIT: Final = 2048
 _NUMBER_TYPES: Final = (bool, int, float, complex)
 
 
@@ -80,6 +85,7 @@ class Pointwise(Operator):
         self.condition = condition
         self.kinds = kinds
         self.keywords = keywords or {}
+        self._derived: dict[DType, Kernel] = {}
         self.count = len(self.schema.tensors)
         self.extras = len(self.schema.parameters) - self.count
 
@@ -108,13 +114,13 @@ class Pointwise(Operator):
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         bits = key & DTYPE_MASK
-        if self.extras or self.condition or key & DIM0 or bits & (bits - 1) or not entry.runtime.profile.host_resident:
+        if self.extras or self.condition or key & DIM0 or bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
         compute, result = self._dtypes(dtype)
-        kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
+        kernel = self.direct_kernel(entry, compute, result) if compute is dtype else None
         number = (key & SCALAR_MASK).bit_length()
-        if kernel is None or compute is not dtype:
+        if kernel is None:
             return None
         out_key = key & NO_AUTOGRAD & ~SCALAR_MASK & ~DTYPE_MASK | dtype_bit(result)
         limit = float("inf") if kernel.limit is None else kernel.limit
@@ -126,6 +132,18 @@ class Pointwise(Operator):
         if self.count == 2 and number - 22 <= dtype.category and number <= 25 and arithmetic_dtype(dtype) is dtype:
             return _direct_number(kernel.run, limit, out_key, dtype, general)
         return None
+
+    def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
+        """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""
+        if not entry.runtime.profile.host_resident:
+            return None
+        registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        if registered is not None or arithmetic_dtype(compute) is not compute:
+            return registered
+        derived = self._derived.get(compute)
+        if derived is None:
+            derived = self._derived[compute] = Kernel(numpy_formula(self.formula, compute, result), True, _DERIVED_LIMIT)
+        return derived
 
     def result_dtype(self, promoted: DType) -> DType:
         """Result dtype for what the operands promote to."""
@@ -174,9 +192,9 @@ class Pointwise(Operator):
         out = None
         if target is not None:
             shape, out = target._array.shape, target._array
-        direct = None if extras else self._direct_kernel(entry, compute, arrays)
-        if direct is not None:
-            made = np.asarray(direct(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays]))
+        direct = self.direct_kernel(entry, compute, result)
+        if direct is not None and (direct.limit is None or all(x.size <= direct.limit for x in arrays if type(x) is np.ndarray)):
+            made = np.asarray(direct.run(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays], *extras))
             if out is None:
                 return made
             out[...] = to_dtype(made, target.dtype)
@@ -187,15 +205,6 @@ class Pointwise(Operator):
         if 0 not in shape:
             self._run_kernel(entry, compute, stored, arrays, extras, shape, out)
         return out
-
-    def _direct_kernel(self, entry: DeviceEntry, compute: DType, arrays: Sequence[Any]) -> Callable[..., Any] | None:
-        if not entry.runtime.profile.host_resident:
-            return None
-        kernel = entry.runtime.kernels.find(self.name, compute.name, direct=True)
-        if kernel is None or (kernel.limit is not None and any(
-                x.size > kernel.limit for x in arrays if type(x) is np.ndarray)):
-            return None
-        return kernel.run
 
     def _array(self, position: int, operand: Any, entry: DeviceEntry, compute: DType) -> Any:
         """An operand as a handle of the compute dtype, or a Python number."""
@@ -238,6 +247,23 @@ class Pointwise(Operator):
             return self.formula(m, *values[:self.count], *bound)
 
         return formula, static, numbers
+
+
+class _NumpyFormulas(NumpyMath):
+    """Formulas as NumPy, for one dtype."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+
+def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) -> Callable[..., Any]:
+    """A formula as a direct kernel over NumPy arrays of ``compute``; the result has dtype ``result``."""
+    m, dtype = _NumpyFormulas(compute), result.numpy
+
+    def run(*values: Any) -> Any:
+        return np.asarray(formula(m, *values), dtype)
+
+    return quiet(run)
 
 
 # ----------------------------------------------------------------------------------------------- direct closures
