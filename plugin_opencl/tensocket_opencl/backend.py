@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.backend import Backend, Unavailable
 from tensocket_plugins.contract.descriptor import DeviceInfo
 
+from . import listing
+
 if TYPE_CHECKING:
     from .device import OpenCLDevice
 
-DRIVER_ADVICE = ("install an OpenCL driver: your GPU vendor's, or PoCL for the CPU "
-                 "(Debian and Ubuntu: apt-get install pocl-opencl-icd)")
+DRIVER_ADVICE: Final = ("install an OpenCL driver: your GPU vendor's, or PoCL for the CPU "
+                        "(Debian and Ubuntu: apt-get install pocl-opencl-icd)")
+#: Seconds after which a driver that does not answer counts as broken.
+_PATIENCE: Final = 20
+_GPU: Final = 4
+_ACCELERATOR: Final = 8
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A usable device: its place among the platforms and their devices, and what its driver says."""
+
+    platform: int
+    position: int
+    platform_name: str
+    facts: dict[str, Any]
 
 
 class OpenCLBackend(Backend):
     """All devices of all installed OpenCL platforms, graphics processors first."""
 
     def __init__(self) -> None:
-        self._devices: list[Any] = []
+        self._devices: list[_Found] = []
 
     def probe(self) -> None:
-        """Ask the installed drivers for devices; makes no context.
+        """Ask the installed drivers for devices, in a process of its own; makes no context.
 
         Raises:
             Unavailable: pyopencl, a driver or a device is missing.
         """
-        self._devices = _find_devices(_import_pyopencl())
+        pyopencl = _import_pyopencl()
+        self._devices = _usable(_platforms(pyopencl._cl.__file__))
 
     def device_count(self) -> int:
         """Number of devices."""
@@ -36,12 +57,9 @@ class OpenCLBackend(Backend):
     def device_info(self, index: int) -> DeviceInfo:
         """What the driver says of a device."""
         device = self._found()[index]
-        return DeviceInfo(device.name.strip(), int(device.global_mem_size),
-                          f"{device.platform.name.strip()} {device.driver_version.strip()}", {
-                              "version": device.version.strip(),
-                              "compute_units": str(device.max_compute_units),
-                              "local_memory": str(device.local_mem_size),
-                          })
+        details = {key: str(device.facts[key]) for key in ("version", "compute_units", "local_memory")}
+        return DeviceInfo(device.facts["name"], device.facts["memory"],
+                          f"{device.platform_name} {device.facts['driver']}", details)
 
     def open(self, index: int) -> OpenCLDevice:
         """Make a context for a device, and see that its driver can compile.
@@ -51,9 +69,11 @@ class OpenCLBackend(Backend):
         """
         from .device import OpenCLDevice
 
-        return OpenCLDevice(index, self._found()[index])
+        device = self._found()[index]
+        return OpenCLDevice(index, import_module("pyopencl").get_platforms()[device.platform].get_devices()[
+            device.position])
 
-    def _found(self) -> list[Any]:
+    def _found(self) -> list[_Found]:
         if not self._devices:
             self.probe()
         return self._devices
@@ -68,29 +88,39 @@ def _import_pyopencl() -> Any:
         raise Unavailable(reason, "pip install pyopencl" if missing else DRIVER_ADVICE) from error
 
 
-def _find_devices(cl: Any) -> list[Any]:
-    """Usable devices: GPUs, then accelerators, then processors, each in the drivers' order."""
+def _platforms(extension: str) -> list[dict[str, Any]]:
+    """What ``listing`` finds, platform by platform."""
+    # Isolated and without site packages, Python starts in a few milliseconds.
+    command = [sys.executable, "-I", "-S", listing.__file__, extension]
     try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:  # an ICD loader without any driver reports an error instead of an empty list
-        raise Unavailable(f"no OpenCL driver is installed ({error})", DRIVER_ADVICE) from error
-    devices: list[Any] = []
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"the installed OpenCL drivers do not list their devices within {_PATIENCE} s",
+                          "find the driver that hangs with clinfo, and remove it") from error
+    platforms = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode and not any(platform["devices"] for platform in platforms):
+        said = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise Unavailable(f"listing OpenCL devices ended with code {done.returncode}: {said[0]}",
+                          "find the driver that fails with clinfo, and remove it")
+    return platforms
+
+
+def _usable(platforms: list[dict[str, Any]]) -> list[_Found]:
+    """GPUs, then accelerators, then processors, each in the drivers' order."""
+    if not platforms:
+        raise Unavailable("no OpenCL driver (ICD) is installed", DRIVER_ADVICE)
+    devices: list[_Found] = []
     problems: list[str] = []
-    for platform in platforms:
-        try:
-            offered = platform.get_devices()
-        except cl.Error as error:
-            problems.append(f"{platform.name.strip()}: {error}")
-            continue
-        for device in offered:
-            if device.available and device.compiler_available:
-                devices.append(device)
+    for number, platform in enumerate(platforms):
+        problems += [f"{platform['name']}: {platform['problem']}"] if "problem" in platform else []
+        for position, facts in enumerate(platform["devices"]):
+            if facts["available"] and facts["compiler"]:
+                devices.append(_Found(number, position, platform["name"], facts))
             else:
-                lacks = "compiler" if device.available else "connection"
-                problems.append(f"{platform.name.strip()}: {device.name.strip()} has no {lacks}")
+                lacks = "compiler" if facts["available"] else "connection"
+                problems.append(f"{platform['name']}: {facts['name']} has no {lacks}")
     if not devices:
-        names = ", ".join(platform.name.strip() for platform in platforms) or "none"
+        names = ", ".join(platform["name"] for platform in platforms)
         found = f"; {'; '.join(problems)}" if problems else ""
         raise Unavailable(f"the installed OpenCL drivers ({names}) offer no usable device{found}", DRIVER_ADVICE)
-    kinds = cl.device_type
-    return sorted(devices, key=lambda d: 0 if d.type & kinds.GPU else 1 if d.type & kinds.ACCELERATOR else 2)
+    return sorted(devices, key=lambda d: 0 if d.facts["type"] & _GPU else 1 if d.facts["type"] & _ACCELERATOR else 2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,45 +18,20 @@ from tensocket_plugins.contract.backend import Unavailable
 from tensocket_plugins.contract.errors import BackendUnavailable, KernelError
 
 
-class Error(Exception):
-    """As pyopencl's."""
-
-
-def fake_device(name, kind, *, available=True, compiler=True):
-    return SimpleNamespace(name=name, type=kind, available=available, compiler_available=compiler)
-
-
-def fake_platform(name, devices):
-    def get_devices():
-        if isinstance(devices, Error):
-            raise devices
-        return devices
-
-    return SimpleNamespace(name=name, get_devices=get_devices)
-
-
-def fake_pyopencl(platforms):
-    def get_platforms():
-        if isinstance(platforms, Error):
-            raise platforms
-        return platforms
-
-    return SimpleNamespace(Error=Error, get_platforms=get_platforms,
-                           device_type=SimpleNamespace(CPU=2, GPU=4, ACCELERATOR=8))
+def fake_device(name, kind, *, available=1, compiler=1):
+    return {"name": name, "type": kind, "available": available, "compiler": compiler}
 
 
 @pytest.fixture
 def probe(monkeypatch):
-    """Probe with a fake pyopencl (or an exception in its place)."""
+    """Probe with a listing that runs ``code``, or prints the given platforms."""
 
-    def function(pyopencl):
-        def load(name):
-            assert name == "pyopencl"
-            if isinstance(pyopencl, BaseException):
-                raise pyopencl
-            return pyopencl
-
-        monkeypatch.setattr(module, "import_module", load)
+    def function(tmp_path, code=None, platforms=()):
+        lines = [f"print({json.dumps(json.dumps(platform))})" for platform in platforms]
+        script = tmp_path / "listing.py"
+        script.write_text(code or "\n".join(lines))
+        monkeypatch.setattr(module, "listing", SimpleNamespace(__file__=str(script)))
+        monkeypatch.setattr(module, "_PATIENCE", 2)
         backend = OpenCLBackend()
         backend.probe()
         return backend
@@ -62,32 +39,90 @@ def probe(monkeypatch):
     return function
 
 
-@pytest.mark.parametrize(("pyopencl", "reason", "advice"), [
+@pytest.mark.parametrize(("error", "reason", "advice"), [
     (ModuleNotFoundError("No module named 'pyopencl'", name="pyopencl"), "pyopencl is not installed",
      "pip install pyopencl"),
-    (ImportError("libOpenCL.so.1: cannot open"), "libOpenCL.so.1", "pocl-opencl-icd"),
-    (fake_pyopencl(Error("PLATFORM_NOT_FOUND_KHR")), r"no OpenCL driver is installed \(PLATFORM_NOT_FOUND_KHR\)",
-     "apt-get install pocl-opencl-icd"),
-    (fake_pyopencl([]), r"drivers \(none\) offer no usable device", "pocl-opencl-icd"),
-    (fake_pyopencl([fake_platform("Big GPU", Error("DEVICE_NOT_FOUND"))]),
-     r"\(Big GPU\) offer no usable device; Big GPU: DEVICE_NOT_FOUND", "driver"),
-    (fake_pyopencl([fake_platform("P", [fake_device("a", 4, available=False), fake_device("b", 2, compiler=False)])]),
-     "P: a has no connection; P: b has no compiler", "driver"),
+    (ImportError("libOpenCL.so.1: cannot open"), "pyopencl cannot be loaded: libOpenCL.so.1", "pocl-opencl-icd"),
 ])
-def test_what_is_missing_is_said(probe, pyopencl, reason, advice):
+def test_missing_bindings_are_said(monkeypatch, error, reason, advice):
+    def load(name):
+        assert name == "pyopencl"
+        raise error
+
+    monkeypatch.setattr(module, "import_module", load)
     with pytest.raises(Unavailable, match=reason) as caught:
-        probe(pyopencl)
+        OpenCLBackend().probe()
     assert advice in caught.value.advice
 
 
-def test_gpus_come_first(probe):
-    backend = probe(fake_pyopencl([
-        fake_platform("P", [fake_device("cpu", 2), fake_device("gone", 4, available=False)]),
-        fake_platform("broken", Error("DEVICE_NOT_FOUND")),
-        fake_platform("Q", [fake_device("gpu", 4), fake_device("card", 8), fake_device("gpu2", 4)]),
-    ]))
-    assert [device.name for device in backend._devices] == ["gpu", "gpu2", "card", "cpu"]
+@pytest.mark.parametrize(("platforms", "reason"), [
+    ([], r"no OpenCL driver \(ICD\) is installed"),
+    ([{"name": "Big GPU", "devices": []}], r"drivers \(Big GPU\) offer no usable device$"),
+    ([{"name": "Big GPU", "devices": [], "problem": "clGetDeviceIDs failed with code -6"}],
+     r"\(Big GPU\) offer no usable device; Big GPU: clGetDeviceIDs failed with code -6"),
+    ([{"name": "P", "devices": [fake_device("a", 4, available=0), fake_device("b", 2, compiler=0)]}],
+     "P: a has no connection; P: b has no compiler"),
+])
+def test_missing_drivers_and_devices_are_said(probe, tmp_path, platforms, reason):
+    pytest.importorskip("pyopencl")
+    with pytest.raises(Unavailable, match=reason) as caught:
+        probe(tmp_path, platforms=platforms)
+    assert "apt-get install pocl-opencl-icd" in caught.value.advice
+
+
+@pytest.mark.parametrize(("code", "reason"), [
+    ("import os; os.abort()", "listing OpenCL devices ended with code -6: no message"),
+    ("raise SystemExit('the driver is broken')", "ended with code 1: the driver is broken"),
+    ("import time; time.sleep(60)", "do not list their devices within 2 s"),
+])
+def test_drivers_that_crash_or_hang_do_no_harm(probe, tmp_path, code, reason):
+    pytest.importorskip("pyopencl")
+    with pytest.raises(Unavailable, match=reason) as caught:
+        probe(tmp_path, code)
+    assert "clinfo" in caught.value.advice
+
+
+def test_gpus_come_first(probe, tmp_path):
+    pytest.importorskip("pyopencl")
+    backend = probe(tmp_path, platforms=[
+        {"name": "P", "devices": [fake_device("cpu", 2), fake_device("gone", 4, available=0)]},
+        {"name": "broken", "devices": [], "problem": "clGetDeviceIDs failed with code -6"},
+        {"name": "Q", "devices": [fake_device("gpu", 4), fake_device("card", 8), fake_device("gpu2", 4)]},
+    ])
+    assert [device.facts["name"] for device in backend._devices] == ["gpu", "gpu2", "card", "cpu"]
+    assert [(device.platform, device.position) for device in backend._devices] == [(2, 0), (2, 2), (2, 1), (0, 0)]
     assert backend.device_count() == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_children_forked_after_a_probe_can_use_the_device(backend):
+    code = """
+import os
+from tensocket_opencl.backend import OpenCLBackend
+backend = OpenCLBackend()
+backend.probe()
+backend.device_info(0)
+if os.fork() == 0:
+    device = backend.open(0)
+    device.synchronize()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "7\n", done.stderr
+
+
+def test_listing_agrees_with_pyopencl(backend):
+    import pyopencl as cl
+
+    for found in backend._devices:
+        device = cl.get_platforms()[found.platform].get_devices()[found.position]
+        assert found.facts["name"] == device.name.strip()
+        assert found.facts["type"] == device.type
+        assert found.facts["compute_units"] == device.max_compute_units
+        assert found.facts["local_memory"] == device.local_mem_size
+        assert found.facts["version"] == device.version.strip()
+        assert found.facts["driver"] == device.driver_version.strip()
 
 
 def test_import_touches_no_driver():
