@@ -107,7 +107,7 @@ def conformance_violations(source: str, package: str) -> list[str]:
     """Imports of anything but the standard library, NumPy, pytest and public names of tensocket."""
     found = []
     for item in imports(source, package):
-        if item.top not in STDLIB | {"numpy", "pytest", "tensocket", "tensocket_conformance"}:
+        if item.top not in STDLIB | {"numpy", "pytest", "rich", "tensocket", "tensocket_conformance"}:
             found.append(f"line {item.line}: imports {item.module}")
         parts = [*item.module.split("."), *item.names]
         if item.top == "tensocket" and any(part.startswith("_") and not part.endswith("__") for part in parts):
