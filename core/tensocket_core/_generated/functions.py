@@ -41,10 +41,10 @@ _maximum = OPERATORS['maximum']
 _maximum_table = _maximum.table
 _minimum = OPERATORS['minimum']
 _minimum_table = _minimum.table
-_clamp = OPERATORS['clamp']
-_clamp_table = _clamp.table
-_where = OPERATORS['where']
-_where_table = _where.table
+_clamp_min = OPERATORS['clamp_min']
+_clamp_min_table = _clamp_min.table
+_clamp_max = OPERATORS['clamp_max']
+_clamp_max_table = _clamp_max.table
 _addcmul = OPERATORS['addcmul']
 _addcmul_table = _addcmul.table
 _addcdiv = OPERATORS['addcdiv']
@@ -167,10 +167,18 @@ _neg_ = OPERATORS['neg_']
 _neg__table = _neg_.table
 _abs_ = OPERATORS['abs_']
 _abs__table = _abs_.table
+_floor_divide_ = OPERATORS['floor_divide_']
+_floor_divide__table = _floor_divide_.table
+_remainder_ = OPERATORS['remainder_']
+_remainder__table = _remainder_.table
+_fmod_ = OPERATORS['fmod_']
+_fmod__table = _fmod_.table
 _pow_ = OPERATORS['pow_']
 _pow__table = _pow_.table
-_clamp_ = OPERATORS['clamp_']
-_clamp__table = _clamp_.table
+_clamp_min_ = OPERATORS['clamp_min_']
+_clamp_min__table = _clamp_min_.table
+_clamp_max_ = OPERATORS['clamp_max_']
+_clamp_max__table = _clamp_max_.table
 _addcmul_ = OPERATORS['addcmul_']
 _addcmul__table = _addcmul_.table
 _addcdiv_ = OPERATORS['addcdiv_']
@@ -215,6 +223,26 @@ _round_ = OPERATORS['round_']
 _round__table = _round_.table
 _relu_ = OPERATORS['relu_']
 _relu__table = _relu_.table
+_eq_ = OPERATORS['eq_']
+_eq__table = _eq_.table
+_ne_ = OPERATORS['ne_']
+_ne__table = _ne_.table
+_lt_ = OPERATORS['lt_']
+_lt__table = _lt_.table
+_le_ = OPERATORS['le_']
+_le__table = _le_.table
+_gt_ = OPERATORS['gt_']
+_gt__table = _gt_.table
+_ge_ = OPERATORS['ge_']
+_ge__table = _ge_.table
+_logical_not_ = OPERATORS['logical_not_']
+_logical_not__table = _logical_not_.table
+_logical_and_ = OPERATORS['logical_and_']
+_logical_and__table = _logical_and_.table
+_logical_or_ = OPERATORS['logical_or_']
+_logical_or__table = _logical_or_.table
+_logical_xor_ = OPERATORS['logical_xor_']
+_logical_xor__table = _logical_xor_.table
 _bitwise_and_ = OPERATORS['bitwise_and_']
 _bitwise_and__table = _bitwise_and_.table
 _bitwise_or_ = OPERATORS['bitwise_or_']
@@ -250,7 +278,7 @@ _argmin_table = _argmin.table
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Sum: input + alpha * other."""
     if alpha != 1:
-        other = other * alpha
+        other = _arithmetic.scaled(input, other, alpha)
     if out is not None:
         return write_out('add', out, add(input, other))
     kind = type(other)
@@ -305,7 +333,7 @@ def __radd__(input: Any, other: Any) -> Any:
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Difference: input - alpha * other."""
     if alpha != 1:
-        other = other * alpha
+        other = _arithmetic.scaled(input, other, alpha)
     if out is not None:
         return write_out('sub', out, sub(input, other))
     kind = type(other)
@@ -743,35 +771,46 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     return run(input, other)
 
 
-def clamp(input: Any, min: float | None = None, max: float | None = None, *, out: Any = None) -> Any:
-    """Limited to the range from min to max."""
+def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
+    """Limited from below: max(input, min)."""
     if out is not None:
-        return write_out('clamp', out, clamp(input, min, max))
+        return write_out('clamp_min', out, clamp_min(input, min))
+    kind = type(min)
     try:
-        key = input._key
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | min._key
     except AttributeError:
-        raise argument_error('clamp', input) from None
+        raise argument_error('clamp_min', input, min) from None
     if ACTIVE:
-        return run_with_modes(_clamp, key, (input, min, max))
+        return run_with_modes(_clamp_min, key, (input, min))
     try:
-        run = _clamp_table[key]
+        run = _clamp_min_table[key]
     except KeyError:
-        run = _clamp.resolve(key)
-    return run(input, min, max)
+        run = _clamp_min.resolve(key)
+    return run(input, min)
 
 
-def where(condition: Any, input: Any, other: Any, *, out: Any = None) -> Any:
-    """input where the condition holds, else other."""
+def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
+    """Limited from above: min(input, max)."""
     if out is not None:
-        return write_out('where', out, where(condition, input, other))
-    key = key_of(_where, (condition, input, other,))
-    if ACTIVE:
-        return run_with_modes(_where, key, (condition, input, other))
+        return write_out('clamp_max', out, clamp_max(input, max))
+    kind = type(max)
     try:
-        run = _where_table[key]
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | max._key
+    except AttributeError:
+        raise argument_error('clamp_max', input, max) from None
+    if ACTIVE:
+        return run_with_modes(_clamp_max, key, (input, max))
+    try:
+        run = _clamp_max_table[key]
     except KeyError:
-        run = _where.resolve(key)
-    return run(condition, input, other)
+        run = _clamp_max.resolve(key)
+    return run(input, max)
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: Any = None) -> Any:
@@ -1943,7 +1982,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
-        other = other * alpha
+        other = _arithmetic.scaled(input, other, alpha)
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1982,7 +2021,7 @@ def __iadd__(input: Any, other: Any) -> Any:
 def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
     if alpha != 1:
-        other = other * alpha
+        other = _arithmetic.scaled(input, other, alpha)
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2124,6 +2163,99 @@ def abs_(input: Any) -> Any:
     return run(input)
 
 
+def floor_divide_(input: Any, other: Any) -> Any:
+    """In-place form of floor_divide."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('floor_divide_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_floor_divide_, key, (input, other))
+    try:
+        run = _floor_divide__table[key]
+    except KeyError:
+        run = _floor_divide_.resolve(key)
+    return run(input, other)
+
+
+def __ifloordiv__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
+    if ACTIVE:
+        return run_with_modes(_floor_divide_, key, (input, other))
+    try:
+        run = _floor_divide__table[key]
+    except KeyError:
+        run = _floor_divide_.resolve(key)
+    return run(input, other)
+
+
+def remainder_(input: Any, other: Any) -> Any:
+    """In-place form of remainder."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('remainder_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_remainder_, key, (input, other))
+    try:
+        run = _remainder__table[key]
+    except KeyError:
+        run = _remainder_.resolve(key)
+    return run(input, other)
+
+
+def __imod__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
+    if ACTIVE:
+        return run_with_modes(_remainder_, key, (input, other))
+    try:
+        run = _remainder__table[key]
+    except KeyError:
+        run = _remainder_.resolve(key)
+    return run(input, other)
+
+
+def fmod_(input: Any, other: Any) -> Any:
+    """In-place form of fmod."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('fmod_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_fmod_, key, (input, other))
+    try:
+        run = _fmod__table[key]
+    except KeyError:
+        run = _fmod_.resolve(key)
+    return run(input, other)
+
+
 def pow_(input: Any, exponent: Any) -> Any:
     """In-place form of pow."""
     kind = type(exponent)
@@ -2161,19 +2293,42 @@ def __ipow__(input: Any, exponent: Any) -> Any:
     return run(input, exponent)
 
 
-def clamp_(input: Any, min: float | None = None, max: float | None = None) -> Any:
-    """In-place form of clamp."""
+def clamp_min_(input: Any, min: Any) -> Any:
+    """In-place form of clamp_min."""
+    kind = type(min)
     try:
-        key = input._key
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | min._key
     except AttributeError:
-        raise argument_error('clamp_', input) from None
+        raise argument_error('clamp_min_', input, min) from None
     if ACTIVE:
-        return run_with_modes(_clamp_, key, (input, min, max))
+        return run_with_modes(_clamp_min_, key, (input, min))
     try:
-        run = _clamp__table[key]
+        run = _clamp_min__table[key]
     except KeyError:
-        run = _clamp_.resolve(key)
-    return run(input, min, max)
+        run = _clamp_min_.resolve(key)
+    return run(input, min)
+
+
+def clamp_max_(input: Any, max: Any) -> Any:
+    """In-place form of clamp_max."""
+    kind = type(max)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | max._key
+    except AttributeError:
+        raise argument_error('clamp_max_', input, max) from None
+    if ACTIVE:
+        return run_with_modes(_clamp_max_, key, (input, max))
+    try:
+        run = _clamp_max__table[key]
+    except KeyError:
+        run = _clamp_max_.resolve(key)
+    return run(input, max)
 
 
 def addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
@@ -2503,6 +2658,192 @@ def relu_(input: Any) -> Any:
     return run(input)
 
 
+def eq_(input: Any, other: Any) -> Any:
+    """In-place form of eq."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('eq_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_eq_, key, (input, other))
+    try:
+        run = _eq__table[key]
+    except KeyError:
+        run = _eq_.resolve(key)
+    return run(input, other)
+
+
+def ne_(input: Any, other: Any) -> Any:
+    """In-place form of ne."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('ne_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_ne_, key, (input, other))
+    try:
+        run = _ne__table[key]
+    except KeyError:
+        run = _ne_.resolve(key)
+    return run(input, other)
+
+
+def lt_(input: Any, other: Any) -> Any:
+    """In-place form of lt."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('lt_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_lt_, key, (input, other))
+    try:
+        run = _lt__table[key]
+    except KeyError:
+        run = _lt_.resolve(key)
+    return run(input, other)
+
+
+def le_(input: Any, other: Any) -> Any:
+    """In-place form of le."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('le_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_le_, key, (input, other))
+    try:
+        run = _le__table[key]
+    except KeyError:
+        run = _le_.resolve(key)
+    return run(input, other)
+
+
+def gt_(input: Any, other: Any) -> Any:
+    """In-place form of gt."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('gt_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_gt_, key, (input, other))
+    try:
+        run = _gt__table[key]
+    except KeyError:
+        run = _gt_.resolve(key)
+    return run(input, other)
+
+
+def ge_(input: Any, other: Any) -> Any:
+    """In-place form of ge."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('ge_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_ge_, key, (input, other))
+    try:
+        run = _ge__table[key]
+    except KeyError:
+        run = _ge_.resolve(key)
+    return run(input, other)
+
+
+def logical_not_(input: Any) -> Any:
+    """In-place form of logical_not."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('logical_not_', input) from None
+    if ACTIVE:
+        return run_with_modes(_logical_not_, key, (input,))
+    try:
+        run = _logical_not__table[key]
+    except KeyError:
+        run = _logical_not_.resolve(key)
+    return run(input)
+
+
+def logical_and_(input: Any, other: Any) -> Any:
+    """In-place form of logical_and."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('logical_and_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_logical_and_, key, (input, other))
+    try:
+        run = _logical_and__table[key]
+    except KeyError:
+        run = _logical_and_.resolve(key)
+    return run(input, other)
+
+
+def logical_or_(input: Any, other: Any) -> Any:
+    """In-place form of logical_or."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('logical_or_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_logical_or_, key, (input, other))
+    try:
+        run = _logical_or__table[key]
+    except KeyError:
+        run = _logical_or_.resolve(key)
+    return run(input, other)
+
+
+def logical_xor_(input: Any, other: Any) -> Any:
+    """In-place form of logical_xor."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        raise argument_error('logical_xor_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_logical_xor_, key, (input, other))
+    try:
+        run = _logical_xor__table[key]
+    except KeyError:
+        run = _logical_xor_.resolve(key)
+    return run(input, other)
+
+
 def bitwise_and_(input: Any, other: Any) -> Any:
     """In-place form of bitwise_and."""
     kind = type(other)
@@ -2513,6 +2854,24 @@ def bitwise_and_(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         raise argument_error('bitwise_and_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_bitwise_and_, key, (input, other))
+    try:
+        run = _bitwise_and__table[key]
+    except KeyError:
+        run = _bitwise_and_.resolve(key)
+    return run(input, other)
+
+
+def __iand__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -2541,6 +2900,24 @@ def bitwise_or_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
+def __ior__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
+    if ACTIVE:
+        return run_with_modes(_bitwise_or_, key, (input, other))
+    try:
+        run = _bitwise_or__table[key]
+    except KeyError:
+        run = _bitwise_or_.resolve(key)
+    return run(input, other)
+
+
 def bitwise_xor_(input: Any, other: Any) -> Any:
     """In-place form of bitwise_xor."""
     kind = type(other)
@@ -2551,6 +2928,24 @@ def bitwise_xor_(input: Any, other: Any) -> Any:
             key = input._key | other._key
     except AttributeError:
         raise argument_error('bitwise_xor_', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_bitwise_xor_, key, (input, other))
+    try:
+        run = _bitwise_xor__table[key]
+    except KeyError:
+        run = _bitwise_xor_.resolve(key)
+    return run(input, other)
+
+
+def __ixor__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -2771,6 +3166,8 @@ flip: Callable[..., Any] = _movement.flip
 movedim: Callable[..., Any] = _movement.movedim
 broadcast_to: Callable[..., Any] = _movement.broadcast_to
 broadcast_tensors: Callable[..., Any] = _movement.broadcast_tensors
+clamp: Callable[..., Any] = _arithmetic.clamp
+where: Callable[..., Any] = _arithmetic.where
 masked_fill: Callable[..., Any] = _arithmetic.masked_fill
 gather: Callable[..., Any] = _indexing.gather
 scatter: Callable[..., Any] = _indexing.scatter
@@ -2806,7 +3203,6 @@ divide = div
 true_divide = div
 negative = neg
 absolute = abs
-clip = clamp
 fix = trunc
 not_equal = ne
 less = lt
@@ -2817,7 +3213,20 @@ swapaxes = transpose
 swapdims = transpose
 concat = cat
 concatenate = cat
+subtract_ = sub_
+multiply_ = mul_
+divide_ = div_
+true_divide_ = div_
+negative_ = neg_
+absolute_ = abs_
+fix_ = trunc_
+not_equal_ = ne_
+less_ = lt_
+less_equal_ = le_
+greater_ = gt_
+greater_equal_ = ge_
 moveaxis = movedim
+clip = clamp
 
 __all__ = [
     'abs',
@@ -2844,6 +3253,8 @@ __all__ = [
     'ceil',
     'chunk',
     'clamp',
+    'clamp_max',
+    'clamp_min',
     'clip',
     'clone',
     'concat',

@@ -57,7 +57,7 @@ class InPlace(InPlaceOperator):
     def __init__(self, origin: Pointwise) -> None:
         text = origin.schema.text
         super().__init__(f"{origin.name}_(Tensor!{text[text.index('(') + len('(Tensor'):]}", f"In-place form of {origin.name}.",
-                         function=False)
+                         function=False, aliases=tuple(f"{alias}_" for alias in origin.aliases))
         self.origin = origin
         self.derivative = origin.derivative
         # A keyword whose statement returns a result of its own: it is written to the tensor.
@@ -67,6 +67,7 @@ class InPlace(InPlaceOperator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Check, run, count."""
         origin = self.origin
+        origin.check_key(key)
         direct = self._direct(key, entry)
 
         def run(target: Any, *args: Any) -> Any:
@@ -84,7 +85,11 @@ class InPlace(InPlaceOperator):
         if origin.count != 2 or origin.extras or bits & (bits - 1) or key & DIM0:
             return None
         dtype = DTYPE_OF[bits]
-        fits = origin.result_dtype(dtype) is dtype and (not number or SCALAR_SHIFT < number <= SCALAR_SHIFT + 1 + dtype.category)
+        if number and origin.guarded(dtype):
+            return None
+        if number and not SCALAR_SHIFT < number <= SCALAR_SHIFT + 1 + dtype.category:
+            return None
+        fits = origin.result_dtype(dtype) is dtype
         return origin.direct_kernel(entry, dtype, dtype) if fits and arithmetic_dtype(dtype) is dtype else None
 
     def _check(self, target: Any, args: tuple[Any, ...]) -> None:

@@ -25,7 +25,8 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
 from ..dispatch.call import call
-from ..dispatch.keys import DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR_MASK, dtype_bit
+from ..dispatch.keys import (DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR, SCALAR_LEFT, SCALAR_MASK,
+                             SCALAR_SHIFT, dtype_bit)
 from ..dispatch.operator import Operator, check_dtype
 from ..promotion import number_dtype, result_type
 from .convert import to_dtype
@@ -42,6 +43,7 @@ _CACHED_NUMBERS: Final = 4096
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
 _NUMBER_TYPES: Final = (bool, int, float, complex)
+_BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
 
 
 def number_array(value: Any, dtype: DType) -> Any:
@@ -69,6 +71,8 @@ class Pointwise(Operator):
         count: Number of tensor operands; the schema's first parameters.
         condition: Whether the first operand is a bool condition that takes no part in promotion.
         kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats.
+        bools: Whether bool operands may take part, next to others that decide the compute dtype.
+        guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
             default and the statement (over ``input``, ``other`` and the name) that runs where the default was not given.
     """
@@ -77,6 +81,7 @@ class Pointwise(Operator):
 
     def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *, result: Literal["same", "bool"] = "same",
                  compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
+                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
                  keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
@@ -84,6 +89,8 @@ class Pointwise(Operator):
         self.compute = compute
         self.condition = condition
         self.kinds = kinds
+        self.bools = bools
+        self.guard = guard
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
         self.count = len(self.schema.tensors)
@@ -109,17 +116,31 @@ class Pointwise(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
+        self.check_key(key)
         general = partial(self.run, entry)
         return self._direct(key, entry, general) or general
+
+    def check_key(self, key: int) -> None:
+        """Refuse bool operands where the operator has no meaning for them.
+
+        Raises:
+            DtypeError: The key has a bool tensor or number.
+        """
+        if not self.bools and key & _BOOLS:
+            raise DtypeError(self.name, "a bool operand", f"{self.name} is not defined for bools",
+                             "use ^ or logical_not for masks, or convert with .to(dtype)")
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         bits = key & DTYPE_MASK
         if self.extras or self.condition or key & DIM0 or bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
+        number = (key & SCALAR_MASK).bit_length()
+        # Numbers on the left are rare, those of a higher category decide the dtype, guards look at their values.
+        if number and (number > SCALAR_SHIFT + 4 or number - SCALAR_SHIFT - 1 > dtype.category or self.guarded(dtype)):
+            return None
         compute, result = self._dtypes(dtype)
         kernel = self.direct_kernel(entry, compute, result) if compute is dtype else None
-        number = (key & SCALAR_MASK).bit_length()
         if kernel is None:
             return None
         out_key = key & NO_AUTOGRAD & ~SCALAR_MASK & ~DTYPE_MASK | dtype_bit(result)
@@ -129,7 +150,7 @@ class Pointwise(Operator):
         if self.count == 2 and not number:
             return _direct_binary(kernel.run, limit, out_key, general)
         # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
-        if self.count == 2 and number - 22 <= dtype.category and number <= 25 and arithmetic_dtype(dtype) is dtype:
+        if self.count == 2 and arithmetic_dtype(dtype) is dtype:
             return _direct_number(kernel.run, limit, out_key, dtype, general)
         return None
 
@@ -144,6 +165,10 @@ class Pointwise(Operator):
         if derived is None:
             derived = self._derived[compute] = Kernel(numpy_formula(self.formula, compute, result), True, _DERIVED_LIMIT)
         return derived
+
+    def guarded(self, dtype: DType) -> bool:
+        """Whether numbers are looked at before the operator runs on ``dtype``."""
+        return self.guard is not None and dtype.category < 2
 
     def result_dtype(self, promoted: DType) -> DType:
         """Result dtype for what the operands promote to."""
@@ -187,6 +212,8 @@ class Pointwise(Operator):
                    extras: tuple[Any, ...], target: Any) -> Any:
         """The result's handle; written into ``target`` (a tensor) if there is one."""
         check_dtype(self.name, entry, compute)
+        if self.guard is not None:
+            self.guard(compute, operands)
         shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
         arrays = [self._array(k, x, entry, compute) for k, x in enumerate(operands)]
         out = None
@@ -194,7 +221,8 @@ class Pointwise(Operator):
             shape, out = target._array.shape, target._array
         direct = self.direct_kernel(entry, compute, result)
         if direct is not None and (direct.limit is None or all(x.size <= direct.limit for x in arrays if type(x) is np.ndarray)):
-            made = np.asarray(direct.run(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays], *extras))
+            made = np.asarray(direct.run(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays],
+                                         *[as_number(x, compute) if type(x) in (int, float) else x for x in extras]))
             if out is None:
                 return made
             out[...] = to_dtype(made, target.dtype)

@@ -7,11 +7,12 @@ from typing import Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
 from ..device import open_entry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..promotion import result_type
 from . import pointwise
 from .movement import convert
 
@@ -29,16 +30,68 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
     raise ArgumentError("div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these")
 
 
+def scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """The second summand times ``alpha``.
+
+    Raises:
+        DtypeError: alpha is a float and both summands are integers.
+    """
+    if type(alpha) is float and result_type((input, other)).category < 2:
+        raise DtypeError("add", f"alpha={alpha!r} for integers", "a factor of integers is an integer", "convert to a floating-point dtype")
+    return other * alpha
+
+
+@composite("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", aliases=("clip",))
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Limited to the range from min to max, which are numbers or tensors; None is no limit.
+
+    Raises:
+        ArgumentError: Both limits are None.
+    """
+    if max is None:
+        _has_limit(min)
+        return input.clamp_min(min)
+    return input.clamp_max(max) if min is None else call(pointwise.clamp, input, min, max)
+
+
+@composite("clamp_(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
+def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
+    """``clamp`` in place."""
+    if max is None:
+        _has_limit(min)
+    if min is not None:
+        input.clamp_min_(min)
+    return input if max is None else input.clamp_max_(max)
+
+
+def _has_limit(limit: Any) -> None:
+    if limit is None:
+        raise ArgumentError("clamp", "min=None, max=None", "at least one limit is given", "pass min or max")
+
+
+@composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False)
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """``input`` where the condition holds, else ``other``; with the condition alone, positions as ``nonzero(as_tuple=True)``."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if getattr(condition, "dtype", None) is dtypes.uint8:
+        condition = condition != 0
+    return call(pointwise.where, condition, input, other)
+
+
 @composite("where_self(Tensor input, Tensor condition, Operand other) -> Tensor", method="where", function=False)
 def where_self(input: Any, condition: Any, other: Any) -> Any:
     """``input`` where the condition holds, else ``other``."""
-    return call(pointwise.where, condition, input, other)
+    return where(condition, input, other)
 
 
 @composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``input``; the dtype is the input's."""
     if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError("masked_fill", f"a value of shape {list(value.shape)}", "the value is a number or a 0-dimensional tensor",
+                             "use where to choose between tensors")
         value = value.to(input.dtype)
     elif input.dtype.kind != "float":
         value = bool(value) if input.dtype is dtypes.bool_ else int(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.dtypes import DType, bool_
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
 from ..autograd.node import Derivative
 from ..execute.pointwise import Pointwise
@@ -21,12 +22,12 @@ add: Final = Pointwise(
     "add(Tensor input, Operand other) -> Tensor", "Sum: input + alpha * other.",
     lambda m, x, y: x | y if m.dtype is bool_ else x + y,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad),
-    dunder=("__add__", "__radd__"), inplace=True, keywords={"alpha": ("1", "other = other * alpha")})
+    dunder=("__add__", "__radd__"), inplace=True, keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")})
 sub: Final = Pointwise(
     "sub(Tensor input, Operand other) -> Tensor", "Difference: input - alpha * other.",
-    lambda m, x, y: x - y, kinds="if",
+    lambda m, x, y: x - y, kinds="if", bools=False,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad), aliases=("subtract",),
-    dunder=("__sub__", "__rsub__"), inplace=True, keywords={"alpha": ("1", "other = other * alpha")})
+    dunder=("__sub__", "__rsub__"), inplace=True, keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")})
 mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
     lambda m, x, y: x & y if m.dtype is bool_ else x * y,
@@ -67,6 +68,17 @@ def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
     return m.where(m.eq(y, 0.0), x / y, floor)
 
 
+def _no_zero_divisor(operator: str) -> Any:
+    """A guard against Python's 0 as a divisor of integers; elements that are 0 count as 1."""
+
+    def guard(compute: DType, operands: Any) -> None:
+        if compute.category < 2 and not hasattr(operands[1], "_key") and operands[1] == 0:
+            raise DtypeError(operator, f"{compute.name} by {operands[1]!r}", "integers have no quotient by zero",
+                             "convert to a floating-point dtype")
+
+    return guard
+
+
 def _floor_divide(m: Any, x: Any, y: Any) -> Any:
     if _is_float(m):
         return _float_floor_divide(m, x, y)
@@ -86,22 +98,24 @@ def _remainder(m: Any, x: Any, y: Any) -> Any:
 
 floor_divide: Final = Pointwise(
     "floor_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded down: floor(input / other).", _floor_divide,
-    kinds="if", dunder=("__floordiv__", "__rfloordiv__"))
+    kinds="if", guard=_no_zero_divisor("floor_divide"), dunder=("__floordiv__", "__rfloordiv__"), inplace=True)
 remainder: Final = Pointwise(
     "remainder(Tensor input, Operand other) -> Tensor",
     "Remainder with the divisor's sign: input - floor(input / other) * other.", _remainder, kinds="if",
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * input.floor_divide(other)),
-    dunder=("__mod__", "__rmod__"))
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input // other)),
+    guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
 fmod: Final = Pointwise(
     "fmod(Tensor input, Operand other) -> Tensor", "Remainder with the dividend's sign: input - trunc(input / other) * other.",
     lambda m, x, y: m.fmod(x, y) if _is_float(m) else m.imod(x, _nonzero(m, y)), kinds="if",
+    guard=_no_zero_divisor("fmod"), inplace=True,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input / other).trunc()))
 truncated_divide: Final = Pointwise(
     "truncated_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded towards zero: trunc(input / other).",
-    lambda m, x, y: m.trunc(x / y) if _is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if", method=False, function=False)
+    lambda m, x, y: m.trunc(x / y) if _is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
+    guard=_no_zero_divisor("div"), method=False, function=False)
 
 
-def _integer_power(m: Any, x: Any, n: Any) -> Any:
+def _natural_power(m: Any, x: Any, n: Any) -> Any:
     """Square and multiply. Beyond 63 only parity matters: all other bases than -1, 0 and 1 overflow to 0 bits or wrap."""
     n = m.where(n > 63, (n & 1) + 62, n)
     result = m.where(m.eq(n & 1, 1), x, 1)
@@ -111,9 +125,25 @@ def _integer_power(m: Any, x: Any, n: Any) -> Any:
     return result
 
 
+def _integer_power(m: Any, x: Any, n: Any) -> Any:
+    """Of negative powers only those of 1 and -1 are integers; the others are 0, as if rounded towards zero."""
+    if not m.dtype.is_signed:
+        return _natural_power(m, x, n)
+    unit = m.where(m.eq(x, -1), m.where(m.eq(n & 1, 1), x, 1), 0)
+    return m.where(n < 0, m.where(m.eq(x, 1), x, unit), _natural_power(m, x, n))
+
+
+def _no_negative_power(compute: DType, operands: Any) -> None:
+    exponent = operands[1]
+    if compute.category < 2 and not hasattr(exponent, "_key") and exponent < 0:
+        raise DtypeError("pow", f"{compute.name} to the power of {exponent!r}", "integers have no negative powers",
+                         "convert to a floating-point dtype")
+
+
 pow: Final = Pointwise(
     "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
-    lambda m, x, y: m.pow(x, y) if _is_float(m) else _integer_power(m, x, y), kinds="if",
+    lambda m, x, y: m.pow(x, y) if _is_float(m) else x | ~y if m.dtype is bool_ else _integer_power(m, x, y),
+    guard=_no_negative_power,
     derivative=Derivative(
         input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
         exponent=lambda grad, input, exponent, result: _pow_exponent(grad, input, exponent, result)),
@@ -151,25 +181,26 @@ def _share(wins: Any, ties: Any) -> Any:
     return wins.where(wins, ties * 0.5)
 
 
-def _clamp(m: Any, x: Any, low: Any, high: Any) -> Any:
-    if low is not None:
-        x = m.maximum(x, low)
-    return x if high is None else m.minimum(x, high)
-
-
-def _clamp_mask(grad: Any, input: Any, low: Any, high: Any) -> Any:
-    if low is not None:
-        grad = grad.masked_fill(input < low, 0)
-    return grad if high is None else grad.masked_fill(input > high, 0)
-
-
+clamp_min: Final = Pointwise(
+    "clamp_min(Tensor input, Operand min) -> Tensor", "Limited from below: max(input, min).", lambda m, x, low: m.maximum(x, low),
+    kinds="if", inplace=True,
+    derivative=Derivative(input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
+                          min=lambda grad, input, min: grad.masked_fill((input < min).logical_not(), 0)))
+clamp_max: Final = Pointwise(
+    "clamp_max(Tensor input, Operand max) -> Tensor", "Limited from above: min(input, max).", lambda m, x, high: m.minimum(x, high),
+    kinds="if", inplace=True,
+    derivative=Derivative(input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
+                          max=lambda grad, input, max: grad.masked_fill((input > max).logical_not(), 0)))
 clamp: Final = Pointwise(
-    "clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor", "Limited to the range from min to max.", _clamp,
-    kinds="if", derivative=Derivative(input=lambda grad, input, min, max: _clamp_mask(grad, input, min, max)),
-    aliases=("clip",), inplace=True)
+    "clamp(Tensor input, Operand min, Operand max) -> Tensor", "Limited to the range from min to max; max where min is larger.",
+    lambda m, x, low, high: m.minimum(m.maximum(x, low), high), kinds="if", method=False, function=False,
+    derivative=Derivative(
+        input=lambda grad, input, min, max: grad.masked_fill(((input >= min) & (input <= max)).logical_not(), 0),
+        min=lambda grad, input, min, max: grad.masked_fill(((min < max) & (input < min)).logical_not(), 0),
+        max=lambda grad, input, min, max: grad.masked_fill(((max >= min) & (input <= max)), 0)))
 where: Final = Pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor", "input where the condition holds, else other.",
-    lambda m, c, x, y: m.where(c, x, y), condition=True, method=False,
+    lambda m, c, x, y: m.where(c, x, y), condition=True, method=False, function=False,
     derivative=Derivative(input=lambda grad, condition: grad.where(condition, 0), other=lambda grad, condition: grad.masked_fill(condition, 0)))
 addcmul: Final = Pointwise(
     "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", "input + value * tensor1 * tensor2.",
@@ -223,7 +254,7 @@ sigmoid: Final = Pointwise("sigmoid(Tensor input) -> Tensor", "Logistic function
 square: Final = Pointwise("square(Tensor input) -> Tensor", "input * input.", lambda m, x: x * x, kinds="if",
                           derivative=Derivative(input=lambda grad, input: 2 * grad * input), inplace=True)
 sign: Final = Pointwise("sign(Tensor input) -> Tensor", "-1, 0 or 1; 0 for NaN.",
-                        lambda m, x: m.where(x > 0, 1, 0) - m.where(x < 0, 1, 0), kinds="if",
+                        lambda m, x: x if m.dtype is bool_ else m.where(x > 0, 1, 0) - m.where(x < 0, 1, 0),
                         derivative=Derivative(input=lambda grad: grad * 0), inplace=True)
 
 
@@ -247,6 +278,8 @@ round: Final = Pointwise("round(Tensor input) -> Tensor", "Rounded to the neares
 
 
 def _gelu(m: Any, x: Any, approximate: str) -> Any:
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError("gelu", f"approximate={approximate!r}", "the approximation is 'none' or 'tanh'", "pass one of these")
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1 + m.tanh(inner))
@@ -302,31 +335,32 @@ leaky_relu: Final = Pointwise(
 # ------------------------------------------------------------------------------------------ comparison and logic
 
 _TEST: Final[dict[str, Any]] = {"result": "bool"}
+_COMPARE: Final[dict[str, Any]] = {"result": "bool", "inplace": True}
 
 eq: Final = Pointwise("eq(Tensor input, Operand other) -> Tensor", "input == other.", lambda m, x, y: m.eq(x, y),
-                      dunder=("__eq__",), **_TEST)
+                      dunder=("__eq__",), **_COMPARE)
 ne: Final = Pointwise("ne(Tensor input, Operand other) -> Tensor", "input != other.", lambda m, x, y: m.ne(x, y),
-                      dunder=("__ne__",), aliases=("not_equal",), **_TEST)
+                      dunder=("__ne__",), aliases=("not_equal",), **_COMPARE)
 lt: Final = Pointwise("lt(Tensor input, Operand other) -> Tensor", "input < other.", lambda m, x, y: x < y,
-                      dunder=("__lt__",), aliases=("less",), **_TEST)
+                      dunder=("__lt__",), aliases=("less",), **_COMPARE)
 le: Final = Pointwise("le(Tensor input, Operand other) -> Tensor", "input <= other.", lambda m, x, y: x <= y,
-                      dunder=("__le__",), aliases=("less_equal",), **_TEST)
+                      dunder=("__le__",), aliases=("less_equal",), **_COMPARE)
 gt: Final = Pointwise("gt(Tensor input, Operand other) -> Tensor", "input > other.", lambda m, x, y: y < x,
-                      dunder=("__gt__",), aliases=("greater",), **_TEST)
+                      dunder=("__gt__",), aliases=("greater",), **_COMPARE)
 ge: Final = Pointwise("ge(Tensor input, Operand other) -> Tensor", "input >= other.", lambda m, x, y: y <= x,
-                      dunder=("__ge__",), aliases=("greater_equal",), **_TEST)
+                      dunder=("__ge__",), aliases=("greater_equal",), **_COMPARE)
 isnan: Final = Pointwise("isnan(Tensor input) -> Tensor", "Whether elements are NaN.", lambda m, x: m.ne(x, x), **_TEST)
 isinf: Final = Pointwise("isinf(Tensor input) -> Tensor", "Whether elements are infinite.",
                          lambda m, x: m.eq(m.abs(x), math.inf) if _is_float(m) else m.ne(x, x), **_TEST)
 isfinite: Final = Pointwise("isfinite(Tensor input) -> Tensor", "Whether elements are neither infinite nor NaN.",
                             lambda m, x: m.abs(x) < math.inf if _is_float(m) else m.eq(x, x), **_TEST)
-logical_not: Final = Pointwise("logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_TEST)
+logical_not: Final = Pointwise("logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_COMPARE)
 logical_and: Final = Pointwise("logical_and(Tensor input, Operand other) -> Tensor", "Whether both are not zero.",
-                               lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_TEST)
+                               lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_COMPARE)
 logical_or: Final = Pointwise("logical_or(Tensor input, Operand other) -> Tensor", "Whether one is not zero.",
-                              lambda m, x, y: m.ne(x, 0) | m.ne(y, 0), **_TEST)
+                              lambda m, x, y: m.ne(x, 0) | m.ne(y, 0), **_COMPARE)
 logical_xor: Final = Pointwise("logical_xor(Tensor input, Operand other) -> Tensor", "Whether exactly one is not zero.",
-                               lambda m, x, y: m.ne(x, 0) ^ m.ne(y, 0), **_TEST)
+                               lambda m, x, y: m.ne(x, 0) ^ m.ne(y, 0), **_COMPARE)
 
 _BITS: Final[dict[str, Any]] = {"kinds": "bi", "inplace": True}
 

@@ -4,20 +4,21 @@
     ├── DeviceError (RuntimeError)
     │   ├── UnknownDevice, InvalidDeviceIndex, DeviceMismatch
     │   └── BackendError: BackendUnavailable, BackendBroken, BackendIncompatible, BackendDisabled
-    ├── ShapeError (RuntimeError)          shapes that do not fit together
-    ├── DimensionError (IndexError)        an axis that the tensor does not have
-    ├── IndexOutOfRange (IndexError)       an index beyond a dimension
-    ├── ArgumentError (ValueError)         a value outside of an argument's domain
-    ├── ArgumentTypeError (TypeError)      an argument of the wrong type
-    ├── DtypeError (RuntimeError)          dtypes that do not fit the operator's rule
-    ├── AutogradError (RuntimeError)       gradients that cannot be computed as asked
+    ├── ShapeError (RuntimeError, ValueError)      shapes that do not fit together
+    ├── DimensionError (IndexError)                an axis that the tensor does not have
+    ├── IndexOutOfRange (IndexError, RuntimeError) an index beyond a dimension
+    ├── ArgumentError (ValueError, RuntimeError)   a value outside of an argument's domain
+    ├── ArgumentTypeError (TypeError)              an argument of the wrong type
+    ├── DtypeError (RuntimeError, TypeError)       dtypes that do not fit the operator's rule
+    ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
     ├── OutOfMemoryError (RuntimeError)
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
     └── SerializationError (RuntimeError)  a file that cannot be read or written
 
-The second base is what PyTorch raises in the same place, so that existing ``except`` clauses work.
+The other bases are what PyTorch raises in the same places (it is not always the same class for one kind of mistake), so
+that existing ``except`` clauses work.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class BackendDisabled(BackendError):
     """The environment excludes this backend."""
 
 
-class ShapeError(TensocketError, RuntimeError):
+class ShapeError(TensocketError, RuntimeError, ValueError):
     """Shapes that do not fit together."""
 
 
@@ -88,11 +89,11 @@ class DimensionError(TensocketError, IndexError):
     """An axis that the tensor does not have."""
 
 
-class IndexOutOfRange(TensocketError, IndexError):
+class IndexOutOfRange(TensocketError, IndexError, RuntimeError):
     """An index beyond the size of a dimension."""
 
 
-class ArgumentError(TensocketError, ValueError):
+class ArgumentError(TensocketError, ValueError, RuntimeError):
     """A value outside of an argument's domain."""
 
 
@@ -100,7 +101,7 @@ class ArgumentTypeError(TensocketError, TypeError):
     """An argument of the wrong type."""
 
 
-class DtypeError(TensocketError, RuntimeError):
+class DtypeError(TensocketError, RuntimeError, TypeError):
     """Dtypes that do not fit the operator's rule."""
 
 
