@@ -42,7 +42,8 @@ def subject(device: str, seed: int = 0) -> Subject:
         return found
     if found.usable and found.index >= record.device_count:
         raise UnknownSubject(f"backend {found.name!r} has {record.device_count} device(s)")
-    profile = ts.profile(found.device if found.usable else found.name)
+    # A device may do less than its backend; without a device there is only the backend's word.
+    profile = ts.profile(found.device) if found.usable else record.descriptor.profile
     found.dtypes = tuple(short for short, form in FORMATS.items() if form.name in profile.dtypes)
     found.features = frozenset(profile.features)
     found.host_kernels = frozenset(profile.host_kernels)

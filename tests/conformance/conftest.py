@@ -18,7 +18,7 @@ if str(EXAMPLE) not in sys.path:
 from tensocket_toy import PROFILE  # noqa: E402
 from tensocket_toy.backend import ToyBackend, ToyDevice  # noqa: E402
 
-from tensocket_plugins.contract import Descriptor, hookimpl  # noqa: E402
+from tensocket_plugins.contract import Descriptor, Unavailable, hookimpl  # noqa: E402
 from tensocket_plugins.contract.registry import registry  # noqa: E402
 from tensocket_plugins.kit.host_primitives import compute  # noqa: E402
 
@@ -33,11 +33,13 @@ class Double:
         kernels: Primitive name to the function ``(out, ins, scalars)`` that replaces it; None leaves it out.
         device: Base class of the device.
         profile: What replaces fields of the profile.
+        missing: Why the backend is unavailable, if it is.
     """
 
     kernels: dict[str, Any] = field(default_factory=dict)
     device: type = ToyDevice
     profile: dict[str, Any] = field(default_factory=dict)
+    missing: str = ""
 
     def install(self, name: str) -> None:
         double, profile = self, replace(PROFILE, **self.profile)
@@ -60,6 +62,10 @@ class Double:
                 stream.submit(lambda: _quietly(kernel, out, inputs, scalars))
 
         class Backend(ToyBackend):
+            def probe(self):
+                if double.missing:
+                    raise Unavailable(double.missing, "find it")
+
             def open(self, index):
                 return Device(index)
 

@@ -71,6 +71,13 @@ def test_a_profile_without_dtypes_exits_3(double, capsys):
     assert "declares no dtype that the suite knows" in capsys.readouterr().err
 
 
+def test_without_a_device_only_loading_runs_and_exits_2(double, capsys):
+    assert main([double(missing="libtoy.so.1 not found"), "--quick"]) == 2
+    out = capsys.readouterr().out
+    assert "unavailable: libtoy.so.1 not found" in out
+    assert "FAIL " not in out
+
+
 def test_an_unknown_feature_fails_loading(double, capsys):
     assert main([double(profile={"features": frozenset({"telepathy"})}), "--tier", "T0"]) == 1
     assert "unknown features in the profile: telepathy" in capsys.readouterr().out

@@ -74,7 +74,7 @@ def _descriptor(subject: Subject) -> None:
 
 
 def _profile(subject: Subject) -> None:
-    profile = ts.profile(subject.name)
+    profile = _record(subject).descriptor.profile
     unknown = sorted(profile.features - _FEATURES)
     if unknown:
         raise Failure(f"unknown features in the profile: {', '.join(unknown)}")
