@@ -3000,8 +3000,10 @@ def fill_(input: Any, value: float) -> Any:
     return run(input, value)
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Sum of the elements; int64 for integers and bools."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('sum', out, sum(input, dim, keepdim, dtype=dtype))
     try:
@@ -3017,8 +3019,10 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return run(input, dim, keepdim, dtype)
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Arithmetic mean; NaN of no elements."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('mean', out, mean(input, dim, keepdim, dtype=dtype))
     try:
@@ -3034,8 +3038,10 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return run(input, dim, keepdim, dtype)
 
 
-def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Product of the elements; int64 for integers and bools."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('prod', out, prod(input, dim, keepdim, dtype=dtype))
     try:
@@ -3051,8 +3057,10 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return run(input, dim, keepdim, dtype)
 
 
-def amax(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Largest element; NaN if there is one."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('amax', out, amax(input, dim, keepdim))
     try:
@@ -3068,8 +3076,10 @@ def amax(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None)
     return run(input, dim, keepdim)
 
 
-def amin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Smallest element; NaN if there is one."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('amin', out, amin(input, dim, keepdim))
     try:
@@ -3085,8 +3095,10 @@ def amin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None)
     return run(input, dim, keepdim)
 
 
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Whether an element is not zero."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('any', out, any(input, dim, keepdim))
     try:
@@ -3102,8 +3114,10 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) 
     return run(input, dim, keepdim)
 
 
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Whether no element is zero."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('all', out, all(input, dim, keepdim))
     try:
@@ -3119,8 +3133,10 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) 
     return run(input, dim, keepdim)
 
 
-def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Position of the largest element, the first of equals; over all dimensions it counts row-major."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('argmax', out, argmax(input, dim, keepdim))
     try:
@@ -3136,8 +3152,10 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return run(input, dim, keepdim)
 
 
-def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
+    if axis is not None:
+        dim = axis
     if out is not None:
         return write_out('argmin', out, argmin(input, dim, keepdim))
     try:

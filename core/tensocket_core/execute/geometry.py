@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
-from tensocket_plugins.contract.errors import DimensionError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -88,9 +88,12 @@ def normalize_axis(operator: str, axis: Any, rank: int) -> int:
 
     Raises:
         DimensionError: The axis is out of range.
+        ArgumentTypeError: It is no integer.
     """
     bound = max(rank, 1)
-    if not isinstance(axis, int) or not -bound <= axis < bound:
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise ArgumentTypeError(operator, f"dim {axis!r}", "a dim is an integer", "pass an integer")
+    if not -bound <= axis < bound:
         raise DimensionError(operator, f"dim {axis!r} of a {rank}-dimensional tensor",
                              f"a dim lies between {-bound} and {bound - 1}", "pass a dim of the tensor")
     return axis + bound if axis < 0 else axis
@@ -100,13 +103,17 @@ def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
     """Sorted non-negative axes; None or an empty list means all.
 
     Raises:
-        DimensionError: An axis is out of range or appears twice.
+        DimensionError: An axis is out of range.
+        ShapeError: An axis appears twice.
+        ArgumentTypeError: ``dim`` is neither an integer nor several.
     """
     if dim is None:
         return tuple(range(rank))
+    if isinstance(dim, (bool, float, str)):
+        raise ArgumentTypeError(operator, f"dim {dim!r}", "a dim is an integer or a tuple of integers", "pass integers")
     axes = [normalize_axis(operator, d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
     if len(set(axes)) != len(axes):
-        raise DimensionError(operator, f"dim {dim!r}", "a dim appears at most once", "remove the repetition")
+        raise ShapeError(operator, f"dim {dim!r}", "a dim appears at most once", "remove the repetition")
     return tuple(sorted(axes)) if axes and rank else tuple(range(rank))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import DimensionError, DtypeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError
 from tensocket_plugins.ir.schedule import pick_strategy
 
 from .. import tensors
@@ -41,6 +41,7 @@ class Reduction(Operator):
         wide: Whether accumulators are as wide as the device's profile says.
         empty: Whether folding no elements has a value.
         decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
+        keywords: NumPy's spelling of arguments, as in ``Pointwise``.
     """
 
     kind = "reduction"
@@ -55,6 +56,7 @@ class Reduction(Operator):
         self.wide = wide
         self.empty = empty
         self.decompose = decompose
+        self.keywords = {"axis": ("None", "dim = axis")}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure; what depends on the key alone is cheap."""
@@ -63,17 +65,26 @@ class Reduction(Operator):
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         axes = normalize_axes(self.name, dim, input.ndim)
-        compute = self._compute_dtype(input.dtype if dtype is None else dtype)
+        compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
         check_dtype(self.name, entry, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
-            raise DimensionError(self.name, f"shape {list(input.shape)}, dim {dim}",
-                                "no elements have no largest, smallest or positional value",
-                                "pass a tensor with elements along the reduced dims")
-        if input.dtype is not compute:
+            # PyTorch's classes: amax of everything is a RuntimeError, along an empty dim an IndexError.
+            kind = ShapeError if self.result == "same" and len(axes) == input.ndim and not isinstance(dim, int) else DimensionError
+            raise kind(self.name, f"shape {list(input.shape)}, dim {dim}", "no elements have no largest, smallest or positional value",
+                       "pass a tensor with elements along the reduced dims")
+        source = input.dtype
+        if source is not compute:
             input = input.detach().to(compute)
         stored = {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
         array = self._array(entry, input, axes, keepdim, compute, stored)
-        return tensors.wrap(array, entry.key | dtype_bit(stored))
+        result = tensors.wrap(array, entry.key | dtype_bit(stored))
+        # PyTorch's exception: what any and all say of uint8 is uint8.
+        return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
+
+    def _given_dtype(self, dtype: Any) -> DType:
+        if not isinstance(dtype, DType):
+            raise ArgumentTypeError(self.name, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32")
+        return self._compute_dtype(dtype) if self.compute == "float" else dtype
 
     def _compute_dtype(self, dtype: DType) -> DType:
         if self.compute == "bool":

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from collections import namedtuple
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError
 
 from ..autograd.node import Derivative
+from ..dispatch.blame import blame
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
+from ..promotion import number_dtype
 
 
 def _smallest(dtype: DType) -> float | int | bool:
@@ -141,7 +145,7 @@ def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise maximum."""
     if dim is None:
         return input.amax()
-    return input.maximum(dim) if hasattr(dim, "_key") else _along(input, input.argmax(dim, True), dim, keepdim)
+    return input.maximum(dim) if hasattr(dim, "_key") else MaxResult(*_along(input, input.argmax(dim, True), dim, keepdim))
 
 
 @composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
@@ -149,42 +153,56 @@ def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise minimum."""
     if dim is None:
         return input.amin()
-    return input.minimum(dim) if hasattr(dim, "_key") else _along(input, input.argmin(dim, True), dim, keepdim)
+    return input.minimum(dim) if hasattr(dim, "_key") else MinResult(*_along(input, input.argmin(dim, True), dim, keepdim))
 
 
-class ValuesAndIndices(NamedTuple):
-    """What reductions along one dimension return."""
-
-    values: Any
-    indices: Any
+#: What ``max`` and ``min`` along a dimension return, under PyTorch's names.
+MaxResult: Final = namedtuple("max", ("values", "indices"))  # noqa: PYI024  a typed class cannot be called max
+MinResult: Final = namedtuple("min", ("values", "indices"))  # noqa: PYI024
 
 
-def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> ValuesAndIndices:
+def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     values = input if input.ndim == 0 else input.gather(dim, indices)
-    return ValuesAndIndices(values, indices) if keepdim or input.ndim == 0 else ValuesAndIndices(
-        values.squeeze(dim), indices.squeeze(dim))
+    return (values, indices) if keepdim or input.ndim == 0 else (values.squeeze(dim), indices.squeeze(dim))
 
 
-@composite("var(Tensor input, int[]? dim=None, bool keepdim=False, *, Scalar correction=1) -> Tensor")
-def var(input: Any, dim: Any = None, keepdim: bool = False, *, correction: float = 1) -> Any:
-    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator."""
+def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    """``dim`` and the correction from PyTorch's two ways to write them: ``var(False)``, ``var(0, False)``, ``correction=``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    elif unbiased is not None:
+        raise ArgumentError("var", f"unbiased={unbiased}, correction={correction}", "only one of both is given", "pass correction alone")
+    return dim, correction
+
+
+@composite("var(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor")
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    dim, correction = _spread_arguments(dim, unbiased, correction)
     axes = normalize_axes("var", dim, input.ndim)
-    centred = input - input.mean(axes, True)
-    freedom = count_of(tuple(input.shape), axes) - correction
-    total = (centred * centred).sum(axes, keepdim)
-    return total / freedom if freedom > 0 else total * math.nan if freedom == 0 else total * math.inf
+    with blame("var"):
+        centred = input - input.mean(axes, True)
+    return (centred * centred).sum(axes, keepdim) / max(count_of(tuple(input.shape), axes) - correction, 0)
 
 
-@composite("std(Tensor input, int[]? dim=None, bool keepdim=False, *, Scalar correction=1) -> Tensor")
-def std(input: Any, dim: Any = None, keepdim: bool = False, *, correction: float = 1) -> Any:
+@composite("std(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor")
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
     """Standard deviation: square root of the variance."""
-    return input.var(dim, keepdim, correction=correction).sqrt()
+    dim, correction = _spread_arguments(dim, unbiased, correction)
+    with blame("std"):
+        return input.var(dim, keepdim=keepdim, correction=correction).sqrt()
 
 
 @composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log(sum(exp(input))), without overflow."""
     axes = normalize_axes("logsumexp", dim, input.ndim)
+    if input.dtype.category < 2:
+        input = input.to(number_dtype(2))
+    if count_of(tuple(input.shape), axes) == 0:
+        return input.exp().sum(axes, keepdim).log()
     top = input.detach().amax(axes, True)
     top = top.masked_fill(top.abs() == math.inf, 0)
     result = (input - top).exp().sum(axes, True).log() + top
