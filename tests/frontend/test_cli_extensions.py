@@ -112,7 +112,7 @@ def test_new_backend_where_something_is(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(scaffold, "registry", Registry)
     assert main(["new-backend", "mychip", "--path", str(tmp_path)]) == 0
     assert main(["new-backend", "mychip", "--path", str(tmp_path)]) == 2
-    assert "choose another folder with --path" in capsys.readouterr().err
+    assert "choose another name or folder" in capsys.readouterr().err
 
 
 def test_selftest_passes_on_the_cpu():
