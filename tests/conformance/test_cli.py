@@ -75,7 +75,7 @@ def test_without_a_device_only_loading_runs_and_exits_2(double, capsys):
     assert main([double(missing="libtoy.so.1 not found"), "--quick"]) == 2
     out = capsys.readouterr().out
     assert "unavailable: libtoy.so.1 not found" in out
-    assert "FAIL " not in out
+    assert "\nFAIL " not in out
 
 
 def test_an_unknown_feature_fails_loading(double, capsys):
