@@ -14,6 +14,7 @@ from ..ops import indexing as _indexing
 from ..ops import matmul as _matmul
 from ..ops import movement as _movement
 from ..ops import nn as _nn
+from ..ops import rearrangement as _rearrangement
 from ..ops import reduction as _reduction
 from ..ops.out import argument_error, write_out
 
@@ -3179,11 +3180,6 @@ narrow: Callable[..., Any] = _movement.narrow
 split: Callable[..., Any] = _movement.split
 chunk: Callable[..., Any] = _movement.chunk
 unbind: Callable[..., Any] = _movement.unbind
-stack: Callable[..., Any] = _movement.stack
-flip: Callable[..., Any] = _movement.flip
-movedim: Callable[..., Any] = _movement.movedim
-broadcast_to: Callable[..., Any] = _movement.broadcast_to
-broadcast_tensors: Callable[..., Any] = _movement.broadcast_tensors
 clamp: Callable[..., Any] = _arithmetic.clamp
 where: Callable[..., Any] = _arithmetic.where
 masked_fill: Callable[..., Any] = _arithmetic.masked_fill
@@ -3210,6 +3206,11 @@ dropout: Callable[..., Any] = _nn.dropout
 embedding: Callable[..., Any] = _nn.embedding
 one_hot: Callable[..., Any] = _nn.one_hot
 layer_norm: Callable[..., Any] = _nn.layer_norm
+stack: Callable[..., Any] = _rearrangement.stack
+flip: Callable[..., Any] = _rearrangement.flip
+movedim: Callable[..., Any] = _rearrangement.movedim
+broadcast_to: Callable[..., Any] = _rearrangement.broadcast_to
+broadcast_tensors: Callable[..., Any] = _rearrangement.broadcast_tensors
 max: Callable[..., Any] = _reduction.max_of
 min: Callable[..., Any] = _reduction.min_of
 var: Callable[..., Any] = _reduction.var
@@ -3243,8 +3244,8 @@ less_ = lt_
 less_equal_ = le_
 greater_ = gt_
 greater_equal_ = ge_
-moveaxis = movedim
 clip = clamp
+moveaxis = movedim
 
 __all__ = [
     'abs',

@@ -16,6 +16,7 @@ from ..ops import inplace as _inplace
 from ..ops import matmul as _matmul
 from ..ops import movement as _movement
 from ..ops import nn as _nn
+from ..ops import rearrangement as _rearrangement
 from ..ops import reduction as _reduction
 
 
@@ -222,13 +223,6 @@ class Operators:
     split: Callable[..., Any] = _movement.split
     chunk: Callable[..., Any] = _movement.chunk
     unbind: Callable[..., Any] = _movement.unbind
-    flip: Callable[..., Any] = _movement.flip
-    repeat: Callable[..., Any] = _movement.repeat
-    movedim: Callable[..., Any] = _movement.movedim
-    moveaxis: Callable[..., Any] = _movement.movedim
-    broadcast_to: Callable[..., Any] = _movement.broadcast_to
-    expand_as: Callable[..., Any] = _movement.expand_as
-    view_as: Callable[..., Any] = _movement.view_as
     clamp: Callable[..., Any] = _arithmetic.clamp
     clip: Callable[..., Any] = _arithmetic.clamp
     clamp_: Callable[..., Any] = _arithmetic.clamp_
@@ -268,6 +262,13 @@ class Operators:
     addmm: Callable[..., Any] = _matmul.addmm
     softmax: Callable[..., Any] = _nn.softmax
     log_softmax: Callable[..., Any] = _nn.log_softmax
+    flip: Callable[..., Any] = _rearrangement.flip
+    repeat: Callable[..., Any] = _rearrangement.repeat
+    movedim: Callable[..., Any] = _rearrangement.movedim
+    moveaxis: Callable[..., Any] = _rearrangement.movedim
+    broadcast_to: Callable[..., Any] = _rearrangement.broadcast_to
+    expand_as: Callable[..., Any] = _rearrangement.expand_as
+    view_as: Callable[..., Any] = _rearrangement.view_as
     max: Callable[..., Any] = _reduction.max_of
     min: Callable[..., Any] = _reduction.min_of
     var: Callable[..., Any] = _reduction.var

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import DtypeError, ShapeError
+from tensocket_plugins.contract.errors import DtypeError, ShapeError, UnsupportedDtype
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
@@ -36,6 +36,8 @@ class MatMul(Operator):
             raise DtypeError(self.name, f"{dtype.name} and {other.dtype.name}", "both operands have one dtype",
                              "convert one of them with .to(dtype)")
         check_dtype(self.name, entry, dtype)
+        if dtype.kind == "bool":
+            raise UnsupportedDtype(self.name, f"bool on {entry.device}", "matrix products are defined for numbers", "convert with .to(dtype)")
         x, y = input._array, other._array
         if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
             raise ShapeError(self.name, f"shapes {list(x.shape)} and {list(y.shape)}",

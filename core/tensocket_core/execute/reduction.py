@@ -84,6 +84,8 @@ class Reduction(Operator):
     def _given_dtype(self, dtype: Any) -> DType:
         if not isinstance(dtype, DType):
             raise ArgumentTypeError(self.name, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32")
+        if dtype is dtypes.bool_:
+            raise DtypeError(self.name, "dtype bool", f"{self.name} is defined for numbers", "use any or all")
         return self._compute_dtype(dtype) if self.compute == "float" else dtype
 
     def _compute_dtype(self, dtype: DType) -> DType:

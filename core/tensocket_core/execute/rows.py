@@ -43,6 +43,7 @@ class Row(Operator):
     Attributes:
         formula: ``formula(row, *operands) -> function of the position``; see ``nests.row_nest``.
         functions: The namespace of public functions, for decomposition.
+        label: What errors call it.
     """
 
     kind = "row"
@@ -51,6 +52,7 @@ class Row(Operator):
                  **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
+        self.label = self.name.removesuffix("_rows")
         self.functions = functions
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
@@ -62,10 +64,10 @@ class Row(Operator):
         *inputs, dim = args
         dtype, shape = inputs[0].dtype, inputs[0]._array.shape
         if dtype.kind != "float":
-            raise DtypeError(self.name, f"dtype {dtype.name}", f"{self.name} is defined for floating-point dtypes",
+            raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is defined for floating-point dtypes",
                              "pass dtype=, or convert with .to(dtype)")
-        axis = normalize_axis(self.name, dim, len(shape))
-        check_dtype(self.name, entry, dtype)
+        axis = normalize_axis(self.label, dim, len(shape))
+        check_dtype(self.label, entry, dtype)
         runtime = entry.runtime
         key = entry.key | dtype_bit(dtype)
         arrays = [x._array for x in inputs]

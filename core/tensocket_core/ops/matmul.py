@@ -51,6 +51,8 @@ def bmm(input: Any, mat2: Any) -> Any:
 @composite("mv(Tensor input, Tensor vec) -> Tensor")
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise ShapeError("mv", f"shapes {list(input.shape)} and {list(vec.shape)}", "a matrix is multiplied by a vector", "use matmul")
     return input.matmul(vec)
 
 

@@ -6,17 +6,16 @@ import math
 import operator
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DimensionError, IndexOutOfRange, ShapeError
 
 from .. import tensors as tensors_module
-from .._generated import functions
 from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import broadcast_shapes, element_strides, normalize_axis, normalize_shape
+from ..execute.geometry import element_strides, normalize_axis, normalize_shape
 from ..execute.geometry import expand as expand_array
 from ..execute.views import Custom, View
 from ..promotion import result_type
@@ -24,9 +23,12 @@ from ..promotion import result_type
 
 def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     """Sizes given one by one or as one sequence."""
-    if len(shape) == 1 and not isinstance(shape[0], int) and not hasattr(shape[0], "__index__"):
-        return tuple(shape[0])
-    return tuple(map(operator.index, shape))
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        raise ArgumentTypeError("shape", f"{shape!r}", "sizes and dims are integers", "pass integers") from None
 
 
 # ----------------------------------------------------------------------------------------------------------- views
@@ -56,7 +58,7 @@ def _permute(array: Any, dims: tuple[Any, ...]) -> Any:
     rank = len(array.shape)
     axes = tuple(normalize_axis("permute", d, rank) for d in sizes(dims))
     if sorted(axes) != list(range(rank)):
-        raise DimensionError("permute", f"dims {list(axes)} of a {rank}-dimensional tensor", "every dim appears exactly once",
+        raise ShapeError("permute", f"dims {list(axes)} of a {rank}-dimensional tensor", "every dim appears exactly once",
                              "list all dims of the tensor")
     return array.transpose(axes)
 
@@ -68,8 +70,8 @@ def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
         raise ShapeError("expand", f"shape {list(wanted)} for shape {list(array.shape)}",
                          "a new leading dimension has a size, and no dimension is dropped", "give the size of every new dimension")
     full = tuple(array.shape[k - lead] if n == -1 else n for k, n in enumerate(wanted))
-    if any(n != full[k + lead] and n != 1 for k, n in enumerate(array.shape)):
-        raise ShapeError("expand", f"shape {list(full)} for shape {list(array.shape)}", "only dimensions of size 1 can be expanded",
+    if any(n < 0 for n in full) or any(n != full[k + lead] and n != 1 for k, n in enumerate(array.shape)):
+        raise ShapeError("expand", f"shape {list(full)} for shape {list(array.shape)}", "only dimensions of size 1 can be expanded, and to a size",
                          "use .repeat(...) to copy")
     return expand_array(array, full)
 
@@ -128,7 +130,8 @@ basic_index: Final = View("basic_index(Tensor input, any index) -> Tensor~", "In
 as_strided: Final = View(
     "as_strided(Tensor input, int[] size, int[] stride, int storage_offset=0) -> Tensor~",
     "A view with any geometry; the offset counts from the tensor's first element.",
-    lambda array, size, stride, offset: strided_view(array, _within(array, tuple(size), tuple(stride), offset), tuple(stride), offset))
+    lambda array, size, stride, offset: strided_view(array, _within(array, tuple(size), tuple(stride), offset), tuple(stride), offset),
+    derivative=Derivative(input=lambda grad, input, stride, storage_offset: _strided_gradient(grad, input, stride, storage_offset)))
 alias: Final = View("alias(Tensor input) -> Tensor~", "The same tensor as a new object.", lambda array: array[...], function=False,
                     derivative=Derivative(input=lambda grad: grad))
 
@@ -141,6 +144,21 @@ def _within(array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
         raise ShapeError("as_strided", f"size {list(shape)}, stride {list(strides)}, offset {offset} on {extent} elements",
                          "the view stays within the tensor's memory", "choose a smaller size, stride or offset")
     return shape
+
+
+def _strided_gradient(grad: Any, input: Any, stride: Any, offset: int) -> Any:
+    """Gradients added up where the view's elements lie in memory, then read as the input lies in it."""
+    shape, strides = tuple(input.shape), element_strides(input._array)
+    if any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True)):
+        raise AutogradError("as_strided", f"an expanded tensor of shape {list(shape)}",
+                            "the gradient is defined where elements have memory of their own", "clone() it first")
+    extent = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if input.numel() else 0
+    position = grad.new_arange(offset, offset + 1, 1).reshape((1,) * grad.ndim)
+    for axis, (size, step) in enumerate(zip(grad.shape, stride, strict=True)):
+        along = tuple(-1 if k == axis else 1 for k in range(grad.ndim))
+        position = position + (grad.new_arange(0, size, 1) * step).reshape(along)
+    memory = grad.new_zeros(extent).scatter_add(0, position.expand(tuple(grad.shape)).reshape(-1), grad.reshape(-1))
+    return memory.as_strided(shape, strides)
 
 
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -175,6 +193,8 @@ def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
 
 
 def _cat(entry: Any, items: Any, dim: int) -> Any:
+    if hasattr(items, "_key"):
+        raise ArgumentTypeError("cat", "one tensor", "tensors come in a tuple or list", "pass [tensor]")
     dtype = result_type(items)
     # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
     parts = [t for t in items if tuple(t.shape) != (0,)] or list(items[:1])
@@ -244,7 +264,7 @@ def contiguous(input: Any) -> Any:
 def t(input: Any) -> Any:
     """A matrix transposed; vectors and numbers stay as they are."""
     if input.ndim > 2:
-        raise DimensionError("t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)")
+        raise ShapeError("t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)")
     return input.transpose(0, 1) if input.ndim == 2 else input.alias()
 
 
@@ -254,23 +274,34 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     rank = input.ndim
     first, last = normalize_axis("flatten", start_dim, rank), normalize_axis("flatten", end_dim, rank)
     if first > last:
-        raise DimensionError("flatten", f"start_dim {start_dim}, end_dim {end_dim}", "start_dim does not come after end_dim",
+        raise ShapeError("flatten", f"start_dim {start_dim}, end_dim {end_dim}", "start_dim does not come after end_dim",
                              "exchange them")
     shape = tuple(input.shape)
     return input.reshape((*shape[:first], math.prod(shape[first:last + 1]), *shape[last + 1:]))
 
 
+def _own_axis(name: str, input: Any, dim: int) -> int:
+    """A non-negative axis of a tensor that has one.
+
+    Raises:
+        DimensionError: The axis is out of range, or the tensor is zero-dimensional.
+    """
+    if input.ndim == 0:
+        raise DimensionError(name, "a 0-dimensional tensor", "the tensor has at least one dimension", "use it as it is, or unsqueeze it")
+    return normalize_axis(name, dim, input.ndim)
+
+
 @composite("select(Tensor input, int dim, int index) -> Tensor")
 def select(input: Any, dim: int, index: int) -> Any:
     """One position of a dimension; a view without that dimension."""
-    axis = normalize_axis("select", dim, input.ndim)
+    axis = _own_axis("select", input, dim)
     return input.basic_index((slice(None),) * axis + (operator.index(index),))
 
 
 @composite("narrow(Tensor input, int dim, int start, int length) -> Tensor")
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     """``length`` positions of a dimension from ``start`` on; a view."""
-    axis = normalize_axis("narrow", dim, input.ndim)
+    axis = _own_axis("narrow", input, dim)
     size = input._array.shape[axis]
     first = start + size if start < 0 else start
     if length < 0 or not 0 <= first <= size or first + length > size:
@@ -282,7 +313,7 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
 @composite("split(Tensor input, any split_size_or_sections, int dim=0) -> any")
 def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
-    size = input._array.shape[normalize_axis("split", dim, input.ndim)]
+    size = input._array.shape[_own_axis("split", input, dim)]
     if isinstance(split_size_or_sections, int):
         step = split_size_or_sections
         if step <= 0 and size:
@@ -301,7 +332,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
     if chunks <= 0:
         raise ArgumentError("chunk", f"chunks={chunks}", "there is at least one chunk", "pass a positive number")
-    size = input._array.shape[normalize_axis("chunk", dim, input.ndim)]
+    size = input._array.shape[_own_axis("chunk", input, dim)]
     if size == 0:
         return (input.narrow(dim, 0, 0),) * chunks
     return tuple(input.split(-(-size // chunks), dim))
@@ -310,75 +341,4 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 @composite("unbind(Tensor input, int dim=0) -> any")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
-    return tuple(input.select(dim, k) for k in range(input._array.shape[normalize_axis("unbind", dim, input.ndim)]))
-
-
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)
-def stack(tensors: Any, dim: int = 0) -> Any:
-    """Tensors of one shape joined along a new dimension."""
-    shapes = {tuple(x.shape) for x in tensors}
-    if len(shapes) != 1:
-        raise ShapeError("stack", " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors", "all tensors have one shape",
-                         "reshape them, or use cat")
-    return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
-
-
-@composite("flip(Tensor input, int... dims) -> Tensor")
-def flip(input: Any, *dims: Any) -> Any:
-    """Elements in reverse order along dimensions; a copy."""
-    result = input
-    for d in sizes(dims):
-        axis = normalize_axis("flip", d, input.ndim)
-        size = input._array.shape[axis]
-        positions = input.new_arange(size - 1, -1, -1)
-        result = result.index_select(axis, positions)
-    return result.clone() if result is input else result
-
-
-@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False)
-def repeat(input: Any, *repeats: Any) -> Any:
-    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
-    counts = sizes(repeats)
-    lead = len(counts) - input.ndim
-    if lead < 0:
-        raise ShapeError("repeat", f"{len(counts)} repeats for {input.ndim} dimensions", "there is a repeat for every dimension",
-                         "add leading ones")
-    shape = (1,) * lead + tuple(input.shape)
-    paired = input.reshape(tuple(n for size in shape for n in (1, size)))
-    grown = paired.expand(tuple(n for count, size in zip(counts, shape, strict=True) for n in (count, size)))
-    return grown.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True)))
-
-
-@composite("movedim(Tensor input, int source, int destination) -> Tensor", aliases=("moveaxis",))
-def movedim(input: Any, source: int, destination: int) -> Any:
-    """One dimension moved to another position."""
-    rank = input.ndim
-    first, last = normalize_axis("movedim", source, rank), normalize_axis("movedim", destination, rank)
-    order = [k for k in range(rank) if k != first]
-    order.insert(last, first)
-    return input.permute(order)
-
-
-@composite("broadcast_to(Tensor input, int[] size) -> Tensor")
-def broadcast_to(input: Any, size: Any) -> Any:
-    """The tensor expanded to a shape."""
-    return input.expand(tuple(size))
-
-
-@composite("expand_as(Tensor input, Tensor other) -> Tensor", function=False)
-def expand_as(input: Any, other: Any) -> Any:
-    """The tensor expanded to another tensor's shape."""
-    return input.expand(tuple(other.shape))
-
-
-@composite("view_as(Tensor input, Tensor other) -> Tensor", function=False)
-def view_as(input: Any, other: Any) -> Any:
-    """The tensor viewed as another tensor's shape."""
-    return input.view(tuple(other.shape))
-
-
-@composite("broadcast_tensors(Tensor[] tensors) -> any", method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """The tensors expanded to their common shape."""
-    shape = broadcast_shapes("broadcast_tensors", [x._array.shape for x in tensors])
-    return tuple(x.expand(shape) for x in tensors)
+    return tuple(input.select(dim, k) for k in range(input._array.shape[_own_axis("unbind", input, dim)]))

@@ -142,7 +142,7 @@ def _no_negative_power(compute: DType, operands: Any) -> None:
 
 pow: Final = Pointwise(
     "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
-    lambda m, x, y: m.pow(x, y) if _is_float(m) else x | ~y if m.dtype is bool_ else _integer_power(m, x, y),
+    lambda m, x, y: m.pow(x, y) if _is_float(m) else _integer_power(m, x, y), kinds="if",
     guard=_no_negative_power,
     derivative=Derivative(
         input=lambda grad, input, exponent: _pow_base(grad, input, exponent),

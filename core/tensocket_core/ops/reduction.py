@@ -157,8 +157,8 @@ def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 #: What ``max`` and ``min`` along a dimension return, under PyTorch's names.
-MaxResult: Final = namedtuple("max", ("values", "indices"))  # noqa: PYI024  a typed class cannot be called max
-MinResult: Final = namedtuple("min", ("values", "indices"))  # noqa: PYI024
+MaxResult: Final = namedtuple("max", ("values", "indices"))  # type: ignore[name-match]
+MinResult: Final = namedtuple("min", ("values", "indices"))  # type: ignore[name-match]
 
 
 def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:

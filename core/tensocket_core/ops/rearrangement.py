@@ -1,0 +1,88 @@
+"""Composites of views: stacking, repeating, reversing, broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import ShapeError
+
+from .._generated import functions
+from ..dispatch.composite import composite
+from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
+from .movement import sizes
+
+
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape joined along a new dimension."""
+    shapes = {tuple(x.shape) for x in tensors}
+    if len(shapes) != 1:
+        raise ShapeError("stack", " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors", "all tensors have one shape",
+                         "reshape them, or use cat")
+    return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
+
+
+@composite("flip(Tensor input, int... dims) -> Tensor")
+def flip(input: Any, *dims: Any) -> Any:
+    """Elements in reverse order along dimensions; a copy."""
+    result, wanted = input, sizes(dims)
+    axes = normalize_axes("flip", wanted, input.ndim) if wanted else ()
+    for axis in axes if input.ndim else ():
+        size = input._array.shape[axis]
+        positions = input.new_arange(size - 1, -1, -1)
+        result = result.index_select(axis, positions)
+    return result.clone() if result is input else result
+
+
+@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False)
+def repeat(input: Any, *repeats: Any) -> Any:
+    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    counts = sizes(repeats)
+    lead = len(counts) - input.ndim
+    if lead < 0 or any(n < 0 for n in counts):
+        raise ShapeError("repeat", f"repeats {list(counts)} for {input.ndim} dimensions",
+                         "there is a repeat for every dimension, not negative", "add leading ones")
+    shape = (1,) * lead + tuple(input.shape)
+    paired = input.reshape(tuple(n for size in shape for n in (1, size)))
+    grown = paired.expand(tuple(n for count, size in zip(counts, shape, strict=True) for n in (count, size)))
+    return grown.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True)))
+
+
+@composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor", aliases=("moveaxis",))
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """One dimension (or several) moved to other positions; the others keep their order."""
+    given, wanted = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+    first = [normalize_axis("movedim", d, input.ndim) for d in given]
+    last = [normalize_axis("movedim", d, input.ndim) for d in wanted]
+    if len(first) != len(last) or len(set(first)) < len(first) or len(set(last)) < len(last):
+        raise ShapeError("movedim", f"source {source}, destination {destination}",
+                         "as many distinct dims move as there are places", "list every dim once")
+    order = [k for k in range(input.ndim) if k not in first]
+    for place, dim in sorted(zip(last, first, strict=True)):
+        order.insert(place, dim)
+    return input.permute(order)
+
+
+@composite("broadcast_to(Tensor input, int[] size) -> Tensor")
+def broadcast_to(input: Any, size: Any) -> Any:
+    """The tensor expanded to a shape."""
+    return input.expand(tuple(size))
+
+
+@composite("expand_as(Tensor input, Tensor other) -> Tensor", function=False)
+def expand_as(input: Any, other: Any) -> Any:
+    """The tensor expanded to another tensor's shape."""
+    return input.expand(tuple(other.shape))
+
+
+@composite("view_as(Tensor input, Tensor other) -> Tensor", function=False)
+def view_as(input: Any, other: Any) -> Any:
+    """The tensor viewed as another tensor's shape."""
+    return input.view(tuple(other.shape))
+
+
+@composite("broadcast_tensors(Tensor[] tensors) -> any", method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """The tensors expanded to their common shape."""
+    shape = broadcast_shapes("broadcast_tensors", [x._array.shape for x in tensors])
+    return tuple(x.expand(shape) for x in tensors)
