@@ -172,7 +172,7 @@ def _augmented(operator: Operator) -> list[str]:
 
 def methods_source() -> str:
     """The text of ``_generated/methods.py``."""
-    modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"indexing"})
+    modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"subscript"})
     lines = [_HEAD.format(title="Operator methods of tensors."), "from __future__ import annotations\n\n",
              "from collections.abc import Callable\nfrom typing import Any\n\n", "from . import functions as _f  # first: it defines what the records import\n\n# isort: split\n",
              "from .. import creation as _creation\nfrom .. import random as _random\n",
@@ -183,7 +183,7 @@ def methods_source() -> str:
             lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
     lines += [f"    {name} = _creation.{name}\n" for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")]
     lines += [f"    {name} = _random.{name}\n" for name in ("uniform_", "normal_")]
-    lines.append("    __getitem__ = _indexing.getitem\n    __setitem__ = _indexing.setitem\n")
+    lines.append("    __getitem__ = _subscript.getitem\n    __setitem__ = _subscript.setitem\n")
     return "".join(lines)
 
 

@@ -18,6 +18,7 @@ from ..ops import movement as _movement
 from ..ops import nn as _nn
 from ..ops import rearrangement as _rearrangement
 from ..ops import reduction as _reduction
+from ..ops import subscript as _subscript
 
 
 class Operators:
@@ -282,5 +283,5 @@ class Operators:
     new_arange = _creation.new_arange
     uniform_ = _random.uniform_
     normal_ = _random.normal_
-    __getitem__ = _indexing.getitem
-    __setitem__ = _indexing.setitem
+    __getitem__ = _subscript.getitem
+    __setitem__ = _subscript.setitem

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import arithmetic, indexing, inplace, matmul, movement, nn, pointwise, rearrangement, reduction
+from . import arithmetic, indexing, inplace, matmul, movement, nn, pointwise, rearrangement, reduction, subscript
 
-__all__ = ["arithmetic", "indexing", "inplace", "matmul", "movement", "nn", "pointwise", "rearrangement", "reduction"]
+__all__ = ["arithmetic", "indexing", "inplace", "matmul", "movement", "nn", "pointwise", "rearrangement", "reduction", "subscript"]

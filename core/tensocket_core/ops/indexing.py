@@ -1,4 +1,4 @@
-"""Indexing by tensors, and ``[]`` in full: basic indexing is a view, the rest gathers and scatters."""
+"""Indexing by tensors: gathering, scattering, and several index tensors at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import DimensionError, DtypeError, IndexOutOfRange, ShapeError
 
 from .. import tensors
 from .._generated import functions
@@ -21,6 +21,7 @@ from ..dispatch.keys import dtype_bit
 from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
+from ..execute.inplace import bump, check_writable
 from ..execute.views import Custom
 
 
@@ -107,6 +108,8 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
     axis = normalize_axis(operator, dim, input.ndim)
     if not hasattr(src, "_key"):
         src = input.new_full(tuple(index.shape), src)
+    if input.ndim == 0:
+        return _scattered(operator, input.reshape(1), 0, index.reshape(-1), src.reshape(-1), add).reshape(())
     _same_rank(operator, input, index, axis, src)
     if src.dtype is not input.dtype:
         raise DtypeError(operator, f"src of {src.dtype.name} for input of {input.dtype.name}", "src and input have one dtype",
@@ -139,6 +142,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     axis = normalize_axis("index_select", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    if input.ndim == 0:
+        return input.reshape(1).index_select(0, index).sum()
     valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
     return call(gather_valid, input, axis, _rows_index(valid, tuple(input.shape), axis))
 
@@ -149,12 +154,14 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of elements that are not zero, one row each, in row-major order; the number of rows depends on the data."""
+    if as_tuple and input.ndim == 0:
+        input = input.reshape(1)
     if input._entry.runtime.profile.host_resident:
         found = np.argwhere(input._values())
         result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
     else:
         result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
-    return tuple(result.select(1, k) for k in range(input.ndim)) if as_tuple else result
+    return tuple(result.select(1, k) for k in range(result.shape[1])) if as_tuple else result
 
 
 def _true_positions(mask: Any) -> Any:
@@ -233,11 +240,17 @@ class _Selection:
         """A value to write, as selected rows."""
         axes = self._axes()
         front = (*self.shape, *self.rest)
-        wide = value.expand(tuple(front[k] for k in axes))
+        wide = trimmed(value, len(axes)).expand(tuple(front[k] for k in axes))
         inverse = [0] * len(axes)
         for k, axis in enumerate(axes):
             inverse[axis] = k
         return wide.permute(inverse).reshape((self.position.numel(), math.prod(self.rest)))
+
+
+def trimmed(value: Any, rank: int) -> Any:
+    """A value without leading dimensions of size 1 that its place does not have."""
+    lead = value.ndim - rank
+    return value.reshape(tuple(value.shape[lead:])) if lead > 0 and all(n == 1 for n in value.shape[:lead]) else value
 
 
 def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
@@ -269,98 +282,38 @@ def index_tensors(input: Any, indices: Any) -> Any:
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of input with values written (or added) at index tensors."""
+    selection, value, position = _placed(input, indices, values)
+    return selection.unrows(call(scatter_valid, selection.rows(input), 0, position, value, accumulate))
+
+
+def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:
+    """The selection of index tensors, values as its rows, and an index tensor of their shape."""
     values = values if hasattr(values, "_key") else input.new_full((), values)
+    if values.ndim == 0:
+        values = values.to(input.dtype)
     if values.dtype is not input.dtype:
         raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
                          "values and input have one dtype", "convert values with .to(dtype)")
     with blame("index_put"):
         selection = _Selection(input, _expanded(input, indices))
-    rows, value = selection.rows(input), selection.values(values.to(input.device))
-    position = _rows_index(selection.position, tuple(value.shape), 0)
-    return selection.unrows(call(scatter_valid, rows, 0, position, value, accumulate))
+        value = selection.values(values.to(input.device))
+    return selection, value, _rows_index(selection.position, tuple(value.shape), 0)
+
+
+def write_indices(input: Any, indices: Any, values: Any) -> None:
+    """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded."""
+    check_writable("index_put_", input)
+    selection, value, position = _placed(input, indices, values)
+    rows = selection.rows(input)
+    if (rows if rows._base is None else rows._base) is not (input if input._base is None else input._base):
+        input.copy_(selection.unrows(call(scatter_valid, rows, 0, position, value, False)))
+        return
+    if value.numel():
+        scatter_arrays(input._entry, rows._array, position._array, value.detach()._array, 0, input.dtype, add=False)
+    bump(input)
 
 
 @composite("index_put_(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Write (or add) values at index tensors, in place."""
     return input.copy_(input.index_put(indices, values, accumulate))
-
-
-# ------------------------------------------------------------------------------------------------------------- []
-
-
-def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Basic index, and index tensors over the dimensions that it leaves (None without any)."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    items = [_item(input, item) for item in items]
-    if not any(hasattr(item, "_key") for item in items):
-        return tuple(items), None
-    used = sum(item.ndim if hasattr(item, "_key") and item.dtype in (dtypes.bool_, dtypes.uint8) else item is not None
-               for item in items if item is not Ellipsis)
-    if any(item is Ellipsis for item in items):
-        at = next(k for k, item in enumerate(items) if item is Ellipsis)
-        items[at:at + 1] = [slice(None)] * (input.ndim - used)
-    basic: list[Any] = []
-    advanced: list[Any] = []
-    # An int beside index tensors is an index tensor, as in NumPy.
-    for item in items:
-        if hasattr(item, "_key") or type(item) is int:
-            index_tensor = item if hasattr(item, "_key") else from_values(np.asarray(item, np.int64), dtypes.int64, input._entry)
-            mask = index_tensor.dtype in (dtypes.bool_, dtypes.uint8)
-            basic.extend([slice(None)] * (index_tensor.ndim if mask else 1))
-            advanced.append(index_tensor)
-        else:
-            basic.append(item)
-            advanced.append(None)
-    return tuple(basic), tuple(advanced)
-
-
-def _item(input: Any, item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
-        return _int_slice(item) if isinstance(item, slice) else item
-    if isinstance(item, (bool, np.bool_)):
-        return from_values(np.asarray(item), dtypes.bool_, input._entry)
-    if hasattr(item, "_key"):
-        if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
-            return int(item.item())
-        return item
-    if isinstance(item, (list, np.ndarray)):
-        return _like_values(item, input)
-    if hasattr(item, "__index__"):
-        return item.__index__()
-    raise ArgumentTypeError("index", f"an index of type {type(item).__name__}",
-                            "an index is made of ints, slices, None, Ellipsis, lists and tensors", "convert it to one of these")
-
-
-def _int_slice(item: slice) -> slice:
-    """A slice with plain ints, from tensors or NumPy integers."""
-    return slice(*(None if x is None else x.__index__() for x in (item.start, item.stop, item.step)))
-
-
-def _like_values(values: Any, like: Any) -> Any:
-    """Host values as a tensor on another tensor's device."""
-    array = np.asarray(values)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
-
-
-def getitem(input: Any, index: Any) -> Any:
-    """``input[index]``."""
-    basic, advanced = _parsed(input, index)
-    if advanced is None:
-        return input.basic_index(basic)
-    return index_tensors(input.basic_index(basic), advanced)
-
-
-def setitem(input: Any, index: Any, value: Any) -> None:
-    """``input[index] = value``."""
-    basic, advanced = _parsed(input, index)
-    value = value if hasattr(value, "_key") else input.new_tensor(value)
-    view = input.basic_index(basic)
-    if advanced is None:
-        shape = tuple(view.shape)
-        lead = value.ndim - len(shape)
-        view.copy_(value.reshape(tuple(value.shape[lead:])) if lead > 0 and all(n == 1 for n in value.shape[:lead]) else value)
-    else:
-        view.index_put_(advanced, value.to(input.dtype))

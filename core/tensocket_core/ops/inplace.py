@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ShapeError
 
 from ..autograd.node import Derivative
 from ..creation import fill_array
 from ..dispatch.composite import composite
+from ..dispatch.modes import no_grad
 from ..dispatch.registry import OPERATORS
 from ..execute.copying import copy_elements, to_device
 from ..execute.geometry import broadcast_shapes, contiguous
@@ -41,10 +43,23 @@ def _fill(entry: Any, target: Any, value: Any) -> None:
     fill_array(entry, target._array, value.item() if hasattr(value, "_key") else value, target.dtype)
 
 
+def _marked(grad: Any, index: Any) -> Any:
+    """True at a basic index."""
+    with no_grad():
+        marks = grad.new_zeros(grad.shape, dtype=bool_)
+        marks.basic_index(index).fill_(True)
+    return marks
+
+
 copy_: Final = Assign("copy_(Tensor! input, Tensor src, bool non_blocking=False) -> Tensor", "Elements of src, converted and moved, in place.",
                       lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
                       derivative=Derivative(src=lambda grad: grad))
-fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill, derivative=Derivative())
+basic_put_: Final = Assign(
+    "basic_put_(Tensor! input, any index, Tensor src) -> Tensor", "Elements of src at a basic index, in place.",
+    lambda entry, target, index, src: _copy(entry, target.detach().basic_index(index), src), method=False,
+    derivative=Derivative(input=lambda grad, index: grad.masked_fill(_marked(grad, index), 0), src=lambda grad, index: grad.basic_index(index)))
+fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill,
+                      derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
 
 
 @composite("zero_(Tensor input) -> Tensor", function=False)

@@ -1,0 +1,137 @@
+"""``[]`` in full: ints, slices, None and Ellipsis make a view, index tensors and masks gather and scatter."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+from ..creation import from_values
+from ..dispatch.call import call
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import is_grad_enabled, no_grad
+from .indexing import index_tensors, trimmed, write_indices
+from .inplace import basic_put_
+
+#: A list of at least so many parts is always one index tensor.
+_MOST_DIMS: Final = 32
+
+
+def _items(input: Any, index: Any) -> list[Any]:
+    """The parts of an index, one Ellipsis expanded to slices, index tensors on the input's device."""
+    if isinstance(index, list) and len(index) < _MOST_DIMS and any(_is_structural(x) for x in index):
+        index = tuple(index)  # as NumPy once did, and PyTorch does
+    items = [_item(input, item) for item in (index if isinstance(index, tuple) else (index,))]
+    if Ellipsis in [x for x in items if not hasattr(x, "_key")]:
+        at = next(k for k, x in enumerate(items) if x is Ellipsis)
+        rest = [x for x in items if x is not Ellipsis]
+        free = input.ndim - sum(map(_consumed, rest))
+        items = [*rest[:at], *[slice(None)] * free, *rest[at:]]
+    return items
+
+
+def _is_structural(part: Any) -> bool:
+    return part is None or part is Ellipsis or isinstance(part, (list, tuple, slice, np.ndarray)) or hasattr(part, "_key")
+
+
+def _is_mask(index: Any) -> bool:
+    return index.dtype is dtypes.bool_ or index.dtype is dtypes.uint8
+
+
+def _consumed(item: Any) -> int:
+    """Dimensions of the tensor that a part of an index takes."""
+    if hasattr(item, "_key") and _is_mask(item):
+        return int(item.ndim)
+    return item is not None
+
+
+def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Basic index, and index tensors over the dimensions that it leaves (None without any)."""
+    items = _items(input, index)
+    if not any(hasattr(item, "_key") for item in items):
+        return tuple(items), None
+    basic: list[Any] = []
+    advanced: list[Any] = []
+    for item in items:
+        if not hasattr(item, "_key"):
+            basic.append(item)
+            advanced += [] if type(item) is int else [None]
+        elif item.ndim == 0 and _is_mask(item):
+            # True or False: a new dimension of size 1 that is kept or dropped.
+            basic.append(None)
+            advanced.append(item.reshape(1))
+        else:
+            basic += [slice(None)] * (item.ndim if _is_mask(item) else 1)
+            advanced.append(item)
+    return tuple(basic), tuple(advanced)
+
+
+def _item(input: Any, item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is int:
+        return _int_slice(item) if isinstance(item, slice) else item
+    if isinstance(item, (bool, np.bool_)):
+        return from_values(np.asarray(item), dtypes.bool_, input._entry)
+    if hasattr(item, "_key"):
+        if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
+            return int(item.item())
+        return item
+    if isinstance(item, (list, np.ndarray)):
+        return _like_values(item, input)
+    if hasattr(item, "__index__"):
+        return item.__index__()
+    raise ArgumentTypeError("index", f"an index of type {type(item).__name__}",
+                            "an index is made of ints, slices, None, Ellipsis, lists and tensors", "convert it to one of these")
+
+
+def _int_slice(item: slice) -> slice:
+    """A slice with plain ints, from tensors or NumPy integers."""
+    return slice(*(None if x is None else x.__index__() for x in (item.start, item.stop, item.step)))
+
+
+def _like_values(values: Any, like: Any) -> Any:
+    """Host values as a tensor on another tensor's device."""
+    array = np.asarray(values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
+
+
+def getitem(input: Any, index: Any) -> Any:
+    """``input[index]``."""
+    if type(index) is int:
+        return input.basic_index((index,))
+    basic, advanced = _parsed(input, index)
+    if advanced is None:
+        return input.basic_index(basic)
+    return index_tensors(input.basic_index(basic), advanced)
+
+
+def setitem(input: Any, index: Any, value: Any) -> None:
+    """``input[index] = value``."""
+    basic, advanced = _parsed(input, index)
+    number = isinstance(value, (bool, int, float, complex, np.generic))
+    if not number and not hasattr(value, "_key"):
+        raise ArgumentTypeError("setitem", f"a value of type {type(value).__name__}", "elements are set to a number or a tensor",
+                                "convert it with tensocket.tensor(...)")
+    recording = is_grad_enabled() and (input._key | (0 if number else value._key)) & AUTOGRAD
+    with nullcontext() if recording else no_grad():
+        view = input.basic_index(basic)
+        if advanced is None:
+            if number and not recording:
+                view.fill_(value)
+                return
+            value = input.new_tensor(value) if number else trimmed(value, view.ndim)
+        else:
+            value = view.new_tensor(value) if number else value
+            if not recording:
+                write_indices(view, advanced, value)
+                return
+            value = view.index_put(advanced, value)
+        if recording:
+            call(basic_put_, input, basic, value)
+        else:
+            view.copy_(value)
