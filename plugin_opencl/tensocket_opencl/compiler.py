@@ -15,6 +15,8 @@ import pyopencl as cl
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.kit.disk_cache import DiskCache
 
+from .locks import build_lock, needs_lock
+
 _LOG_LINES: Final = 8
 
 
@@ -74,6 +76,7 @@ class Compiler:
         self._name = name
         self._cache = cache
         self._lock = threading.Lock()
+        self._locked = needs_lock(device)
         self.stats = BuildStats()
         # 1.2 is what every driver has; the newest language's built-ins take a tenth longer to parse.
         options = ["-cl-std=CL1.2"]
@@ -97,10 +100,11 @@ class Compiler:
             if program is not None:
                 self.stats.cache_hits += len(names)
             else:
-                program = self._build(source, names)
-                binary = program.get_info(cl.program_info.BINARIES)[0]
-                # PoCL finishes its binary only now; loading it back spares compiling again at the first launch.
-                ready = self._load(binary)
+                with build_lock(self._locked):
+                    program = self._build(source, names)
+                    binary = program.get_info(cl.program_info.BINARIES)[0]
+                    # PoCL finishes its binary only now; loading it back spares compiling again at the first launch.
+                    ready = self._load(binary)
                 if ready is not None:
                     self._cache.put(key, binary)
                     program = ready

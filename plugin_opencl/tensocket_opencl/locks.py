@@ -1,0 +1,42 @@
+"""One build at a time among the processes of a user, for drivers whose own cache is not safe between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def needs_lock(device: Any) -> bool:
+    """Whether the driver must not build in two processes at once.
+
+    PoCL 3.1 aborts the process (an assertion in ``pocl_binary_get_kernels_metadata``) when another process builds the
+    same program meanwhile: both write to one place in its cache.
+    """
+    return sys.platform != "win32" and "portable computing language" in device.platform.name.lower()
+
+
+@contextlib.contextmanager
+def build_lock(wanted: bool) -> Iterator[None]:
+    """Hold the lock; does nothing where it is not wanted or the file cannot be opened. Never held across a launch."""
+    if sys.platform == "win32" or not wanted:
+        yield
+        return
+    path = Path(tempfile.gettempdir()) / f"tensocket-opencl-{os.getuid()}.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
