@@ -76,8 +76,8 @@ def _has_out(operator: Operator) -> bool:
     return operator.kind in ("pointwise", "reduction") and operator.function
 
 
-def _key_lines(operator: Operator, *, python_operator: bool) -> list[str]:
-    """Statements that compute ``key``."""
+def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
+    """Statements that compute ``key``, in the function or in the Python operator called ``python_operator``."""
     names = [p.name for p in operator.schema.parameters if p.is_tensor]
     kinds = [p.type for p in operator.schema.parameters if p.is_tensor]
     foreign = "return NotImplemented" if python_operator else f"raise argument_error({operator.name!r}, {', '.join(names)}) from None"
@@ -85,6 +85,8 @@ def _key_lines(operator: Operator, *, python_operator: bool) -> list[str]:
         return ["try:", f"    key = {names[0]}._key", "except AttributeError:", f"    {foreign}"]
     if kinds == ["Tensor", "Operand"]:
         left, right = names
+        foreign = f"return again({python_operator}, {left}, {right})" if python_operator else (
+            f"return called_again({operator.name!r}, {operator.name}, {left}, {right})")
         return [f"kind = type({right})", "try:", "    if kind in SCALAR:", f"        key = {left}._key | SCALAR[kind]", "    else:",
                 f"        key = {left}._key | {right}._key", "except AttributeError:", f"    {foreign}"]
     if kinds[0] == "Tensor[]" or "Operand" in kinds or any(p.optional for p in operator.schema.parameters if p.is_tensor):
@@ -108,7 +110,7 @@ def _function(operator: Operator) -> str:
     if _has_out(operator):
         given = ", ".join(n if not p.keyword_only else f"{n}={n}" for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True))
         lines += ["if out is not None:", f"    return write_out({operator.name!r}, out, {operator.name}({given}))"]
-    lines += _key_lines(operator, python_operator=False) + _call_lines(operator, list(operator.schema.names))
+    lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))
     body = textwrap.indent("\n".join(lines), "    ")
     return f'def {operator.name}({_signature(operator)}) -> Any:\n    """{operator.doc}"""\n{body}\n'
 
@@ -120,10 +122,11 @@ def _dunder(operator: Operator, name: str) -> str:
         return f"def {name}(input: Any) -> Any:\n{textwrap.indent(chr(10).join(['key = input._key', *_call_lines(operator, ['input'])]), '    ')}\n"
     left, right = tensors
     if name.startswith("__r") and name != "__rshift__":
-        lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:", "    return NotImplemented"]
+        lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:",
+                 f"    return again({name}, {left}, {right})"]
         call = _call_lines(operator, [right, left])
     else:
-        lines, call = _key_lines(operator, python_operator=True), _call_lines(operator, [left, right])
+        lines, call = _key_lines(operator, python_operator=name), _call_lines(operator, [left, right])
     return f"def {name}({left}: Any, {right}: Any) -> Any:\n{textwrap.indent(chr(10).join([*lines, *call]), '    ')}\n"
 
 
@@ -139,7 +142,7 @@ def functions_source() -> str:
              "from ..dispatch.modes import ACTIVE, run_with_modes\n", "from ..dispatch.registry import OPERATORS\n"]
     modules = sorted({_module_of(item) for item in COMPOSITES.values() if item.is_function} | {"arithmetic"})
     lines += [f"from ..ops import {module} as _{module}\n" for module in modules]
-    lines.append("from ..ops.out import argument_error, write_out\n")
+    lines.append("from ..ops.out import again, argument_error, called_again, write_out\n")
     lines.append("\n")
     for operator in operators:
         lines.append(f"_{operator.name} = OPERATORS[{operator.name!r}]\n_{operator.name}_table = _{operator.name}.table\n")

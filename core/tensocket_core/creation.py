@@ -27,6 +27,7 @@ from .execute.programs import index_dtype, launch
 from .promotion import get_default_dtype, number_dtype
 
 _CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
+_CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -36,7 +37,9 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
         ShapeError: A size is negative, or there are more elements than any device can hold.
         ArgumentTypeError: A size is not an integer.
     """
-    if len(size) == 1 and not hasattr(size[0], "__index__"):
+    if not size:
+        raise ArgumentTypeError(operator, "no size", "a size is given", "pass () for a zero-dimensional tensor")
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
     if not all(hasattr(n, "__index__") for n in size):
         raise ArgumentTypeError(operator, f"size {size!r}", "sizes are integers", "pass integers")
@@ -65,8 +68,25 @@ def options(operator: str, dtype: Any, device: Any, default: DType | None = None
     return chosen, entry
 
 
+def check_range(operator: str, value: Any, dtype: DType) -> None:
+    """Refuse what is no number, and numbers that an integer dtype cannot hold; unsigned ones take negatives modulo 2 ** bits.
+
+    Raises:
+        ArgumentTypeError: It is no number.
+        ArgumentError: It is out of range.
+    """
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise ArgumentTypeError(operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number")
+    value = value.item() if isinstance(value, np.generic) else value
+    if dtype.kind in ("int", "uint"):
+        limit = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
+        if isinstance(value, complex) or not -limit - (dtype.kind == "int") <= value <= limit:
+            raise ArgumentError(operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype")
+
+
 def fill_array(entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
     """Write one value everywhere."""
+    check_range("fill", value, dtype)
     if 0 in out.shape:
         return
     runtime = entry.runtime
@@ -144,19 +164,26 @@ def _like_value(input: Any, value: Any, dtype: Any, device: Any) -> tuple[tuple[
     return shape, value, chosen, entry
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """start, start + step, ... up to but without end; int64 for integers.
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+           requires_grad: bool = False) -> Any:
+    """start, start + step, ... up to but without end; int64 for integers. With one number, that is the end.
 
     Raises:
-        ArgumentError: step is zero, or leads away from end.
+        ArgumentError: step is zero, or leads away from end, or a number is not finite.
+        ArgumentTypeError: Nothing is given.
     """
-    first, last = (0, start) if end is None else (start, end)
-    if step == 0 or (last - first) * step < 0:
-        raise ArgumentError("arange", f"start={first}, end={last}, step={step}", "step is not zero and leads from start to end",
-                            "change the sign of step")
-    whole = all(type(x) is int for x in (first, last, step))
+    if start is None and end is None:
+        raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
+    bounds: tuple[Any, ...] = (0, start, step) if end is None else (start or 0, end, step)
+    first, last, step = (x.item() if hasattr(x, "_key") else x for x in bounds)
+    if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
+        raise ArgumentError("arange", f"start={first}, end={last}, step={step}",
+                            "numbers are finite, and step is not zero and leads from start to end", "change the sign of step")
+    whole = all(isinstance(x, int) for x in (first, last, step))
     chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
-    count = max(0, math.ceil((last - first) / step)) if not whole else max(0, -((first - last) // step))
+    if chosen.category < 2:
+        first, last, step, whole = int(first), int(last), int(step), True
+    count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
     out = entry.runtime.empty((count,), chosen, entry.stream)
     if count:
         _fill_range(entry, out, first, step, chosen)
@@ -207,20 +234,37 @@ def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) 
 
 def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
+    leaf = _first_leaf(data)
     if isinstance(data, (list, tuple)):
         data = _plain(data)
     try:
         values = np.asarray(data)
+    except OverflowError:
+        raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:
         raise ShapeError("tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows") from None
+    if values.dtype == object and type(leaf) is int:
+        raise ArgumentError("tensor", f"the integer {leaf}", "integers fit int64", "pass a float")
     if values.dtype == object or values.dtype.kind in "USmMV":
         raise ArgumentTypeError("tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers")
     if dtype is not None:
         return values, dtype
-    if isinstance(data, (np.ndarray, np.generic)):
+    if isinstance(leaf, (np.ndarray, np.generic)) and values.size:
         return values, dtypes.FROM_NUMPY[values.dtype]
-    category = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[values.dtype.kind]
-    return values, number_dtype(2 if values.size == 0 else category)
+    if hasattr(leaf, "_key"):
+        return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(_CATEGORY_OF_KIND[values.dtype.kind])
+    if values.dtype.kind == "u":  # Python integers beyond int64
+        raise ArgumentError("tensor", f"the integer {values.max()}", "integers fit int64", "pass a float, or dtype=tensocket.uint64")
+    return values, number_dtype(2 if values.size == 0 else _CATEGORY_OF_KIND[values.dtype.kind])
+
+
+def _first_leaf(data: Any) -> Any:
+    """The first number, array or tensor of nested sequences: it tells whether these are plain Python."""
+    while isinstance(data, (list, tuple)):
+        if not data:
+            return None
+        data = data[0]
+    return data
 
 
 def _plain(data: Any) -> Any:
@@ -245,6 +289,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return result.requires_grad_(requires_grad) if requires_grad else result
     values, chosen = _host_values(data, dtype)
     chosen, entry = options("tensor", chosen, device)
+    if dtype is not None and values.size and not isinstance(data, np.ndarray) and values.dtype.kind in "iuf":
+        check_range("tensor", values.max(), chosen)
+        check_range("tensor", values.min(), chosen)
     result = from_values(values, chosen, entry)
     if requires_grad:
         result.requires_grad = True
@@ -255,9 +302,10 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor with the values of ``data``, without a copy where dtype and device allow."""
     if hasattr(data, "_key"):
         return data.to(data.device if device is None else device, data.dtype if dtype is None else dtype)
-    if isinstance(data, np.ndarray) and (device is None or open_entry(device).runtime.profile.host_resident):
+    entry = default_entry() if device is None else open_entry(device)
+    if isinstance(data, np.ndarray) and entry.device.type == HOST_DEVICE:
         return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
-    return tensor(data, dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=entry.device)
 
 
 def from_numpy(array: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -41,11 +42,8 @@ def format_tensor(tensor: Tensor) -> str:
 
 
 def _format_array(values: np.ndarray[Any, Any]) -> str:
-    shown = _summarised(values).ravel()
-    words = _format_numbers(shown)
-    width = max(map(len, words), default=0)
-    lookup = iter(words) if values.ndim == 0 else iter([w.rjust(width) for w in words])
-    return _nest(values.shape, lookup, len(_PREFIX), values.size > _THRESHOLD)
+    words, width = _format_numbers(_summarised(values).ravel())
+    return _nest(values.shape, iter([w.rjust(width) for w in words]), width, len(_PREFIX), values.size > _THRESHOLD)
 
 
 def _summarised(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -58,39 +56,46 @@ def _summarised(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-def _format_numbers(values: np.ndarray[Any, Any]) -> list[str]:
-    if values.dtype.kind not in "f":
-        return [str(v) for v in values.tolist()]
+def _format_numbers(values: np.ndarray[Any, Any]) -> tuple[list[str], int]:
+    """Words for the numbers, and the width of a column: that of numbers other than 0, infinity and NaN."""
+    if values.dtype.kind != "f":
+        words = [str(v) for v in values.tolist()]
+        return words, max(map(len, words))
     numbers = values.astype(np.float64)
-    finite = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
-    whole = bool(np.all(finite == np.floor(finite)))
-    large = finite.size > 0 and (finite.max() / finite.min() > 1000 or finite.max() > 1e8 or finite.min() < 1e-4)
-    if finite.size > 0 and ((large and not whole) or finite.max() > 1e8):
-        return [f"{v:.4e}" for v in numbers]
-    return [_word(v, "{:.0f}." if whole else "{:.4f}") for v in numbers]
+    finite = numbers[np.isfinite(numbers) & (numbers != 0)]
+    form = _form(finite)
+    return [_word(v, form) for v in numbers], max((len(_word(v, form)) for v in finite), default=1)
+
+
+def _form(finite: np.ndarray[Any, Any]) -> str:
+    """Format of finite numbers: whole, with four digits, or scientific where magnitudes differ much."""
+    size = np.abs(finite)
+    if size.size and (size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4):
+        return "{:.4e}"
+    return "{:.0f}." if np.all(size == np.floor(size)) else "{:.4f}"
 
 
 def _word(value: float, form: str) -> str:
     return form.format(value) if np.isfinite(value) else str(value)
 
 
-def _nest(shape: tuple[int, ...], words: Any, indent: int, summary: bool) -> str:
+def _nest(shape: tuple[int, ...], words: Iterator[str], width: int, indent: int, summary: bool) -> str:
     """Brackets around the words of one dimension."""
     if not shape:
-        return str(next(words))
+        return next(words)
     size = shape[0]
     cut = summary and size > 2 * _EDGE
-    inner = [_nest(shape[1:], words, indent + 1, summary) for _ in range(2 * _EDGE if cut else size)]
+    inner = [_nest(shape[1:], words, width, indent + 1, summary) for _ in range(2 * _EDGE if cut else size)]
     if cut:
-        inner.insert(_EDGE, "...")
-    return _block(inner, len(shape), indent) if len(shape) > 1 else _line(inner, indent)
+        inner.insert(_EDGE, "..." if len(shape) > 1 else " ...")
+    return _block(inner, len(shape), indent) if len(shape) > 1 else _line(inner, width, indent)
 
 
 def _block(parts: list[str], rank: int, indent: int) -> str:
     return "[" + ("," + "\n" * (rank - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
-def _line(parts: list[str], indent: int) -> str:
-    per_line = max(1, (_WIDTH - indent - 1) // (max(map(len, parts), default=0) + 2))
+def _line(parts: list[str], width: int, indent: int) -> str:
+    per_line = max(1, (_WIDTH - indent) // (width + 2))
     lines = [", ".join(parts[k:k + per_line]) for k in range(0, len(parts), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

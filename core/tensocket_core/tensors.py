@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 
 from ._generated.methods import Operators
 from .autograd import engine
+from .autograd.hooks import HookHandle, keep_gradient
 from .device import BY_KEY, DeviceEntry
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from .execute.geometry import contiguous, element_strides, normalize_axis
@@ -157,6 +160,14 @@ class Tensor(Operators):
         return (self[k] for k in range(self._array.shape[0]))
 
     __hash__ = object.__hash__
+    #: NumPy's numbers leave mixed arithmetic to the tensor.
+    __array_priority__: float = 1000.0
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __format__(self, form: str) -> str:
+        return format(self.item(), form) if form and not self._array.shape else object.__format__(self, form)
 
     @property
     def T(self) -> Any:
@@ -227,15 +238,26 @@ class Tensor(Operators):
         """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
         engine.backward((self,), (gradient,), retain_graph, create_graph, inputs)
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
-        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient. Returns a remover."""
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
+        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient."""
         if not self._key & AUTOGRAD:
             raise AutogradError("register_hook", "a tensor that requires no grad", "only tensors with gradients have hooks",
                                 "set requires_grad=True first")
         owner, name = (self, "_hooks") if self._grad_fn is None else (self._grad_fn, "hooks")
         hooks = [*(getattr(owner, name) or ()), hook]
         setattr(owner, name, hooks)
-        return lambda: hooks.remove(hook)
+        return HookHandle(owner, name, hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a tensor that is no leaf in ``grad``."""
+        if self._grad_fn is not None or not self._key & AUTOGRAD:
+            self.register_hook(partial(keep_gradient, weakref.ref(self)))
+
+    def detach_(self) -> Tensor:
+        """Cut this tensor off from the graph, in place."""
+        self._grad_fn = None
+        self._key &= ~AUTOGRAD
+        return self
 
     def detach(self) -> Tensor:
         """A tensor on the same memory that is cut off from the graph."""

@@ -16,7 +16,7 @@ from ..ops import movement as _movement
 from ..ops import nn as _nn
 from ..ops import rearrangement as _rearrangement
 from ..ops import reduction as _reduction
-from ..ops.out import argument_error, write_out
+from ..ops.out import again, argument_error, called_again, write_out
 
 _add = OPERATORS['add']
 _add_table = _add.table
@@ -289,7 +289,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('add', input, other) from None
+        return called_again('add', add, input, other)
     if ACTIVE:
         return run_with_modes(_add, key, (input, other))
     try:
@@ -307,7 +307,7 @@ def __add__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__add__, input, other)
     if ACTIVE:
         return run_with_modes(_add, key, (input, other))
     try:
@@ -321,7 +321,7 @@ def __radd__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__radd__, input, other)
     if ACTIVE:
         return run_with_modes(_add, key, (other, input))
     try:
@@ -344,7 +344,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('sub', input, other) from None
+        return called_again('sub', sub, input, other)
     if ACTIVE:
         return run_with_modes(_sub, key, (input, other))
     try:
@@ -362,7 +362,7 @@ def __sub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__sub__, input, other)
     if ACTIVE:
         return run_with_modes(_sub, key, (input, other))
     try:
@@ -376,7 +376,7 @@ def __rsub__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rsub__, input, other)
     if ACTIVE:
         return run_with_modes(_sub, key, (other, input))
     try:
@@ -397,7 +397,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('mul', input, other) from None
+        return called_again('mul', mul, input, other)
     if ACTIVE:
         return run_with_modes(_mul, key, (input, other))
     try:
@@ -415,7 +415,7 @@ def __mul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__mul__, input, other)
     if ACTIVE:
         return run_with_modes(_mul, key, (input, other))
     try:
@@ -429,7 +429,7 @@ def __rmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rmul__, input, other)
     if ACTIVE:
         return run_with_modes(_mul, key, (other, input))
     try:
@@ -452,7 +452,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('div', input, other) from None
+        return called_again('div', div, input, other)
     if ACTIVE:
         return run_with_modes(_div, key, (input, other))
     try:
@@ -470,7 +470,7 @@ def __truediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__truediv__, input, other)
     if ACTIVE:
         return run_with_modes(_div, key, (input, other))
     try:
@@ -484,7 +484,7 @@ def __rtruediv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rtruediv__, input, other)
     if ACTIVE:
         return run_with_modes(_div, key, (other, input))
     try:
@@ -561,7 +561,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('floor_divide', input, other) from None
+        return called_again('floor_divide', floor_divide, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (input, other))
     try:
@@ -579,7 +579,7 @@ def __floordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__floordiv__, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (input, other))
     try:
@@ -593,7 +593,7 @@ def __rfloordiv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rfloordiv__, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (other, input))
     try:
@@ -614,7 +614,7 @@ def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('remainder', input, other) from None
+        return called_again('remainder', remainder, input, other)
     if ACTIVE:
         return run_with_modes(_remainder, key, (input, other))
     try:
@@ -632,7 +632,7 @@ def __mod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__mod__, input, other)
     if ACTIVE:
         return run_with_modes(_remainder, key, (input, other))
     try:
@@ -646,7 +646,7 @@ def __rmod__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rmod__, input, other)
     if ACTIVE:
         return run_with_modes(_remainder, key, (other, input))
     try:
@@ -667,7 +667,7 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('fmod', input, other) from None
+        return called_again('fmod', fmod, input, other)
     if ACTIVE:
         return run_with_modes(_fmod, key, (input, other))
     try:
@@ -688,7 +688,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        raise argument_error('pow', input, exponent) from None
+        return called_again('pow', pow, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow, key, (input, exponent))
     try:
@@ -706,7 +706,7 @@ def __pow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return NotImplemented
+        return again(__pow__, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow, key, (input, exponent))
     try:
@@ -720,7 +720,7 @@ def __rpow__(input: Any, exponent: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(exponent)]
     except KeyError:
-        return NotImplemented
+        return again(__rpow__, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow, key, (exponent, input))
     try:
@@ -741,7 +741,7 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('maximum', input, other) from None
+        return called_again('maximum', maximum, input, other)
     if ACTIVE:
         return run_with_modes(_maximum, key, (input, other))
     try:
@@ -762,7 +762,7 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('minimum', input, other) from None
+        return called_again('minimum', minimum, input, other)
     if ACTIVE:
         return run_with_modes(_minimum, key, (input, other))
     try:
@@ -783,7 +783,7 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        raise argument_error('clamp_min', input, min) from None
+        return called_again('clamp_min', clamp_min, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min, key, (input, min))
     try:
@@ -804,7 +804,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        raise argument_error('clamp_max', input, max) from None
+        return called_again('clamp_max', clamp_max, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max, key, (input, max))
     try:
@@ -1262,7 +1262,7 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('eq', input, other) from None
+        return called_again('eq', eq, input, other)
     if ACTIVE:
         return run_with_modes(_eq, key, (input, other))
     try:
@@ -1280,7 +1280,7 @@ def __eq__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__eq__, input, other)
     if ACTIVE:
         return run_with_modes(_eq, key, (input, other))
     try:
@@ -1301,7 +1301,7 @@ def ne(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('ne', input, other) from None
+        return called_again('ne', ne, input, other)
     if ACTIVE:
         return run_with_modes(_ne, key, (input, other))
     try:
@@ -1319,7 +1319,7 @@ def __ne__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__ne__, input, other)
     if ACTIVE:
         return run_with_modes(_ne, key, (input, other))
     try:
@@ -1340,7 +1340,7 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('lt', input, other) from None
+        return called_again('lt', lt, input, other)
     if ACTIVE:
         return run_with_modes(_lt, key, (input, other))
     try:
@@ -1358,7 +1358,7 @@ def __lt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__lt__, input, other)
     if ACTIVE:
         return run_with_modes(_lt, key, (input, other))
     try:
@@ -1379,7 +1379,7 @@ def le(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('le', input, other) from None
+        return called_again('le', le, input, other)
     if ACTIVE:
         return run_with_modes(_le, key, (input, other))
     try:
@@ -1397,7 +1397,7 @@ def __le__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__le__, input, other)
     if ACTIVE:
         return run_with_modes(_le, key, (input, other))
     try:
@@ -1418,7 +1418,7 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('gt', input, other) from None
+        return called_again('gt', gt, input, other)
     if ACTIVE:
         return run_with_modes(_gt, key, (input, other))
     try:
@@ -1436,7 +1436,7 @@ def __gt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__gt__, input, other)
     if ACTIVE:
         return run_with_modes(_gt, key, (input, other))
     try:
@@ -1457,7 +1457,7 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('ge', input, other) from None
+        return called_again('ge', ge, input, other)
     if ACTIVE:
         return run_with_modes(_ge, key, (input, other))
     try:
@@ -1475,7 +1475,7 @@ def __ge__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__ge__, input, other)
     if ACTIVE:
         return run_with_modes(_ge, key, (input, other))
     try:
@@ -1564,7 +1564,7 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_and', input, other) from None
+        return called_again('logical_and', logical_and, input, other)
     if ACTIVE:
         return run_with_modes(_logical_and, key, (input, other))
     try:
@@ -1585,7 +1585,7 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_or', input, other) from None
+        return called_again('logical_or', logical_or, input, other)
     if ACTIVE:
         return run_with_modes(_logical_or, key, (input, other))
     try:
@@ -1606,7 +1606,7 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_xor', input, other) from None
+        return called_again('logical_xor', logical_xor, input, other)
     if ACTIVE:
         return run_with_modes(_logical_xor, key, (input, other))
     try:
@@ -1627,7 +1627,7 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_and', input, other) from None
+        return called_again('bitwise_and', bitwise_and, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (input, other))
     try:
@@ -1645,7 +1645,7 @@ def __and__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__and__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (input, other))
     try:
@@ -1659,7 +1659,7 @@ def __rand__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rand__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (other, input))
     try:
@@ -1680,7 +1680,7 @@ def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_or', input, other) from None
+        return called_again('bitwise_or', bitwise_or, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (input, other))
     try:
@@ -1698,7 +1698,7 @@ def __or__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__or__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (input, other))
     try:
@@ -1712,7 +1712,7 @@ def __ror__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__ror__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (other, input))
     try:
@@ -1733,7 +1733,7 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_xor', input, other) from None
+        return called_again('bitwise_xor', bitwise_xor, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (input, other))
     try:
@@ -1751,7 +1751,7 @@ def __xor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__xor__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (input, other))
     try:
@@ -1765,7 +1765,7 @@ def __rxor__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return NotImplemented
+        return again(__rxor__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (other, input))
     try:
@@ -1991,7 +1991,7 @@ def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('add_', input, other) from None
+        return called_again('add_', add_, input, other)
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -2009,7 +2009,7 @@ def __iadd__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__iadd__, input, other)
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -2030,7 +2030,7 @@ def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('sub_', input, other) from None
+        return called_again('sub_', sub_, input, other)
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -2048,7 +2048,7 @@ def __isub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__isub__, input, other)
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -2067,7 +2067,7 @@ def mul_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('mul_', input, other) from None
+        return called_again('mul_', mul_, input, other)
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -2085,7 +2085,7 @@ def __imul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__imul__, input, other)
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -2106,7 +2106,7 @@ def div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('div_', input, other) from None
+        return called_again('div_', div_, input, other)
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -2124,7 +2124,7 @@ def __itruediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__itruediv__, input, other)
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -2173,7 +2173,7 @@ def floor_divide_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('floor_divide_', input, other) from None
+        return called_again('floor_divide_', floor_divide_, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -2191,7 +2191,7 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__ifloordiv__, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -2210,7 +2210,7 @@ def remainder_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('remainder_', input, other) from None
+        return called_again('remainder_', remainder_, input, other)
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -2228,7 +2228,7 @@ def __imod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__imod__, input, other)
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -2247,7 +2247,7 @@ def fmod_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('fmod_', input, other) from None
+        return called_again('fmod_', fmod_, input, other)
     if ACTIVE:
         return run_with_modes(_fmod_, key, (input, other))
     try:
@@ -2266,7 +2266,7 @@ def pow_(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        raise argument_error('pow_', input, exponent) from None
+        return called_again('pow_', pow_, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -2284,7 +2284,7 @@ def __ipow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return NotImplemented
+        return again(__ipow__, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -2303,7 +2303,7 @@ def clamp_min_(input: Any, min: Any) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        raise argument_error('clamp_min_', input, min) from None
+        return called_again('clamp_min_', clamp_min_, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min_, key, (input, min))
     try:
@@ -2322,7 +2322,7 @@ def clamp_max_(input: Any, max: Any) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        raise argument_error('clamp_max_', input, max) from None
+        return called_again('clamp_max_', clamp_max_, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max_, key, (input, max))
     try:
@@ -2668,7 +2668,7 @@ def eq_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('eq_', input, other) from None
+        return called_again('eq_', eq_, input, other)
     if ACTIVE:
         return run_with_modes(_eq_, key, (input, other))
     try:
@@ -2687,7 +2687,7 @@ def ne_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('ne_', input, other) from None
+        return called_again('ne_', ne_, input, other)
     if ACTIVE:
         return run_with_modes(_ne_, key, (input, other))
     try:
@@ -2706,7 +2706,7 @@ def lt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('lt_', input, other) from None
+        return called_again('lt_', lt_, input, other)
     if ACTIVE:
         return run_with_modes(_lt_, key, (input, other))
     try:
@@ -2725,7 +2725,7 @@ def le_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('le_', input, other) from None
+        return called_again('le_', le_, input, other)
     if ACTIVE:
         return run_with_modes(_le_, key, (input, other))
     try:
@@ -2744,7 +2744,7 @@ def gt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('gt_', input, other) from None
+        return called_again('gt_', gt_, input, other)
     if ACTIVE:
         return run_with_modes(_gt_, key, (input, other))
     try:
@@ -2763,7 +2763,7 @@ def ge_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('ge_', input, other) from None
+        return called_again('ge_', ge_, input, other)
     if ACTIVE:
         return run_with_modes(_ge_, key, (input, other))
     try:
@@ -2797,7 +2797,7 @@ def logical_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_and_', input, other) from None
+        return called_again('logical_and_', logical_and_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_and_, key, (input, other))
     try:
@@ -2816,7 +2816,7 @@ def logical_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_or_', input, other) from None
+        return called_again('logical_or_', logical_or_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_or_, key, (input, other))
     try:
@@ -2835,7 +2835,7 @@ def logical_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('logical_xor_', input, other) from None
+        return called_again('logical_xor_', logical_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_xor_, key, (input, other))
     try:
@@ -2854,7 +2854,7 @@ def bitwise_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_and_', input, other) from None
+        return called_again('bitwise_and_', bitwise_and_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -2872,7 +2872,7 @@ def __iand__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__iand__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -2891,7 +2891,7 @@ def bitwise_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_or_', input, other) from None
+        return called_again('bitwise_or_', bitwise_or_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -2909,7 +2909,7 @@ def __ior__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__ior__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -2928,7 +2928,7 @@ def bitwise_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        raise argument_error('bitwise_xor_', input, other) from None
+        return called_again('bitwise_xor_', bitwise_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -2946,7 +2946,7 @@ def __ixor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        return again(__ixor__, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:

@@ -122,7 +122,8 @@ def to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocki
         raise ArgumentTypeError(_TO_RULE[0], f"dtype {wanted!r}", _TO_RULE[1], _TO_RULE[2])
     if target is input._entry and wanted is input.dtype:
         return input.clone() if copy else input
-    return call(convert, input, target, wanted)
+    # Gradients end where values become integers.
+    return call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
 
 
 def _conversion(dtype: DType, name: str) -> Any:

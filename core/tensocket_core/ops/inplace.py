@@ -40,6 +40,9 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
 
 
 def _fill(entry: Any, target: Any, value: Any) -> None:
+    if hasattr(value, "_key") and value.ndim:
+        raise ShapeError("fill_", f"a value of shape {list(value.shape)}", "the value is a number or a 0-dimensional tensor",
+                         "use copy_ to write a tensor")
     fill_array(entry, target._array, value.item() if hasattr(value, "_key") else value, target.dtype)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
@@ -14,6 +17,32 @@ def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
     kinds = ", ".join(type(a).__name__ for a in arguments)
     return ArgumentTypeError(operator, f"arguments of types {kinds}", "operands are tensors, the first one at least",
                              "convert them with tensocket.tensor(...)")
+
+
+def python_number(value: Any) -> Any:
+    """NumPy numbers and subclasses of Python's, which have no key bit of their own, as Python numbers; None for the rest."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = next((k for k in (bool, int, float, complex) if isinstance(value, k)), None)
+    return None if kind is None else kind(value)
+
+
+def again(function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
+    """A Python operator with an operand of an unknown type."""
+    number = python_number(other)
+    return NotImplemented if number is None else function(input, number)
+
+
+def called_again(operator: str, function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
+    """A function with an operand of an unknown type.
+
+    Raises:
+        ArgumentTypeError: It is no number.
+    """
+    number = python_number(other)
+    if number is None or not hasattr(input, "_key"):
+        raise argument_error(operator, input, other)
+    return function(input, number)
 
 
 def write_out(operator: str, out: Any, result: Any) -> Any:
