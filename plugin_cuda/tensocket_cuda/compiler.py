@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cuda.bindings import nvrtc
 
 from tensocket_plugins.contract.errors import KernelError
-from tensocket_plugins.kit.disk_cache import DiskCache
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 #: No contraction of a product and a sum: float32 results are the same bits on every device.
 OPTIONS: Final = ("--fmad=false", "--std=c++17")
@@ -58,21 +57,6 @@ def choose_architecture(capability: tuple[int, int], supported: Sequence[int]) -
                           f"NVRTC {'.'.join(map(str, version()))} compiles for {supported[0] / 10} and newer",
                           "install an older nvidia-cuda-nvrtc, or use another device")
     return f"compute_{older[-1]}"
-
-
-@dataclass
-class BuildStats:
-    """What compiling has cost so far.
-
-    Attributes:
-        kernels: Programs made executable.
-        seconds: Time that took, printing not included.
-        cache_hits: How many of them came from the disk cache.
-    """
-
-    kernels: int = 0
-    seconds: float = 0.0
-    cache_hits: int = 0
 
 
 class Compiler:

@@ -17,10 +17,10 @@ from tensocket_plugins.ir.printers.dialect import CUDA
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.allocator import CachingAllocator
 from tensocket_plugins.kit.cfamily import CFamilyDevice
-from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
 
 from . import DESCRIPTOR
-from .compiler import BuildStats, Compiler, choose_architecture, supported_architectures
+from .compiler import Compiler, choose_architecture, supported_architectures
 from .library import register_cublas
 from .memory import RawMemory, Staging
 from .streams import CudaEvent, CudaStream, Spare

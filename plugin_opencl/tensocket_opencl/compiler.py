@@ -6,33 +6,17 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 from tensocket_plugins.contract.errors import KernelError
-from tensocket_plugins.kit.disk_cache import DiskCache
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 from .locks import build_lock, needs_lock
 
 _LOG_LINES: Final = 8
-
-
-@dataclass
-class BuildStats:
-    """What building kernels has cost so far.
-
-    Attributes:
-        kernels: Kernels made ready to launch.
-        seconds: Time that took.
-        cache_hits: How many of them came from the disk cache.
-    """
-
-    kernels: int = 0
-    seconds: float = 0.0
-    cache_hits: int = 0
 
 
 class LaunchKernel:

@@ -19,10 +19,10 @@ from tensocket_plugins.ir.printers.dialect import OPENCL
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.allocator import CachingAllocator
 from tensocket_plugins.kit.cfamily import CFamilyDevice
-from tensocket_plugins.kit.disk_cache import DiskCache, default_directory
+from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
 
 from . import DESCRIPTOR
-from .compiler import BuildStats, Compiler, LaunchKernel, check_compiler
+from .compiler import Compiler, LaunchKernel, check_compiler
 from .streams import OpenCLEvent, OpenCLStream, guarded, translated
 
 #: Host data up to this size is copied aside, so that the caller need not wait for work queued before.

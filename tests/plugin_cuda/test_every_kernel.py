@@ -16,7 +16,8 @@ pytest.importorskip("cuda.bindings")
 pytest.importorskip("tensocket_conformance")
 
 BACKEND = '''
-from tensocket_cuda.compiler import BuildStats, build
+from tensocket_cuda.compiler import build
+from tensocket_plugins.kit.disk_cache import BuildStats
 from tensocket_plugins.contract import Descriptor, hookimpl
 from tensocket_plugins.ir.printers.c import print_c
 from tensocket_plugins.ir.printers.dialect import CUDA
