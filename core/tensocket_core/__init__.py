@@ -33,7 +33,7 @@ from tensocket_plugins.contract.dtypes import (
 
 from . import autograd
 from ._generated import functions
-from ._generated.functions import *  # noqa: F403  generated, with its own __all__
+from ._generated.functions import *
 from .api import (
     Event,
     Stream,

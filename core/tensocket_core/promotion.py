@@ -60,8 +60,12 @@ def promote_types(a: DType, b: DType) -> DType:
         return a if a.itemsize > b.itemsize else b
     unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
     if unsigned is not dtypes.uint8:
-        raise DtypeError("promote_types", f"{a.name} and {b.name}", "wide unsigned integers do not mix with signed ones",
-                         "convert one of them with .to(dtype)")
+        raise DtypeError(
+            "promote_types",
+            f"{a.name} and {b.name}",
+            "wide unsigned integers do not mix with signed ones",
+            "convert one of them with .to(dtype)",
+        )
     return dtypes.int16 if signed is dtypes.int8 else signed
 
 

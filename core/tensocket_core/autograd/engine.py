@@ -116,8 +116,12 @@ def _first_gradient(root: Tensor, gradient: Any) -> Any:
                                 "pass gradient=, or reduce with .sum()")
         return root.new_ones(root.shape)
     if tuple(gradient.shape) != tuple(root.shape):
-        raise ShapeError("backward", f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
-                         "a gradient has its tensor's shape", "pass a gradient of that shape")
+        raise ShapeError(
+            "backward",
+            f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
+            "a gradient has its tensor's shape",
+            "pass a gradient of that shape",
+        )
     return gradient
 
 
@@ -182,8 +186,12 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     roots, wanted = _sequence(outputs), _sequence(inputs)
     if not all(t._key & AUTOGRAD for t in wanted):
-        raise AutogradError("grad", "an input without requires_grad", "gradients are taken with respect to tensors that "
-                            "require grad", "set requires_grad=True on it before computing the output")
+        raise AutogradError(
+            "grad",
+            "an input without requires_grad",
+            "gradients are taken with respect to tensors that require grad",
+            "set requires_grad=True on it before computing the output",
+        )
     gradients = _sequence(grad_outputs) if grad_outputs is not None else (None,) * len(roots)
     state = _run(roots, gradients, wanted, retain_graph, create_graph)
     results = [state.captured.get(id(t._grad_fn or t)) for t in wanted]

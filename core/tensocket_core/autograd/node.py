@@ -24,9 +24,9 @@ SHAPE: Final = -2
 class Derivative:
     """How gradients flow back through an operator.
 
-    One function per differentiable argument. Its parameter names say what it uses, and only that is saved: ``grad`` (the
-    gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an argument
-    that is not needed itself. A function returns the argument's gradient;
+    One function per differentiable argument. Its parameter names say what it uses, and only that is saved: ``grad``
+    (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
+    argument that is not needed itself. A function returns the argument's gradient;
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
     tensor arguments as a tuple, for operators on lists.
 
@@ -34,7 +34,17 @@ class Derivative:
     ('input', 'other')
     """
 
-    __slots__ = ("arguments", "functions", "joint", "name", "operator", "parameters", "picks", "saved_positions", "tensors")
+    __slots__ = (
+        "arguments",
+        "functions",
+        "joint",
+        "name",
+        "operator",
+        "parameters",
+        "picks",
+        "saved_positions",
+        "tensors",
+    )
 
     def __init__(self, joint: Callable[..., Any] | None = None, **functions: Callable[..., Any]) -> None:
         self.joint = joint
@@ -127,16 +137,23 @@ class Node:
         """
         saved = self.saved
         if saved is None:
-            raise AutogradError("backward", f"{self.name()} a second time", "the graph's saved tensors were freed by the "
-                                "first backward", "pass retain_graph=True to the first backward")
+            raise AutogradError(
+                "backward",
+                f"{self.name()} a second time",
+                "the graph's saved tensors were freed by the first backward",
+                "pass retain_graph=True to the first backward",
+            )
         for value, version in zip(saved, self.versions, strict=True):
             if version >= 0:
                 current = 0 if value._version_counter is None else value._version_counter[0]
                 if current != version:
                     raise AutogradError(
-                        "backward", f"a tensor of shape {list(value.shape)} saved by {self.name()}, at version {current} "
-                        f"instead of {version}", "a tensor needed for the gradient was modified by an in-place operation",
-                        "clone it before modifying it")
+                        "backward",
+                        f"a tensor of shape {list(value.shape)} saved by {self.name()}, at version {current} "
+                        f"instead of {version}",
+                        "a tensor needed for the gradient was modified by an in-place operation",
+                        "clone it before modifying it",
+                    )
         if STATE.grad_enabled and RESULT in self.derivative.saved_positions:
             return tuple([self._attached(value) if position == RESULT else value for position, value in
                           zip(self.derivative.saved_positions, saved, strict=True)])

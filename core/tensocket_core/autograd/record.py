@@ -31,8 +31,9 @@ def attach(result: Any, derivative: Derivative, edges: tuple[Any, ...], args: tu
     positions = derivative.saved_positions
     if positions:
         # The result is saved detached: a node that held its own result would be a reference cycle.
-        node.saved = saved = tuple([args[k] if k >= 0 else result.detach() if k == RESULT else args[SHAPE - k]._array.shape
-                                    for k in positions])
+        node.saved = saved = tuple(
+            [args[k] if k >= 0 else result.detach() if k == RESULT else args[SHAPE - k]._array.shape for k in positions]
+        )
         node.versions = tuple([_version(value) for value in saved])
     else:
         node.saved = node.versions = ()
@@ -99,8 +100,12 @@ def inplace_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
 
     def record_inplace(target: Any, *args: Any) -> Any:
         if target._key & AUTOGRAD and target._grad_fn is None:
-            raise AutogradError(derivative.operator, "a leaf tensor that requires grad", "a leaf that requires grad is not "
-                                "modified while gradients are recorded", "use torch.no_grad(), or work out of place")
+            raise AutogradError(
+                derivative.operator,
+                "a leaf tensor that requires grad",
+                "a leaf that requires grad is not modified while gradients are recorded",
+                "use torch.no_grad(), or work out of place",
+            )
         if target._base is not None:
             raise AutogradError(derivative.operator, f"a view of shape {list(target.shape)}",
                                 "a view is not modified in place while gradients are recorded",

@@ -1,0 +1,1 @@
+"""Keys, tables and closures: how a call finds what runs it."""

@@ -18,6 +18,8 @@ class blame:
     def __enter__(self) -> None:
         """Nothing to do before an error."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if isinstance(error, TensocketError) and error.operator != self.operator:
             raise type(error)(self.operator, error.given, error.rule, error.advice) from None

@@ -23,8 +23,12 @@ def argument_key(operator: str, value: Any) -> int:
     if key is None:
         key = SCALAR.get(type(value))
     if key is None:
-        raise ArgumentTypeError(operator, f"an argument of type {type(value).__name__}", "operands are tensors or Python numbers",
-                                "convert it with tensocket.tensor(...)")
+        raise ArgumentTypeError(
+            operator,
+            f"an argument of type {type(value).__name__}",
+            "operands are tensors or Python numbers",
+            "convert it with tensocket.tensor(...)",
+        )
     return int(key)
 
 

@@ -2,7 +2,8 @@
 
 Types: ``Tensor``, ``Operand`` (tensor or Python number), ``Tensor[]``, ``Scalar`` (Python number), ``int``, ``int[]``,
 ``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` behind a type allows None. A ``*`` starts
-keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written to; ``~`` marks a result that is a view of the argument.
+keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written
+to; ``~`` marks a result that is a view of the argument.
 """
 
 from __future__ import annotations

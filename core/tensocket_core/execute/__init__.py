@@ -1,0 +1,1 @@
+"""How operators run on arrays: direct kernels, generated programs, primitives."""

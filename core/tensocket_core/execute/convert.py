@@ -18,7 +18,9 @@ def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Bits of the nearest bfloat16 values, halves to even; NaN stays NaN."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, (bits >> 16) | 0x40, rounded).astype(np.uint16).reshape(values.shape)
+    return (
+        np.where((bits & 0x7FFFFFFF) > 0x7F800000, (bits >> 16) | 0x40, rounded).astype(np.uint16).reshape(values.shape)
+    )
 
 
 def to_dtype(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

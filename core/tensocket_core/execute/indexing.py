@@ -17,7 +17,7 @@ from .programs import index_dtype, launch
 
 
 def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
-    """Loops over the index tensor: variables, sizes, the loaded index, and the position with it in place of ``axis``."""
+    """Loops over the index tensor: variables, sizes, the loaded index, the position with it in place of ``axis``."""
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
     position = cast(Load("index", dot(variables, nest.strides("index", rank)), int64), nest.index)
     return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
@@ -59,12 +59,16 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
         primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
         return
     rank, dtype = len(index.shape), MOVED_AS.get(dtype, dtype)
-    width = index_dtype(entry, (source.size, out.size, *(s * n for s, n in zip(element_strides(source), source.shape, strict=True))))
+    width = index_dtype(
+        entry, (source.size, out.size, *(s * n for s, n in zip(element_strides(source), source.shape, strict=True)))
+    )
     launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
            [out, source, index], _arguments(index, source, out))
 
 
-def scatter_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool) -> None:
+def scatter_arrays(
+    entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, *, add: bool
+) -> None:
     """Write ``source`` (read in the index's shape) into ``out`` along ``axis``; indices are valid."""
     name = "scatter_add" if add else "scatter"
     if entry.runtime.target is None:
@@ -75,5 +79,11 @@ def scatter_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: 
     if not add:
         dtype = MOVED_AS.get(dtype, dtype)
     width = index_dtype(entry, (source.size, out.size, index.size))
-    launch(entry, (name, dtype, rank, axis, width), lambda: scatter_nest(dtype, rank, axis, width, add=add), Strategy.SERIAL,
-           [out, source, index], _arguments(index, out, source))
+    launch(
+        entry,
+        (name, dtype, rank, axis, width),
+        lambda: scatter_nest(dtype, rank, axis, width, add=add),
+        Strategy.SERIAL,
+        [out, source, index],
+        _arguments(index, out, source),
+    )

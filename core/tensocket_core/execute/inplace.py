@@ -35,8 +35,12 @@ def check_writable(operator: str, target: Any) -> None:
     """
     array = target._array
     if array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
-        raise ShapeError(operator, f"an expanded tensor of shape {list(array.shape)}", "elements that are written have memory of their own",
-                         "clone() it first")
+        raise ShapeError(
+            operator,
+            f"an expanded tensor of shape {list(array.shape)}",
+            "elements that are written have memory of their own",
+            "clone() it first",
+        )
 
 
 class InPlaceOperator(Operator):
@@ -56,13 +60,24 @@ class InPlace(InPlaceOperator):
 
     def __init__(self, origin: Pointwise) -> None:
         text = origin.schema.text
-        super().__init__(f"{origin.name}_(Tensor!{text[text.index('(') + len('(Tensor'):]}", f"In-place form of {origin.name}.",
-                         function=False, aliases=tuple(f"{alias}_" for alias in origin.aliases))
+        super().__init__(
+            f"{origin.name}_(Tensor!{text[text.index('(') + len('(Tensor') :]}",
+            f"In-place form of {origin.name}.",
+            function=False,
+            aliases=tuple(f"{alias}_" for alias in origin.aliases),
+        )
         self.origin = origin
         self.derivative = origin.derivative
         # A keyword whose statement returns a result of its own: it is written to the tensor.
-        self.keywords = {name: (default, statement.replace("return ", "return input.copy_(", 1) + ")" if statement.startswith("return ")
-                                else statement) for name, (default, statement) in origin.keywords.items()}
+        self.keywords = {
+            name: (
+                default,
+                statement.replace("return ", "return input.copy_(", 1) + ")"
+                if statement.startswith("return ")
+                else statement,
+            )
+            for name, (default, statement) in origin.keywords.items()
+        }
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Check, run, count."""
@@ -96,8 +111,12 @@ class InPlace(InPlaceOperator):
         others = args[: self.origin.count - 1]
         result = self.origin.result_dtype(result_type((target, *others)))
         if not can_cast(result, target.dtype):
-            raise DtypeError(self.name, f"a result of dtype {result.name} for a tensor of dtype {target.dtype.name}",
-                             "an in-place result keeps the tensor's dtype category", "use the out-of-place form, or convert the tensor")
+            raise DtypeError(
+                self.name,
+                f"a result of dtype {result.name} for a tensor of dtype {target.dtype.name}",
+                "an in-place result keeps the tensor's dtype category",
+                "use the out-of-place form, or convert the tensor",
+            )
         shape = target._array.shape
         if broadcast_shapes(self.name, [shape, *(x._array.shape for x in others if hasattr(x, "_key"))]) != shape:
             raise ShapeError(self.name, f"operands that broadcast beyond the tensor's shape {list(shape)}",

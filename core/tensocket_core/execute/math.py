@@ -1,4 +1,6 @@
-"""One mathematics, three readings. A record's formula is a function over a namespace ``m`` and values; it is read
+"""One mathematics, three readings.
+
+A record's formula is a function over a namespace ``m`` and values; it is read
 
 * as kernel IR, with ``ExprMath`` and expressions (generated kernels of every backend);
 * as NumPy, with the kit's namespace and arrays (small arrays on host-resident devices);
@@ -9,7 +11,7 @@ Formulas use ``+ - * / & | ^ ~ < <= > >=`` and the functions below. ``/`` is for
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
@@ -22,19 +24,6 @@ _BINARY = {"minimum": "min", "maximum": "max", "pow": "pow", "fmod": "fmod", "id
 
 #: Half-precision elements that are only moved are moved as bits, so that NaN payloads survive.
 MOVED_AS: Final[dict[DType, DType]] = {dtypes.float16: dtypes.uint16, dtypes.bfloat16: dtypes.uint16}
-
-
-class Math(Protocol):
-    """What every namespace has, besides one method for each function of ``_UNARY`` and ``_BINARY``."""
-
-    #: The dtype of the values: float32 where tensors are float16 or bfloat16.
-    dtype: DType
-
-    def where(self, condition: Any, yes: Any, no: Any) -> Any: ...
-
-    def cast(self, value: Any, dtype: DType) -> Any: ...
-
-    def __getattr__(self, name: str) -> Any: ...
 
 
 def arithmetic_dtype(dtype: DType) -> DType:

@@ -37,7 +37,12 @@ class MatMul(Operator):
                              "convert one of them with .to(dtype)")
         check_dtype(self.name, entry, dtype)
         if dtype.kind == "bool":
-            raise UnsupportedDtype(self.name, f"bool on {entry.device}", "matrix products are defined for numbers", "convert with .to(dtype)")
+            raise UnsupportedDtype(
+                self.name,
+                f"bool on {entry.device}",
+                "matrix products are defined for numbers",
+                "convert with .to(dtype)",
+            )
         x, y = input._array, other._array
         if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
             raise ShapeError(self.name, f"shapes {list(x.shape)} and {list(y.shape)}",

@@ -260,8 +260,17 @@ class RowMath:
         return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
 
 
-def row_nest(name: str, formula: Callable[..., Callable[[Any], Any]], math: Callable[[DType], Any],
-             operands: Sequence[DType], result: DType, accumulator: DType, rank: int, unit: bool, index: DType) -> Program:
+def row_nest(
+    name: str,
+    formula: Callable[..., Callable[[Any], Any]],
+    math: Callable[[DType], Any],
+    operands: Sequence[DType],
+    result: DType,
+    accumulator: DType,
+    rank: int,
+    unit: bool,
+    index: DType,
+) -> Program:
     """``result[..., j] = formula(row, *operands)(j)`` for every row.
 
     Args:

@@ -25,8 +25,18 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
 from ..dispatch.call import call
-from ..dispatch.keys import (DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, NO_AUTOGRAD, SCALAR, SCALAR_LEFT, SCALAR_MASK,
-                             SCALAR_SHIFT, dtype_bit)
+from ..dispatch.keys import (
+    DEVICE_MASK,
+    DIM0,
+    DTYPE_MASK,
+    DTYPE_OF,
+    NO_AUTOGRAD,
+    SCALAR,
+    SCALAR_LEFT,
+    SCALAR_MASK,
+    SCALAR_SHIFT,
+    dtype_bit,
+)
 from ..dispatch.operator import Operator, check_dtype
 from ..promotion import number_dtype, result_type
 from .convert import to_dtype
@@ -37,7 +47,8 @@ from .primitive import run_formula
 from .programs import index_dtype, launch
 
 _new = object.__new__
-#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not kept.
+#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not
+#: kept.
 _NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHED_NUMBERS: Final = 4096
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
@@ -74,7 +85,8 @@ class Pointwise(Operator):
         bools: Whether bool operands may take part, next to others that decide the compute dtype.
         guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
-            default and the statement (over ``input``, ``other`` and the name) that runs where the default was not given.
+            default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
+            given.
     """
 
     kind = "pointwise"
@@ -163,7 +175,9 @@ class Pointwise(Operator):
             return registered
         derived = self._derived.get(compute)
         if derived is None:
-            derived = self._derived[compute] = Kernel(numpy_formula(self.formula, compute, result), True, _DERIVED_LIMIT)
+            derived = self._derived[compute] = Kernel(
+                numpy_formula(self.formula, compute, result), True, _DERIVED_LIMIT
+            )
         return derived
 
     def guarded(self, dtype: DType) -> bool:
@@ -181,8 +195,12 @@ class Pointwise(Operator):
             compute = number_dtype(2)
         letter = "i" if compute.kind == "uint" else compute.kind[0]
         if letter not in self.kinds:
-            raise DtypeError(self.name, f"dtype {compute.name}", f"{self.name} is not defined for {compute.kind} dtypes",
-                             "convert with .to(dtype) first")
+            raise DtypeError(
+                self.name,
+                f"dtype {compute.name}",
+                f"{self.name} is not defined for {compute.kind} dtypes",
+                "convert with .to(dtype) first",
+            )
         return compute, dtypes.bool_ if self.result == "bool" else compute
 
     # ------------------------------------------------------------------------------------------ general path
@@ -220,7 +238,9 @@ class Pointwise(Operator):
         if target is not None:
             shape, out = target._array.shape, target._array
         direct = self.direct_kernel(entry, compute, result)
-        if direct is not None and (direct.limit is None or all(x.size <= direct.limit for x in arrays if type(x) is np.ndarray)):
+        if direct is not None and (
+            direct.limit is None or all(x.size <= direct.limit for x in arrays if type(x) is np.ndarray)
+        ):
             made = np.asarray(direct.run(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays],
                                          *[as_number(x, compute) if type(x) in (int, float) else x for x in extras]))
             if out is None:

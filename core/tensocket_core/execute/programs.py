@@ -20,8 +20,9 @@ _LOCK: Final = threading.Lock()
 
 
 def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:
-    """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits with room for the lanes of a last,
-    partly filled group, and the device prefers it."""
+    """The integer type of index arithmetic: 32 bits where every count in ``sizes`` fits with room for the lanes of a
+    last, partly filled group, and the device prefers it.
+    """
     if entry.runtime.profile.host_resident or any(n >= 1 << 30 for n in sizes):
         return dtypes.int64
     return dtypes.int32

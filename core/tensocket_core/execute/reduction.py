@@ -69,9 +69,17 @@ class Reduction(Operator):
         check_dtype(self.name, entry, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):
             # PyTorch's classes: amax of everything is a RuntimeError, along an empty dim an IndexError.
-            kind = ShapeError if self.result == "same" and len(axes) == input.ndim and not isinstance(dim, int) else DimensionError
-            raise kind(self.name, f"shape {list(input.shape)}, dim {dim}", "no elements have no largest, smallest or positional value",
-                       "pass a tensor with elements along the reduced dims")
+            kind = (
+                ShapeError
+                if self.result == "same" and len(axes) == input.ndim and not isinstance(dim, int)
+                else DimensionError
+            )
+            raise kind(
+                self.name,
+                f"shape {list(input.shape)}, dim {dim}",
+                "no elements have no largest, smallest or positional value",
+                "pass a tensor with elements along the reduced dims",
+            )
         source = input.dtype
         if source is not compute:
             input = input.detach().to(compute)
@@ -83,7 +91,9 @@ class Reduction(Operator):
 
     def _given_dtype(self, dtype: Any) -> DType:
         if not isinstance(dtype, DType):
-            raise ArgumentTypeError(self.name, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32")
+            raise ArgumentTypeError(
+                self.name, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
+            )
         if dtype is dtypes.bool_:
             raise DtypeError(self.name, "dtype bool", f"{self.name} is defined for numbers", "use any or all")
         return self._compute_dtype(dtype) if self.compute == "float" else dtype
@@ -143,6 +153,11 @@ class Reduction(Operator):
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
         count = float(length) if accumulator.kind == "float" else length if accumulator.kind != "bool" else True
-        launch(entry, (self.name, compute, accumulator, stored, ranks, unit, index),
-               lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
-               strategy, [out, array], [*outer, *inner, *outer_steps, *inner_steps, count])
+        launch(
+            entry,
+            (self.name, compute, accumulator, stored, ranks, unit, index),
+            lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
+            strategy,
+            [out, array],
+            [*outer, *inner, *outer_steps, *inner_steps, count],
+        )

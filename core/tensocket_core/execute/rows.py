@@ -100,10 +100,16 @@ class Row(Operator):
         rank = len(sizes)
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target)
-        launch(entry, (self.name, dtype, accumulator, rank, unit, index),
-               lambda: row_nest(self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank,
-                                unit, index), strategy, arrays,
-               [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last))])
+        launch(
+            entry,
+            (self.name, dtype, accumulator, rank, unit, index),
+            lambda: row_nest(
+                self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank, unit, index
+            ),
+            strategy,
+            arrays,
+            [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last))],
+        )
 
 
 def _same(value: Any, position: Any) -> Any:

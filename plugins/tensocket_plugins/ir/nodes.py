@@ -3,14 +3,14 @@
 A ``Program`` has parameters (buffers and scalars), temporaries and one or more ``Kernel``s that run in order. A kernel
 is a tuple of statements. Expressions are immutable and typed; arithmetic on them with Python operators builds calls.
 
-Before scheduling, a kernel uses ``PARALLEL`` loops (iterations are independent) and ``Reduce``. A schedule maps these to
-what a target has: ``GROUP`` and ``LANE`` loops (work-groups and work-items: all iterations run at once and, within a
-group, meet at ``Barrier``), ``SERIAL`` loops, local buffers, and ``VECTOR`` loops of constant extent.
+Before scheduling, a kernel uses ``PARALLEL`` loops (iterations are independent) and ``Reduce``. A schedule maps
+these to what a target has: ``GROUP`` and ``LANE`` loops (work-groups and work-items: all iterations run at once and,
+within a group, meet at ``Barrier``), ``SERIAL`` loops, local buffers, and ``VECTOR`` loops of constant extent.
 
-Meaning: a statement sees the stores of earlier statements of its own iteration; lanes of a group see each other's stores
-after a barrier; kernels see all stores of earlier kernels. A ``Load``'s or ``Store``'s index counts elements from the
-array's first element (printers add the array's offset). An expression is evaluated where its statement stands; ``Let``
-fixes a value for later statements.
+Meaning: a statement sees the stores of earlier statements of its own iteration; lanes of a group see each other's
+stores after a barrier; kernels see all stores of earlier kernels. A ``Load``'s or ``Store``'s index counts elements
+from the array's first element (printers add the array's offset). An expression is evaluated where its statement
+stands; ``Let`` fixes a value for later statements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Union
+from typing import Final
 
 from ..contract.dtypes import DType, bool_
 from .functions import FUNCTIONS
@@ -141,7 +141,7 @@ class Call(Expr):
     dtype: DType
 
 
-Operand = Union[Expr, bool, int, float]
+Operand = Expr | bool | int | float
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:
@@ -337,7 +337,7 @@ class Scalar:
     dtype: DType
 
 
-Param = Union[Buffer, Scalar]
+Param = Buffer | Scalar
 
 
 @dataclass(frozen=True, slots=True, eq=False)

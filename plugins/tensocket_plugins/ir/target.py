@@ -18,8 +18,8 @@ class Target:
         local_bytes: Local memory per group; 0 means none.
         max_groups: Most groups along the first axis.
         parallelism: Groups that keep the device busy; a reduction with fewer outputs is split.
-        sequential: The lanes of a group run one after the other on one core, as OpenCL has it on processors: groups that
-            meet at barriers are slow, and a lane of its own does a reduction best.
+        sequential: The lanes of a group run one after the other on one core, as OpenCL has it on processors: groups
+            that meet at barriers are slow, and a lane of its own does a reduction best.
         float64: Whether the device computes in float64.
         native: Scalar functions for which the device's own float32 implementation is used although the IR could
             decompose them.
