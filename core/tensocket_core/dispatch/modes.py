@@ -60,6 +60,7 @@ class set_grad_enabled:
         self._switch(self._previous)
 
     def __call__(self, function: F) -> F:
+        """Decorate ``function``; the mode then holds in its calls only, not from now on."""
         self._switch(self._previous)
         mode = self.mode
 
@@ -84,6 +85,7 @@ class _Mode:
         self._inner.__exit__()
 
     def __call__(self, function: F) -> F:
+        """Decorate ``function``."""
         cls = type(self)
 
         @wraps(function)
