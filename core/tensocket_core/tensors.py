@@ -170,12 +170,12 @@ class Tensor(Operators):
         return format(self.item(), form) if form and not self._array.shape else object.__format__(self, form)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Any:  # noqa: N802  PyTorch's name
         """Dimensions reversed."""
         return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Any:  # noqa: N802  PyTorch's name
         """The last two dimensions exchanged."""
         if self.ndim < 2:
             raise DimensionError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
