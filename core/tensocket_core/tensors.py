@@ -60,8 +60,9 @@ class Tensor(Operators):
     _grad_fn: Any
     _version_counter: list[int] | None
     _base: Tensor | None
-    #: Hooks on a leaf's gradient; an instance attribute once there are any.
+    #: Hooks on a leaf's gradient, and weak references to recorded views; instance attributes once there are any.
     _hooks: Any = ()
+    _views: Any = ()
 
     # ------------------------------------------------------------------------------------------ metadata
 

@@ -146,8 +146,6 @@ _squeeze = OPERATORS['squeeze']
 _squeeze_table = _squeeze.table
 _basic_index = OPERATORS['basic_index']
 _basic_index_table = _basic_index.table
-_as_strided = OPERATORS['as_strided']
-_as_strided_table = _as_strided.table
 _alias = OPERATORS['alias']
 _alias_table = _alias.table
 _clone = OPERATORS['clone']
@@ -1908,21 +1906,6 @@ def basic_index(input: Any, index: Any) -> Any:
     return run(input, index)
 
 
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
-    """A view with any geometry; the offset counts from the tensor's first element."""
-    try:
-        key = input._key
-    except AttributeError:
-        raise argument_error('as_strided', input) from None
-    if ACTIVE:
-        return run_with_modes(_as_strided, key, (input, size, stride, storage_offset))
-    try:
-        run = _as_strided_table[key]
-    except KeyError:
-        run = _as_strided.resolve(key)
-    return run(input, size, stride, storage_offset)
-
-
 def alias(input: Any) -> Any:
     """The same tensor as a new object."""
     try:
@@ -3173,6 +3156,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
 
 
 reshape: Callable[..., Any] = _movement.reshape
+as_strided: Callable[..., Any] = _movement.as_strided
 t: Callable[..., Any] = _movement.t
 flatten: Callable[..., Any] = _movement.flatten
 select: Callable[..., Any] = _movement.select

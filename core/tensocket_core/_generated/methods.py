@@ -130,7 +130,6 @@ class Operators:
     unsqueeze: Callable[..., Any] = _f.unsqueeze
     squeeze: Callable[..., Any] = _f.squeeze
     basic_index: Callable[..., Any] = _f.basic_index
-    as_strided: Callable[..., Any] = _f.as_strided
     alias: Callable[..., Any] = _f.alias
     clone: Callable[..., Any] = _f.clone
     embed_index: Callable[..., Any] = _f.embed_index
@@ -216,6 +215,7 @@ class Operators:
     argmax: Callable[..., Any] = _f.argmax
     argmin: Callable[..., Any] = _f.argmin
     reshape: Callable[..., Any] = _movement.reshape
+    as_strided: Callable[..., Any] = _movement.as_strided
     contiguous: Callable[..., Any] = _movement.contiguous
     t: Callable[..., Any] = _movement.t
     flatten: Callable[..., Any] = _movement.flatten

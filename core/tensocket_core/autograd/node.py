@@ -19,6 +19,8 @@ SEQUENCE: Final = itertools.count(1)
 RESULT: Final = -1
 #: Position that stands for the shape of argument 0; that of argument k is ``SHAPE - k``.
 SHAPE: Final = -2
+#: Stands for a value that no gradient needs, because its argument requires none.
+UNUSED: Final = -1000
 
 
 class Derivative:
@@ -35,6 +37,7 @@ class Derivative:
     """
 
     __slots__ = (
+        "_plans",
         "arguments",
         "functions",
         "joint",
@@ -54,6 +57,7 @@ class Derivative:
         self.saved_positions: tuple[int, ...] = ()
         self.tensors: tuple[int, ...] = ()
         self.parameters = 0
+        self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = self.operator = ""
 
     def bind(self, schema: Schema) -> None:
@@ -76,6 +80,16 @@ class Derivative:
         positions = sorted({_position(name, names) for wanted in used for name in wanted})
         self.saved_positions = tuple(positions)
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
+
+
+    def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
+        """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
+        wanted = tuple([edge is not None for edge in edges])
+        plan = self._plans.get(wanted)
+        if plan is None:
+            used = {k for present, pick in zip(wanted, self.picks, strict=True) if present for k in pick}
+            plan = self._plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
+        return plan
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -155,7 +169,7 @@ class Node:
                         "clone it before modifying it",
                     )
         if STATE.grad_enabled and RESULT in self.derivative.saved_positions:
-            return tuple([self._attached(value) if position == RESULT else value for position, value in
+            return tuple([self._attached(value) if position == RESULT and value is not None else value for position, value in
                           zip(self.derivative.saved_positions, saved, strict=True)])
         return saved
 

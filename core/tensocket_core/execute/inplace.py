@@ -8,7 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
 
-from ..autograd.record import inplace_recorder
+from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
 from ..dispatch.operator import Operator

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import tensors
+from ..autograd.rebase import note_view
 from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, SCALAR_MASK
+from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
 from ..dispatch.operator import Operator
 
 _new = object.__new__
@@ -25,6 +26,10 @@ class View(Operator):
     def __init__(self, schema: str, doc: str, view: Callable[..., Any], **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.view = view
+
+    def _closure(self, key: int) -> Callable[..., Any]:
+        closure = super()._closure(key)
+        return _noted(closure) if key & AUTOGRAD and self.derivative is not None else closure
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""
@@ -47,6 +52,17 @@ class View(Operator):
             return t
 
         return run
+
+
+def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
+    """``record`` with a note at the base, whose in-place changes the view follows."""
+
+    def record_view(*args: Any) -> Any:
+        view = record(*args)
+        note_view(view)
+        return view
+
+    return record_view
 
 
 class Custom(Operator):

@@ -6,12 +6,21 @@ import math
 import operator
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DimensionError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    DimensionError,
+    IndexOutOfRange,
+    ShapeError,
+)
 
 from .. import tensors as tensors_module
 from ..autograd.node import Derivative
+from ..autograd.rebase import added_up, extent
+from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import AUTOGRAD, dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
@@ -127,38 +136,19 @@ squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without
 basic_index: Final = View("basic_index(Tensor input, any index) -> Tensor~", "Indexing by a tuple of ints, slices, None and Ellipsis.",
                           _basic_index, function=False,
                           derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)))
-as_strided: Final = View(
-    "as_strided(Tensor input, int[] size, int[] stride, int storage_offset=0) -> Tensor~",
-    "A view with any geometry; the offset counts from the tensor's first element.",
-    lambda array, size, stride, offset: strided_view(array, _within(array, tuple(size), tuple(stride), offset), tuple(stride), offset),
-    derivative=Derivative(input=lambda grad, input, stride, storage_offset: _strided_gradient(grad, input, stride, storage_offset)))
+#: ``base`` is the shape and the strides of the input, for the gradient.
+strided: Final = View(
+    "as_strided(Tensor input, int[] size, int[] stride, int storage_offset, any base) -> Tensor~",
+    "A view with any geometry.",
+    lambda array, size, stride, offset, base: strided_view(array, size, stride, offset),
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, stride, storage_offset, base: added_up(grad, stride, storage_offset, base)
+    ),
+)
 alias: Final = View("alias(Tensor input) -> Tensor~", "The same tensor as a new object.", lambda array: array[...], function=False,
                     derivative=Derivative(input=lambda grad: grad))
-
-
-def _within(array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple[int, ...]:
-    """``shape``, if the geometry stays inside the array's own extent."""
-    extent = sum((n - 1) * s for n, s in zip(array.shape, element_strides(array), strict=True)) + 1 if array.size else 0
-    reach = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
-    if offset < 0 or any(s < 0 for s in strides) or any(n < 0 for n in shape) or reach > extent:
-        raise ShapeError("as_strided", f"size {list(shape)}, stride {list(strides)}, offset {offset} on {extent} elements",
-                         "the view stays within the tensor's memory", "choose a smaller size, stride or offset")
-    return shape
-
-
-def _strided_gradient(grad: Any, input: Any, stride: Any, offset: int) -> Any:
-    """Gradients added up where the view's elements lie in memory, then read as the input lies in it."""
-    shape, strides = tuple(input.shape), element_strides(input._array)
-    if any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True)):
-        raise AutogradError("as_strided", f"an expanded tensor of shape {list(shape)}",
-                            "the gradient is defined where elements have memory of their own", "clone() it first")
-    extent = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if input.numel() else 0
-    position = grad.new_arange(offset, offset + 1, 1).reshape((1,) * grad.ndim)
-    for axis, (size, step) in enumerate(zip(grad.shape, stride, strict=True)):
-        along = tuple(-1 if k == axis else 1 for k in range(grad.ndim))
-        position = position + (grad.new_arange(0, size, 1) * step).reshape(along)
-    memory = grad.new_zeros(extent).scatter_add(0, position.expand(tuple(grad.shape)).reshape(-1), grad.reshape(-1))
-    return memory.as_strided(shape, strides)
 
 
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -252,6 +242,28 @@ def reshape(input: Any, *shape: Any) -> Any:
         return input.view(wanted)
     except ShapeError:
         return input.clone().view(wanted)
+
+
+@composite("as_strided(Tensor input, int[] size, int[] stride, int storage_offset=0) -> Tensor~")
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
+    """A view with any geometry; the offset counts from the tensor's first element."""
+    shape, strides, base = tuple(size), tuple(stride), (input._array.shape, element_strides(input._array))
+    reach = storage_offset + extent(shape, strides)
+    if storage_offset < 0 or len(shape) != len(strides) or any(n < 0 for n in (*shape, *strides)) or reach > extent(*base):
+        raise ShapeError(
+            "as_strided",
+            f"size {list(shape)}, stride {list(strides)}, offset {storage_offset} on {extent(*base)} elements",
+            "the view stays within the tensor's memory",
+            "choose a smaller size, stride or offset",
+        )
+    if input._key & AUTOGRAD and any(s == 0 and n > 1 for n, s in zip(*base, strict=True)):
+        raise AutogradError(
+            "as_strided",
+            f"an expanded tensor of shape {list(base[0])}",
+            "the gradient is defined where elements have memory of their own",
+            "clone() it first",
+        )
+    return call(strided, input, shape, strides, storage_offset, base)
 
 
 @composite("contiguous(Tensor input) -> Tensor", function=False)

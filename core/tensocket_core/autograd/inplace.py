@@ -1,0 +1,52 @@
+"""Recording of operators that modify their first argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..dispatch.keys import AUTOGRAD
+from .node import Derivative
+from .rebase import reread, write_back
+from .record import attach, edge_of, version_of
+
+
+def inplace_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    """``below`` with recording: its first argument becomes the result of the new node, with its base and views."""
+    tensors = derivative.tensors
+
+    def record_inplace(target: Any, *args: Any) -> Any:
+        _check_no_leaf(derivative.operator, target)
+        values = (target, *args)
+        edges = tuple([edge_of(values[k]) for k in tensors])
+        positions = derivative.needed(edges)
+        if any(k >= 0 and values[k] is target for k in positions):
+            # The rule needs the value from before, which is about to go.
+            before = target.clone()
+            values = tuple([before if value is target else value for value in values])
+        versions = [version_of(values[k]) if k >= 0 else None for k in positions]
+        below(target, *args)
+        attach(target, derivative, edges, values, positions)
+        node = target._grad_fn
+        node.versions = tuple([now if then is None else then for then, now in zip(versions, node.versions, strict=True)])
+        if target._base is not None:
+            write_back(target)
+        elif target._views:
+            reread(target)
+        return target
+
+    return record_inplace
+
+
+def _check_no_leaf(operator: str, target: Any) -> None:
+    """Refuse leaves that require grad, and views of them."""
+    for tensor, what in ((target, "a leaf tensor"), (target._base, "a view of a leaf tensor")):
+        if tensor is not None and tensor._key & AUTOGRAD and tensor._grad_fn is None:
+            raise AutogradError(
+                operator,
+                f"{what} that requires grad",
+                "a leaf that requires grad is not modified while gradients are recorded",
+                "use torch.no_grad(), or work out of place",
+            )

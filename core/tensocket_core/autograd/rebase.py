@@ -1,0 +1,96 @@
+"""In-place changes and views: a tensor and its recorded views are one history.
+
+When a view is modified, its base becomes the result of writing the view into the base's old value; when a base is
+modified, its views become readings of the new value. Geometry says which elements these are.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Final
+
+from tensocket_plugins.contract.arrays import is_contiguous
+
+from ..dispatch.schema import parse_schema
+from ..execute.geometry import Shape, element_strides
+from .node import Derivative
+from .record import attach, edge_of
+
+#: Recorded views of one base after which the list of them is searched for dead ones.
+_MANY: Final = 64
+
+
+def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
+    """Places in memory of the elements of a geometry, as an int64 vector on the device of ``like``."""
+    place = like.new_arange(offset, offset + 1, 1).reshape((1,) * len(shape))
+    for axis, (size, step) in enumerate(zip(shape, strides, strict=True)):
+        along = tuple(-1 if k == axis else 1 for k in range(len(shape)))
+        place = place + (like.new_arange(0, size, 1) * step).reshape(along)
+    return place.expand(shape).reshape(-1)
+
+
+def extent(shape: Shape, strides: Shape) -> int:
+    """Elements from the first to the last one in memory."""
+    return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
+
+
+def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
+    """Gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
+    memory = grad.new_zeros(extent(*base)).scatter_add(0, positions(grad, tuple(grad.shape), strides, offset), grad.reshape(-1))
+    return memory.as_strided(*base)
+
+
+def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
+    """The part of a base's gradient that belongs to a view."""
+    shape, strides = base
+    if is_contiguous(shape, strides):
+        memory = grad.contiguous().reshape(-1)
+    else:
+        memory = grad.new_zeros(extent(shape, strides)).scatter_add(0, positions(grad, shape, strides, 0), grad.reshape(-1))
+    return memory.as_strided(*view)
+
+
+def _remainder(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
+    """A base's gradient with zeros where a view was written."""
+    marks = (grad.detach() != grad.detach()).new_zeros(extent(*base))
+    marks.as_strided(*view).fill_(True)
+    return grad.masked_fill(marks.as_strided(*base), 0)
+
+
+_READ: Final = Derivative(input=lambda grad, base, view: added_up(grad, view[1], view[2], base))
+_READ.bind(parse_schema("as_strided(Tensor input, any base, any view) -> Tensor"))
+_WRITE: Final = Derivative(input=lambda grad, base, view: _remainder(grad, base, view), src=lambda grad, base, view: _region(grad, base, view))
+_WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
+
+
+def note_view(view: Any) -> None:
+    """Remember a recorded view at its base, weakly."""
+    base = view._base
+    known = base._views
+    if not known:
+        base._views = [weakref.ref(view)]
+        return
+    if len(known) % _MANY == 0:
+        known[:] = [ref for ref in known if ref() is not None]
+    known.append(weakref.ref(view))
+
+
+def _geometry(view: Any, base: Any) -> tuple[tuple[Shape, Shape], tuple[Shape, Shape, int]]:
+    array = view._array
+    return (base._array.shape, element_strides(base._array)), (array.shape, element_strides(array), view.storage_offset())
+
+
+def write_back(view: Any) -> None:
+    """After a recorded in-place change of a view: record it for the base and the other views."""
+    base = view._base
+    geometry = _geometry(view, base)
+    attach(base, _WRITE, (edge_of(base), edge_of(view)), (base, view, *geometry), _WRITE.saved_positions)
+    reread(base, view)
+
+
+def reread(base: Any, changed: Any = None) -> None:
+    """After a recorded in-place change of a base: its recorded views, except ``changed``, read the new value."""
+    for ref in base._views:
+        view = ref()
+        if view is not None and view is not changed:
+            attach(view, _READ, (base._grad_fn,), (base, *_geometry(view, base)), _READ.saved_positions)
