@@ -69,7 +69,8 @@ from .device import current_stream, get_default_device, set_default_device, set_
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .promotion import can_cast, get_default_dtype, promote_types, result_type, set_default_dtype
+from .promotion import can_cast, get_default_dtype, promote_types, set_default_dtype
+from .promotion import pair_type as result_type
 from .random import (
     Generator,
     bernoulli,

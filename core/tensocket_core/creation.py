@@ -249,7 +249,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
         raise ArgumentTypeError("tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers")
     if dtype is not None:
         return values, dtype
-    if isinstance(leaf, (np.ndarray, np.generic)) and values.size:
+    if isinstance(leaf, (np.ndarray, np.generic)):
         return values, dtypes.FROM_NUMPY[values.dtype]
     if hasattr(leaf, "_key"):
         return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(_CATEGORY_OF_KIND[values.dtype.kind])

@@ -121,6 +121,11 @@ def result_type(operands: Iterable[Any]) -> DType:
     return result
 
 
+def pair_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype in which an operator computes on two operands, tensors or Python numbers: ``torch.result_type``."""
+    return result_type((tensor1, tensor2))
+
+
 def can_cast(source: DType, target: DType) -> bool:
     """Whether an in-place operator may store ``source`` values into ``target``: the category must not shrink."""
     return source.category <= target.category and not (source.category and target.kind == "bool")

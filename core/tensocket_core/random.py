@@ -344,6 +344,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 
 def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:
     """Uniform numbers in [a, b), in place."""
+    if a > b:
+        raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
     drawn = _floats("rand", _UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
     return input.copy_(drawn * (b - a) + a)
 

@@ -2956,10 +2956,14 @@ def bitwise_not_(input: Any) -> Any:
 
 def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     """Elements of src, converted and moved, in place."""
+    kind = type(src)
     try:
-        key = input._key | src._key
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | src._key
     except AttributeError:
-        raise argument_error('copy_', input, src) from None
+        return called_again('copy_', copy_, input, src)
     if ACTIVE:
         return run_with_modes(_copy_, key, (input, src, non_blocking))
     try:

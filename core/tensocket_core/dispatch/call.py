@@ -42,6 +42,9 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
     for position in operator.schema.tensors:
         value = args[position]
         if operator.schema.parameters[position].type == "Tensor[]":
+            if not isinstance(value, (tuple, list)):
+                raise ArgumentTypeError(operator.name, f"an argument of type {type(value).__name__}",
+                                        "tensors come in a tuple or list", "pass [tensor]")
             for item in value:
                 key |= argument_key(operator.name, item)
         elif value is not None:

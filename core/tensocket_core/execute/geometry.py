@@ -152,5 +152,17 @@ def expand(array: Any, shape: Shape) -> Any:
     return as_strided(array, shape, expanded_strides(array.shape, element_strides(array), shape), 0)
 
 
+def partly_shared(array: Any, out: Any) -> bool:
+    """Whether writing ``out`` changes elements of ``array`` that a kernel may read later: shared memory, but not one to one."""
+    if array is out:
+        return False
+    if type(array) is np.ndarray:
+        same = array.shape == out.shape and array.strides == out.strides and array.dtype == out.dtype
+        return np.may_share_memory(array, out) and not (same and array.ctypes.data == out.ctypes.data)
+    if array.storage is not out.storage:
+        return False
+    return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
+
+
 __all__ = ["Shape", "as_strided", "broadcast_shapes", "coalesce", "contiguous", "contiguous_strides", "element_strides",
-           "expand", "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape"]
+           "expand", "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape", "partly_shared"]

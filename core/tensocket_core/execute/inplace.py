@@ -13,7 +13,7 @@ from ..device import DeviceEntry
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
-from .geometry import broadcast_shapes, element_strides
+from .geometry import broadcast_shapes, element_strides, partly_shared
 from .math import arithmetic_dtype
 from .pointwise import Pointwise, number_array
 
@@ -87,6 +87,8 @@ class InPlace(InPlaceOperator):
 
         def run(target: Any, *args: Any) -> Any:
             self._check(target, args)
+            # A kernel may read an element after it was written where memory is shared, but not one to one.
+            args = tuple([x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, target._array) else x for x in args])
             origin.run_inplace(target, *args)
             bump(target)
             return target

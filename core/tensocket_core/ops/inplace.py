@@ -12,8 +12,8 @@ from ..creation import fill_array
 from ..dispatch.composite import composite
 from ..dispatch.modes import no_grad
 from ..dispatch.registry import OPERATORS
-from ..execute.copying import copy_elements, to_device
-from ..execute.geometry import broadcast_shapes, contiguous
+from ..execute.copying import converted, copy_elements, to_device
+from ..execute.geometry import broadcast_shapes, contiguous, partly_shared
 from ..execute.inplace import Assign, InPlace
 from ..execute.pointwise import Pointwise
 from . import pointwise as _pointwise  # noqa: F401  its records come first
@@ -24,12 +24,17 @@ FORMS: Final[dict[str, InPlace]] = {
 
 
 def _copy(entry: Any, target: Any, src: Any) -> None:
+    if not hasattr(src, "_key"):
+        fill_array(entry, target._array, src, target.dtype)
+        return
     shape = target._array.shape
     if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
         raise ShapeError("copy_", f"src {list(src.shape)} for a tensor of shape {list(shape)}", "src broadcasts to the tensor's shape",
                          "reshape src")
     array, dtype = src._array, src.dtype
     if src._entry is entry:
+        if partly_shared(array, target._array):
+            array = converted(entry, array, dtype, dtype)
         copy_elements(entry, target._array, target.dtype, array, dtype)
         return
     if dtype is target.dtype and array.shape == shape and contiguous(target._array) and contiguous(array) and src._entry.runtime.profile.host_resident:
@@ -54,7 +59,7 @@ def _marked(grad: Any, index: Any) -> Any:
     return marks
 
 
-copy_: Final = Assign("copy_(Tensor! input, Tensor src, bool non_blocking=False) -> Tensor", "Elements of src, converted and moved, in place.",
+copy_: Final = Assign("copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor", "Elements of src, converted and moved, in place.",
                       lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
                       derivative=Derivative(src=lambda grad: grad))
 basic_put_: Final = Assign(

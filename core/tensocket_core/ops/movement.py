@@ -183,8 +183,6 @@ def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
 
 
 def _cat(entry: Any, items: Any, dim: int) -> Any:
-    if hasattr(items, "_key"):
-        raise ArgumentTypeError("cat", "one tensor", "tensors come in a tuple or list", "pass [tensor]")
     dtype = result_type(items)
     # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
     parts = [t for t in items if tuple(t.shape) != (0,)] or list(items[:1])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.dtypes import int64
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..autograd.node import Derivative
@@ -199,8 +200,21 @@ def embedding(input: Any, weight: Any) -> Any:
 
 @composite("one_hot(Tensor input, int num_classes=-1) -> Tensor", method=False, namespace="nn.functional")
 def one_hot(input: Any, num_classes: int = -1) -> Any:
-    """int64 ones at the given classes along a new last dimension."""
+    """int64 ones at the given classes along a new last dimension.
+
+    Raises:
+        DtypeError: The classes are not int64.
+        ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
+    """
+    if input.dtype is not int64:
+        raise DtypeError("one_hot", f"classes of dtype {input.dtype.name}", "classes are int64", "convert them with .long()")
+    if num_classes == -1 and input.numel() == 0:
+        raise ArgumentError("one_hot", f"classes of shape {list(input.shape)}", "the number of classes cannot be counted",
+                            "pass num_classes")
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
+    if input.numel() and not 0 <= input.amin().item() <= input.amax().item() < classes:
+        raise ArgumentError("one_hot", f"classes from {input.amin().item()} to {input.amax().item()} of {classes}",
+                            "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
     return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)
 
 
