@@ -160,6 +160,9 @@ class Tensor(Operators):
                                     "use .item()")
         return (self[k] for k in range(self._array.shape[0]))
 
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
     __hash__ = object.__hash__
     #: NumPy's numbers leave mixed arithmetic to the tensor.
     __array_priority__: float = 1000.0

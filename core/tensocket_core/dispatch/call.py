@@ -32,6 +32,18 @@ def argument_key(operator: str, value: Any) -> int:
     return int(key)
 
 
+def tensor_key(operator: str, value: Any) -> int:
+    """Key bits of an element of a list of tensors.
+
+    Raises:
+        ArgumentTypeError: It is no tensor.
+    """
+    if not hasattr(value, "_key"):
+        raise ArgumentTypeError(operator, f"an element of type {type(value).__name__}", "the list holds tensors",
+                                "convert it with tensocket.tensor(...)")
+    return int(value._key)
+
+
 def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
     """The dispatch key of a call.
 
@@ -46,7 +58,7 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
                 raise ArgumentTypeError(operator.name, f"an argument of type {type(value).__name__}",
                                         "tensors come in a tuple or list", "pass [tensor]")
             for item in value:
-                key |= argument_key(operator.name, item)
+                key |= tensor_key(operator.name, item)
         elif value is not None:
             key |= argument_key(operator.name, value)
     return key

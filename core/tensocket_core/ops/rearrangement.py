@@ -7,6 +7,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import ShapeError
 
 from .._generated import functions
+from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from .movement import sizes
@@ -15,6 +16,8 @@ from .movement import sizes
 @composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
+    for x in tensors:
+        tensor_key("stack", x)
     shapes = {tuple(x.shape) for x in tensors}
     if len(shapes) != 1:
         raise ShapeError("stack", " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors", "all tensors have one shape",

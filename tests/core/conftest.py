@@ -1,0 +1,138 @@
+"""Core's tests run on the interpreter device ``ref``; those with the fixture ``device`` also on a device that has nothing but
+the primitives, and on the CPU backend where that is installed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tensocket_core as tc
+
+from tensocket_plugins.contract.descriptor import Descriptor
+from tensocket_plugins.contract.hooks import hookimpl
+from tensocket_plugins.contract.primitives import PRIMITIVES
+from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.kit import ref
+from tensocket_plugins.kit.host_primitives import compute, host_view
+
+PLAIN = "plain"
+INSTALLED = {entry.name for entry in entry_points(group="tensocket.backends")}
+DEVICES = ["ref", PLAIN, *(["cpu"] if "cpu" in INSTALLED else [])]
+#: Relative errors that are rounding, by dtype.
+RTOL = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-12}
+
+
+def run_primitive(name: str, outs: Any, ins: Any, scalars: Any, stream: Any) -> None:
+    compute(name, *[host_view(x, x.storage.buffer) for x in outs], [host_view(x, x.storage.buffer) for x in ins], scalars)
+
+
+def plain_backend(name: str, without: frozenset[str] = frozenset()) -> ModuleType:
+    """A backend with the memory of ``ref``, no code generator, and the primitives except ``without``."""
+    profile = dataclasses.replace(ref.PROFILE, dtypes=ref.PROFILE.dtypes - {"bfloat16"})
+
+    class PlainDevice(ref.RefDevice):
+        def __init__(self, index: int, memory: int) -> None:
+            super().__init__(index, memory)
+            self.name, self.profile, self.target = f"{name}:{index}", profile, None
+            for primitive in PRIMITIVES.keys() - without:
+                self.kernels.register(primitive, partial(run_primitive, primitive))
+
+    class PlainBackend(ref.RefBackend):
+        def open(self, index: int) -> PlainDevice:
+            return PlainDevice(index, self.memory)
+
+    module = ModuleType(name)
+    module.tensocket_describe = hookimpl(lambda: Descriptor(name, ((1, 0), (2, 0)), profile), specname="tensocket_describe")
+    module.tensocket_backend = hookimpl(lambda: PlainBackend(), specname="tensocket_backend")
+    return module
+
+
+@pytest.fixture(scope="session")
+def make_plain() -> Callable[..., ModuleType]:
+    return plain_backend
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_device() -> Iterator[None]:
+    registry().add(plain_backend(PLAIN), name=PLAIN, distribution="the tests of core")
+    yield
+    registry().remove(PLAIN)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def defaults(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The default device of a test, and the process as it was before."""
+    tc.set_default_device(request.getfixturevalue("device") if "device" in request.fixturenames else "ref")
+    yield
+    tc.set_default_device(None)
+    tc.set_fallback(None)
+    tc.set_default_dtype(tc.float32)
+    assert tc.is_grad_enabled()
+
+
+@pytest.fixture
+def host() -> Callable[[Any], np.ndarray]:
+    """A tensor's values in NumPy; floats as float64."""
+
+    def read(tensor: Any) -> np.ndarray:
+        values = np.array(tensor.detach()._values())
+        assert values.shape == tuple(tensor.shape)
+        return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+    return read
+
+
+@pytest.fixture
+def supports(request: pytest.FixtureRequest) -> Callable[[str], bool]:
+    """Whether the test's device has a dtype."""
+    device = request.getfixturevalue("device")
+    return lambda name: name in tc.profile(device).dtypes
+
+
+@pytest.fixture
+def make() -> Callable[..., Any]:
+    """``make(values, dtype name, requires_grad)``: a tensor on the default device."""
+
+    def build(values: Any, dtype: str = "float32", requires_grad: bool = False) -> Any:
+        return tc.tensor(np.asarray(values), dtype=BY_NAME[dtype], requires_grad=requires_grad)
+
+    return build
+
+
+BY_NAME = {"bool": tc.bool_} | {
+    name: getattr(tc, name) for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")}
+
+
+@pytest.fixture
+def dtypes() -> dict[str, Any]:
+    """Dtypes by name."""
+    return BY_NAME
+
+
+@pytest.fixture
+def near(host: Callable[[Any], np.ndarray]) -> Callable[..., None]:
+    """``near(tensor, reference)``: equal up to rounding of the tensor's dtype, ``scale`` times as much where sums cancel."""
+
+    def check(tensor: Any, reference: Any, *, scale: float = 1.0, dtype: str | None = None) -> None:
+        name = tensor.dtype.name
+        assert dtype is None or name == dtype
+        actual, expected = host(tensor), np.asarray(reference)
+        assert actual.shape == expected.shape
+        if name not in RTOL:
+            np.testing.assert_array_equal(actual, expected)
+            return
+        bound = scale * RTOL[name]
+        np.testing.assert_allclose(actual, expected, rtol=bound, atol=bound)
+
+    return check
