@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +25,7 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 
 from . import DESCRIPTOR
 from .compiler import Compiler, LaunchKernel, check_compiler
-from .streams import OpenCLEvent, OpenCLStream, guarded, translated
+from .streams import OpenCLEvent, OpenCLStream, forked, guarded, translated
 
 #: Host data up to this size is copied aside, so that the caller need not wait for work queued before.
 STAGED_BYTES: Final = 1 << 20
@@ -50,6 +52,7 @@ class OpenCLDevice(CFamilyDevice):
         self.target = _target(handle)
         self.kernels = KernelTable()
         self._streams: weakref.WeakSet[OpenCLStream] = weakref.WeakSet()
+        self._forked = False
         try:
             self._context = cl.Context([handle])
             self._compiler = Compiler(self._context, handle, self.name, DiskCache(default_directory("opencl")))
@@ -61,6 +64,7 @@ class OpenCLDevice(CFamilyDevice):
                 f"its driver must be able to run kernels, but: {error}",
                 "choose another OpenCL device, or install another driver for this one") from error
         self._compiler.stats = BuildStats()
+        _DEVICES.add(self)
         self._max_bytes = int(handle.max_mem_alloc_size)
         self.allocator = CachingAllocator(
             self._allocate, _release, device_name=self.name, alignment=256, capacity=int(handle.global_mem_size),
@@ -129,7 +133,10 @@ class OpenCLDevice(CFamilyDevice):
 
         Raises:
             KernelError: With the first lines of the build log.
+            BackendUnavailable: This is a forked child of the process that opened the device.
         """
+        if self._forked:
+            raise forked(self.name)
         return self._compiler.compile(source, names)
 
     def launch(self, kernel: LaunchKernel, grid: tuple[int, ...], group: tuple[int, ...], args: Sequence[Any],
@@ -150,6 +157,8 @@ class OpenCLDevice(CFamilyDevice):
 
     def create_stream(self, priority: int = 0) -> OpenCLStream:
         """A new in-order queue; OpenCL knows no priorities."""
+        if self._forked:
+            raise forked(self.name)
         stream = OpenCLStream(self._context, self.name)
         self._streams.add(stream)
         return stream
@@ -174,7 +183,25 @@ class OpenCLDevice(CFamilyDevice):
 
     def close(self) -> None:
         """Wait for queued work, so that no queue is destroyed while it runs."""
-        self.synchronize()
+        if not self._forked:
+            self.synchronize()
+
+    def abandon(self) -> None:
+        """Refuse all work from now on, in a forked child."""
+        self._forked = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._context))
+        for stream in list(self._streams):
+            stream.abandon()
+
+
+def _abandon_all() -> None:
+    for device in list(_DEVICES):
+        device.abandon()
+
+
+_DEVICES: Final[weakref.WeakSet[OpenCLDevice]] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
 
 
 def _release(buffer: Any) -> None:

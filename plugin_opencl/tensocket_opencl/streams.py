@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from tensocket_plugins.contract.backend import Event, Stream
-from tensocket_plugins.contract.errors import ArgumentError, KernelError, OutOfMemoryError
+from tensocket_plugins.contract.errors import ArgumentError, BackendUnavailable, KernelError, OutOfMemoryError
 
 _Result = TypeVar("_Result")
 
@@ -28,6 +29,14 @@ def translated(error: Any, operator: str, device: str) -> KernelError | OutOfMem
                                 "free tensors or use smaller batches")
     return KernelError(operator, f"{error} on {device}", "queued work must run to its end",
                        "see the driver's log; other work on this device may still succeed")
+
+
+def forked(device: str) -> BackendUnavailable:
+    """The error of using, in a forked child, a device that its parent opened."""
+    return BackendUnavailable(
+        "device", f"{device} in a process forked after it was opened", "the threads of an OpenCL driver are not "
+        "inherited by forked children", "start children with the multiprocessing method 'spawn', or fork before the "
+        "device is used")
 
 
 def guarded(operator: str, device: str, work: Callable[[], _Result]) -> _Result:
@@ -105,6 +114,21 @@ class OpenCLStream(Stream):
         self.queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.last: Any = None
         self._staged: deque[Any] = deque()
+
+    def abandon(self) -> None:
+        """Forget the queue, in a forked child: the driver's threads that would empty it stayed in the parent."""
+        # Dropping them would make the driver wait for those threads; a reference too many keeps them for ever.
+        for driven in (self.queue, self.last, *self._staged):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(driven))
+        del self.queue
+        self.last = None
+        self._staged = deque()
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only by what is missing: the hot path pays nothing for the check.
+        if name == "queue":
+            raise forked(self.device)
+        raise AttributeError(name)
 
     def synchronize(self) -> None:
         """Block until all queued work is done.

@@ -112,6 +112,40 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert done.stdout == "7\n", done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_children_forked_after_use_get_an_error(backend):
+    code = """
+import os, sys
+import numpy as np
+from tensocket_opencl.backend import OpenCLBackend
+from tensocket_plugins.contract import BackendUnavailable
+from tensocket_plugins.contract.dtypes import float32
+device = OpenCLBackend().open(0)
+stream, event = device.create_stream(), device.create_event()
+array, host = device.empty((4,), float32, stream), np.ones(4, np.float32)
+device.copy(array, host, stream)
+if os.fork() == 0:
+    attempts = [lambda: device.copy(array, host, stream), lambda: device.copy(host, array, device.default_stream),
+                lambda: stream.record(event), stream.synchronize, device.synchronize, device.create_stream,
+                lambda: device.compile_source("kernel void f() {}", ["f"])]
+    for attempt in attempts:
+        try:
+            attempt()
+        except BackendUnavailable as error:
+            print(error)
+    device.close()
+    sys.exit()
+os.wait()
+device.copy(host, array, stream)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "[device] opencl:0 in a process forked after it was opened — the threads of an OpenCL driver are not inherited "
+        "by forked children — start children with the multiprocessing method 'spawn', or fork before the device is used"
+    ] * 7
+
+
 def test_listing_agrees_with_pyopencl(backend):
     import pyopencl as cl
 
