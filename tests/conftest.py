@@ -13,7 +13,8 @@ import pytest
 
 #: A whole backend in a few lines; its device only counts how often it was opened and closed.
 BACKEND = '''
-from tensocket_plugins.contract import Backend, Descriptor, DeviceInfo, OpenDevice, Profile, Unavailable, hookimpl
+from tensocket_plugins.contract import (
+    Backend, Descriptor, DeviceInfo, KernelTable, OpenDevice, Profile, Unavailable, hookimpl)
 
 OPENED: list[int] = []
 CLOSED: list[int] = []
@@ -21,6 +22,8 @@ PROBED: list[str] = []
 
 
 class TinyDevice(OpenDevice):
+    profile, kernels, allocator, default_stream = Profile(frozenset({"float32"})), KernelTable(), object(), object()
+
     def __init__(self, index):
         self.name, self.index = f"{NAME}:{index}", index
         OPENED.append(index)

@@ -13,6 +13,7 @@ from tensocket_plugins.contract import (
     BackendUnavailable,
     Device,
     State,
+    UnknownDevice,
 )
 from tensocket_plugins.contract.registry import Registry
 
@@ -253,6 +254,19 @@ def test_unavailable_while_opening(make_distribution):
     make_distribution("busy", "def open(self, index): raise Unavailable('in use', 'wait')\nTinyBackend.open = open")
     with pytest.raises(BackendUnavailable, match="opening busy:0: in use — wait"):
         Registry().open(Device("busy"))
+
+
+def test_open_that_returns_an_incomplete_device(make_distribution):
+    make_distribution("hollow", "del TinyDevice.profile\nTinyDevice.allocator = None")
+    with pytest.raises(BackendBroken, match=r"device 'hollow' — open\(0\) returned a TinyDevice without profile, "
+                                            "allocator — report this to the authors of tensocket-hollow"):
+        Registry().open(Device("hollow"))
+
+
+def test_a_name_that_is_refused_is_not_suggested(make_distribution):
+    make_distribution("Bad-Name", distribution="tensocket-bad")
+    with pytest.raises(UnknownDevice, match="pass a name such as 'cpu' or 'opencl:0'"):
+        Device("Bad-Name")
 
 
 def test_open_that_returns_something_else(make_distribution):

@@ -53,7 +53,7 @@ def _parse(name: object, index: object) -> tuple[str, int | None]:
                                 "pass a name such as 'cpu' or 'opencl:0'")
     kind, colon, digits = name.partition(":")
     if not NAME.fullmatch(kind):
-        match = closest(kind, [offer.name for offer in offers(ENTRY_POINT_GROUP)])
+        match = closest(kind, [offer.name for offer in offers(ENTRY_POINT_GROUP) if NAME.fullmatch(offer.name)])
         advice = f"did you mean '{match}'?" if match else "pass a name such as 'cpu' or 'opencl:0'"
         raise UnknownDevice("device", f"device {name!r}", "a device name is a lower-case word of 2 to 32 letters, "
                             "digits and '_', with an optional ':index'", advice)

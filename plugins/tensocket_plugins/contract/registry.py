@@ -34,6 +34,8 @@ from .states import BackendRecord, State
 from .switches import Switches
 
 _Result = TypeVar("_Result")
+#: What an opened device sets besides its methods.
+_MEMBERS: Final = ("name", "index", "profile", "kernels", "allocator", "default_stream")
 _log = logging.getLogger("tensocket.backends")
 
 
@@ -118,10 +120,10 @@ class Registry:
             index = self._index(entry.record, device)
             if index not in entry.devices:
                 opened: object = self._call(entry, f"opening {device.type}:{index}", lambda: backend.open(index))
-                if not isinstance(opened, OpenDevice):
-                    raise BackendBroken("device", f"device '{device}'",
-                                        f"open({index}) returned a {type(opened).__name__}, not an OpenDevice",
+                if fault := _device_fault(opened):
+                    raise BackendBroken("device", f"device '{device}'", f"open({index}) returned {fault}",
                                         f"report this to the authors of {entry.offer.distribution}")
+                assert isinstance(opened, OpenDevice), "it has no fault"
                 if not any(other.devices for other in self._table().values()):
                     # Registered now, after the backend's import, to run before its driver's own exit handlers.
                     atexit.register(self.close)
@@ -292,6 +294,14 @@ class Registry:
                 _log.warning("closing %s failed: %s", device.name, one_line(error))
         if entry.record.state is State.INITIALISED:
             entry.record = replace(entry.record, state=State.AVAILABLE)
+
+
+def _device_fault(opened: object) -> str:
+    """What keeps a backend's opened device from being one; empty for a device with all required members."""
+    if not isinstance(opened, OpenDevice):
+        return f"a {type(opened).__name__}, not an OpenDevice"
+    missing = [member for member in _MEMBERS if getattr(opened, member, None) is None]
+    return f"a {type(opened).__name__} without {', '.join(missing)}" if missing else ""
 
 
 _PROCESS: Final = Registry()
