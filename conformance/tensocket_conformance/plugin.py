@@ -88,6 +88,6 @@ class Conformance:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A run without cases, or with cases that could not be run, is no success."""
         workers = hasattr(self.config, "workerinput") or getattr(self.config.option, "dist", "no") != "no"
-        if exitstatus in (0, int(pytest.ExitCode.NO_TESTS_COLLECTED)) and not workers:
-            if self.not_run or not self.collected:
-                session.exitstatus = _NOT_RUN
+        nothing = exitstatus == int(pytest.ExitCode.NO_TESTS_COLLECTED)
+        if nothing or (exitstatus == 0 and not workers and (self.not_run or not self.collected)):
+            session.exitstatus = _NOT_RUN

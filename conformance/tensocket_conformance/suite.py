@@ -43,7 +43,14 @@ def subject(device: str, seed: int = 0) -> Subject:
     if found.usable and found.index >= record.device_count:
         raise UnknownSubject(f"backend {found.name!r} has {record.device_count} device(s)")
     # A device may do less than its backend; without a device there is only the backend's word.
-    profile = ts.profile(found.device) if found.usable else record.descriptor.profile
+    profile = record.descriptor.profile
+    if found.usable:
+        try:
+            profile = ts.profile(found.device)
+        except ts.errors.BackendError as error:
+            # A backend that cannot open its device is what the suite is there to report.
+            found.state = "unavailable" if isinstance(error, ts.errors.BackendUnavailable) else "broken"
+            found.reason = error.rule
     found.dtypes = tuple(short for short, form in FORMATS.items() if form.name in profile.dtypes)
     found.features = frozenset(profile.features)
     found.host_kernels = frozenset(profile.host_kernels)

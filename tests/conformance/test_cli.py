@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tensocket_toy.backend import ToyDevice
 
 from tensocket_conformance.cli import main
 
@@ -76,6 +77,17 @@ def test_without_a_device_only_loading_runs_and_exits_2(double, capsys):
     out = capsys.readouterr().out
     assert "unavailable: libtoy.so.1 not found" in out
     assert "\nFAIL " not in out
+
+
+def test_a_device_that_cannot_be_opened_fails_loading(double, capsys):
+    class Burning(ToyDevice):
+        def __init__(self, index):
+            raise RuntimeError("device 0 is on fire")
+
+    assert main([double(device=Burning), "--quick"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL        T0.load.state" in out
+    assert "raised RuntimeError: device 0 is on fire" in out
 
 
 def test_an_unknown_feature_fails_loading(double, capsys):

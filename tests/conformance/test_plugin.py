@@ -26,6 +26,7 @@ def test_cases_are_tests(tmp_path):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--device", "nosuchdevice"], "nosuchdevice"),
     (["--device", "cpu", "--conformance-select", "T2.nosuch*"], "no conformance case is selected"),
+    (["--device", "cpu", "--conformance-select", "T0.load.state", "-k", "nosuchcase"], "deselected"),
     ([], "name the device to validate"),
 ])
 def test_nothing_to_run_exits_2(tmp_path, arguments, message):

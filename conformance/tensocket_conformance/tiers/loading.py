@@ -45,8 +45,8 @@ def _found(subject: Subject) -> None:
 
 def _state(subject: Subject) -> None:
     state = _record(subject).state.value
-    if state in ("broken", "incompatible"):
-        raise Failure(f"the backend is {state}: {_record(subject).reason}")
+    if "broken" in (state, subject.state) or state == "incompatible":
+        raise Failure(f"the backend is {subject.state}: {subject.reason}")
     if state in ("unavailable", "lost") and not _record(subject).reason:
         raise Failure(f"the backend is {state} without a reason")
 
