@@ -137,6 +137,11 @@ class Stream:
         """Work queued from now on starts after ``event``."""
         self._stream.wait(event._event)
 
+    def wait_stream(self, stream: Stream) -> None:
+        """Work queued from now on starts after what ``stream`` has queued so far."""
+        if stream._stream is not self._stream:
+            self.wait_event(stream.record_event())
+
     def record_event(self, event: Event | None = None) -> Event:
         """Put an event behind what is queued."""
         event = Event(self._entry.device) if event is None else event

@@ -100,3 +100,16 @@ def test_batches_are_gathered_on_the_device(device):
     assert [(str(x.device), y.device.type) for x, y in batches] == [(device, "cpu")] * 2
     assert sorted(row for x, _ in batches for row in x.tolist()) == [0, 1, 2, 3, 4, 5]
     assert all(x.tolist() == y.tolist() for x, y in batches)
+
+
+def test_streams_wait_for_streams(device):
+    first, second = torch.Stream(device), torch.Stream(device)
+    with first:
+        product = torch.ones(300, 300, device=device) @ torch.ones(300, 300, device=device)
+    second.wait_stream(first)
+    second.wait_stream(second)
+    with second:
+        total = (product - 300).abs().sum()
+    second.synchronize()
+    assert first.query()
+    assert total.item() == 0
