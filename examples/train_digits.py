@@ -191,6 +191,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.epochs < 1:
         parser.error("--epochs must be at least 1")
+    if not -(1 << 63) <= options.seed < 1 << 64:
+        parser.error("--seed must fit 64 bits")
     return options
 
 

@@ -90,6 +90,14 @@ def test_an_unknown_device_is_an_error(example, tmp_path, capsys):
     assert "nosuchdevice" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["--epochs", "0"], ["--seed", str(1 << 64)]])
+def test_values_out_of_range_are_refused(example, arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        example.main(arguments)
+    assert caught.value.code == 2
+    assert f"error: {arguments[0]} must" in capsys.readouterr().err
+
+
 def test_damaged_weights_are_an_error(example, tmp_path, capsys):
     (tmp_path / "w").write_bytes(b"PK damaged")
     assert example.main(["--load", str(tmp_path / "w"), "--out", str(tmp_path)]) == 1
