@@ -21,7 +21,7 @@ from tensocket_plugins.ir.nodes import Expr, call, cast, select
 from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
 from tensocket_plugins.ir.schedule import Strategy
 
-from .creation import finish, from_values, options, shape_of
+from .creation import check_range, finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
 from .dispatch.fallback import note_host_operator
 from .execute.math import arithmetic_dtype
@@ -30,6 +30,8 @@ from .execute.primitive import primitive, run_formula
 from .execute.programs import index_dtype, launch
 
 _SEED_LIMIT: Final = 1 << 64
+#: Numbers that 63 bits choose between.
+_INT_RANGE: Final = 1 << 63
 _DEFAULT_SEED: Final = 67280421310721
 #: Seed of generators made for devices that are opened later.
 _PROCESS_SEED: Final = [_DEFAULT_SEED]
@@ -317,7 +319,7 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Generato
     """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
 
     Raises:
-        ArgumentError: The range is empty.
+        ArgumentError: The range is empty, has more than 2 ** 63 numbers, or the dtype does not hold its bounds.
         ArgumentTypeError: No size is given.
     """
     if size is None:  # randint(high, size)
@@ -327,8 +329,14 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Generato
     if high <= low:
         raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
     chosen, entry = options("randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
+    check_range("randint", low, chosen)
+    check_range("randint", high - 1, chosen)
+    if high - low > _INT_RANGE:
+        raise ArgumentError("randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range")
     array = _draw("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
-    return (finish(array, dtypes.int64, entry, False) % (high - low) + low).to(chosen)
+    drawn = finish(array, dtypes.int64, entry, False)
+    # All 63 bits are in a range of that size, which int64 does not hold.
+    return ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
