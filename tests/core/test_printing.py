@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 import tensocket_core as torch
 
 NEXT = ",\n        "
@@ -85,7 +86,8 @@ def test_what_does_not_fit_the_line_goes_to_the_next_one():
 
 
 def test_a_view_prints_its_own_elements():
-    assert repr(torch.arange(6).reshape(2, 3).t()) == "tensor([[0, 3],\n        [1, 4],\n        [2, 5]], device='ref:0')"
+    text = "tensor([[0, 3],\n        [1, 4],\n        [2, 5]], device='ref:0')"
+    assert repr(torch.arange(6).reshape(2, 3).t()) == text
 
 
 @pytest.mark.skipif(not torch.is_available("cpu"), reason="no backend on the host is installed")

@@ -18,6 +18,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_kernels_math import NumpyMath
 from tensocket_plugins.kit.host_kernels_quiet import quiet
@@ -270,7 +271,9 @@ class Pointwise(Operator):
                     extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
         formula, static, numbers = self._bind(compute, extras)
         runtime = entry.runtime
-        registered = runtime.kernels.find(self.name, compute.name, direct=False) if runtime.target is None else None
+        registered = None
+        if runtime.target is None and self._is_primitive(compute):
+            registered = runtime.kernels.find(self.name, compute.name, direct=False)
         kinds = [dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count)]
         if runtime.target is not None:
             run_generated(entry, (self.name, static, compute, stored), formula, [*zip(arrays, kinds, strict=True),
@@ -278,6 +281,11 @@ class Pointwise(Operator):
         else:
             run_formula(self.name, entry, formula, [*zip(arrays, kinds, strict=True), *((x, compute) for x in numbers)],
                         compute, shape, out, stored, registered)
+
+    def _is_primitive(self, compute: DType) -> bool:
+        """Whether a registered kernel of this name means this operator: a primitive's does for the kinds of its domain."""
+        primitive = PRIMITIVES.get(self.name)
+        return primitive is None or ("i" if compute.kind == "uint" else compute.kind[0]) in primitive.domain
 
     def _bind(self, compute: DType, extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
         """The formula over expressions, what specialises it, and the numbers that it takes as arguments.
