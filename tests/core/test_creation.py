@@ -29,14 +29,16 @@ def test_constant_factories(device, factory, value, size):
 def test_dtypes_of_factories(device, dtype, dtypes, host):
     chosen = dtypes[dtype]
     like = torch.empty(5, device=device)
-    for x, value in ((torch.zeros(2, dtype=chosen), 0), (torch.ones(2, dtype=chosen), 1), (torch.full((2,), 1, dtype=chosen), 1),
-                     (torch.zeros_like(like[:2], dtype=chosen), 0), (like.new_ones(2, dtype=chosen), 1)):
+    for x, value in (
+            (torch.zeros(2, dtype=chosen), 0), (torch.ones(2, dtype=chosen), 1), (torch.full((2,), 1, dtype=chosen), 1),
+            (torch.zeros_like(like[:2], dtype=chosen), 0), (like.new_ones(2, dtype=chosen), 1)):
         assert x.dtype is chosen
         assert (host(x) == value).all()
     assert torch.empty(2, dtype=chosen).dtype is chosen
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(True, "bool"), (3, "int64"), (2.5, "float32"), (math.inf, "float32"), (-7, "int64")])
+@pytest.mark.parametrize(("value", "dtype"), [
+    (True, "bool"), (3, "int64"), (2.5, "float32"), (math.inf, "float32"), (-7, "int64")])
 def test_full(device, value, dtype, dtypes):
     x = torch.full((2, 2), value)
     assert x.dtype is dtypes[dtype]
@@ -64,7 +66,8 @@ def test_new_tensors_take_dtype_and_device():
 
 
 @pytest.mark.parametrize("args", [
-    (5,), (0,), (2, 7), (7, 2, -2), (3, 3), (-3, 4, 3), (0, 10, 4), (1.5,), (0.0, 1.0, 0.25), (1.0, -1.0, -0.5), (0, 3, 0.75), (2.5, 5)])
+    (5,), (0,), (2, 7), (7, 2, -2), (3, 3), (-3, 4, 3), (0, 10, 4), (1.5,), (0.0, 1.0, 0.25), (1.0, -1.0, -0.5),
+    (0, 3, 0.75), (2.5, 5)])
 def test_arange(device, args):
     x = torch.arange(*args)
     expected = np.arange(*args)
@@ -115,9 +118,10 @@ def test_eye(device, n, m):
 
 
 @pytest.mark.parametrize(("data", "dtype"), [
-    (1, "int64"), (1.0, "float32"), (True, "bool"), ([], "float32"), ([[]], "float32"), ([1, 2], "int64"), ([1, 2.5], "float32"),
-    ([True, 2], "int64"), ([True, False], "bool"), ([[1.0], [2.0]], "float32"), ((1, 2), "int64"), ([np.int8(3)], "int8"),
-    (np.float64(2), "float64"), (np.zeros((2, 1), np.uint8), "uint8"), (np.ones(2, np.float16), "float16"),
+    (1, "int64"), (1.0, "float32"), (True, "bool"), ([], "float32"), ([[]], "float32"), ([1, 2], "int64"),
+    ([1, 2.5], "float32"), ([True, 2], "int64"), ([True, False], "bool"), ([[1.0], [2.0]], "float32"),
+    ((1, 2), "int64"), ([np.int8(3)], "int8"), (np.float64(2), "float64"),
+    (np.zeros((2, 1), np.uint8), "uint8"), (np.ones(2, np.float16), "float16"),
     ([np.ones(2), np.zeros(2)], "float64"), (range(3), "int64")])
 def test_dtypes_of_host_data(data, dtype, dtypes):
     x = torch.tensor(data)

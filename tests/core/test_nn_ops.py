@@ -126,7 +126,8 @@ def test_cross_entropy_of_probabilities(reduction, weight, smoothing, near):
     smoothed = target * (1 - smoothing) + smoothing / 3
     losses = -(log_softmax(X) * smoothed * (1 if weight is None else weight)).sum(1)
     expected = {"none": losses, "sum": losses.sum(), "mean": losses.sum() / 4}[reduction]
-    options = {"weight": None if weight is None else double(weight), "reduction": reduction, "label_smoothing": smoothing}
+    weights = None if weight is None else double(weight)
+    options = {"weight": weights, "reduction": reduction, "label_smoothing": smoothing}
     near(F.cross_entropy(double(X), double(target), **options), expected)
 
 

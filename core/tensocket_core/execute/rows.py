@@ -75,11 +75,12 @@ class Row(Operator):
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
                 return tensors.wrap(kernel.run(*arrays, axis), key)
+        if 0 in shape:  # rows without elements have no largest one, which formulas ask for
+            return tensors.wrap(runtime.empty(shape, dtype, entry.stream), key)
         if runtime.target is None or not shape:
             return self._decomposed(inputs, axis)
         out = runtime.empty(shape, dtype, entry.stream)
-        if 0 not in shape:
-            self._generated(entry, [out, *arrays], axis, dtype)
+        self._generated(entry, [out, *arrays], axis, dtype)
         return tensors.wrap(out, key)
 
     def _decomposed(self, inputs: list[Any], axis: int) -> Any:
