@@ -66,6 +66,7 @@ from .creation import (
     zeros_like,
 )
 from .device import current_stream, get_default_device, set_default_device, set_stream
+from .device_module import DeviceModule, accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -89,6 +90,7 @@ from .random import (
 
 __all__ = [
     *functions.__all__,
+    "accelerator",
     "arange",
     "as_tensor",
     "autograd",
@@ -104,6 +106,7 @@ __all__ = [
     "default_generator",
     "device",
     "device_count",
+    "DeviceModule",
     "dtype",
     "empty",
     "empty_cache",
@@ -126,6 +129,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_device_info",
+    "get_device_module",
     "get_rng_state",
     "initial_seed",
     "int16",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket_plugins.contract.backend import Stream as BackendStream
 from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
-from tensocket_plugins.contract.devices import parse_device
+from tensocket_plugins.contract.devices import Device, parse_device
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.states import BackendRecord
 
@@ -116,6 +116,11 @@ class Stream:
         self._entry = open_entry(device)
         self._stream: BackendStream = self._entry.runtime.create_stream(priority)
         self._before: list[BackendStream] = []
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return self._entry.device
 
     def __enter__(self) -> Stream:
         self._before.append(self._entry.stream)

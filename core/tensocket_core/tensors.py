@@ -19,6 +19,7 @@ from .autograd.hooks import HookHandle, keep_gradient
 from .device import BY_KEY, DeviceEntry
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from .execute.geometry import contiguous, element_strides, normalize_axis
+from .execute.usage import copy_arrays
 from .printing import format_tensor
 
 _new = object.__new__
@@ -294,7 +295,7 @@ class Tensor(Operators):
             return self._array  # type: ignore[no-any-return]
         source = self.detach().contiguous()
         host = np.empty(source._array.shape, self.dtype.numpy)
-        entry.runtime.copy(host, source._array, entry.stream)
+        copy_arrays(entry, host, source._array)
         return host
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:

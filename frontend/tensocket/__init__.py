@@ -10,6 +10,7 @@ import builtins
 import math
 
 from tensocket_core import (
+    accelerator,
     Event,
     Generator,
     LedgerRecord,
@@ -92,6 +93,7 @@ from tensocket_core import (
     get_default_device,
     get_default_dtype,
     get_device_info,
+    get_device_module,
     get_rng_state,
     greater,
     greater_equal,
@@ -257,6 +259,7 @@ __all__ = [
     "__version__",
     "abs",
     "absolute",
+    "accelerator",
     "add",
     "addcdiv",
     "addcmul",
@@ -339,6 +342,7 @@ __all__ = [
     "get_default_device",
     "get_default_dtype",
     "get_device_info",
+    "get_device_module",
     "get_rng_state",
     "greater",
     "greater_equal",

@@ -15,6 +15,7 @@ from .geometry import contiguous, expand
 from .math import MOVED_AS
 from .pointwise import run_generated
 from .primitive import primitive
+from .usage import copy_arrays
 
 #: Elements from which a generated copy kernel is worth its call on a host-resident device.
 _HOST_LIMIT = 65536
@@ -60,9 +61,9 @@ def to_device(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntr
     host = source
     if not origin.runtime.profile.host_resident:
         host = out if target.runtime.profile.host_resident else np.empty(source.shape, dtype.numpy)
-        origin.runtime.copy(host, source, origin.stream)
+        copy_arrays(origin, host, source)
     if host is not out:
-        target.runtime.copy(out, host, target.stream)
+        copy_arrays(target, out, host)
     return out
 
 
@@ -71,5 +72,5 @@ def from_host(entry: DeviceEntry, values: np.ndarray[Any, Any], dtype: DType) ->
     check_dtype("tensor", entry, dtype)
     out = entry.runtime.empty(values.shape, dtype, entry.stream)
     if values.size:
-        entry.runtime.copy(out, np.ascontiguousarray(values), entry.stream)
+        copy_arrays(entry, out, np.ascontiguousarray(values))
     return out

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.primitives import BY_FUNCTION
@@ -15,6 +16,7 @@ from ..device import DeviceEntry
 from ..dispatch.operator import missing_primitive
 from .geometry import expand
 from .math import arithmetic_dtype
+from .usage import note_use
 
 
 def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Callable[..., Any]:
@@ -26,7 +28,17 @@ def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Cal
     kernel = entry.runtime.kernels.find(name, dtype.name, direct=False)
     if kernel is None:
         raise missing_primitive(operator, entry, dtype, name)
-    return kernel.run
+    return tracked(kernel)
+
+
+def tracked(kernel: Kernel) -> Callable[..., Any]:
+    """A registered kernel that tells the allocator which stream uses its arrays."""
+
+    def run(outs: Sequence[Any], ins: Sequence[Any], scalars: tuple[Any, ...], stream: Stream) -> None:
+        note_use((*outs, *ins), stream)
+        kernel.run(outs, ins, scalars, stream)
+
+    return run
 
 
 def filled(operator: str, entry: DeviceEntry, shape: tuple[int, ...], value: Any, dtype: DType) -> Any:
@@ -91,7 +103,7 @@ def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], 
         values[f"in{k}"] = array
         arguments.append(Var(f"in{k}", dtype))
     if registered is not None and (stored is compute or stored is dtypes.bool_):
-        registered.run([out], list(values.values()), (), entry.stream)
+        tracked(registered)([out], list(values.values()), (), entry.stream)
         return
     evaluator = _Evaluator(operator, entry, shape, values)
     result = cast(formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments]), stored)

@@ -15,6 +15,7 @@ from tensocket_plugins.ir.schedule import Strategy, schedule
 from tensocket_plugins.ir.verify import verify
 
 from ..device import DeviceEntry
+from .usage import note_use
 
 _LOCK: Final = threading.Lock()
 
@@ -46,7 +47,9 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
     run = entry.programs.get((key, strategy))
     if run is None:
         run = _compile(entry, (key, strategy), build, strategy)
-    run(buffers, scalars, entry.stream)
+    stream = entry.stream
+    note_use(buffers, stream)
+    run(buffers, scalars, stream)
 
 
 def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:

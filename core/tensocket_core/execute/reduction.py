@@ -20,6 +20,7 @@ from ..promotion import number_dtype
 from .geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
 from .math import ExprMath, arithmetic_dtype
 from .nests import Fold, reduction_nest
+from .primitive import tracked
 from .programs import index_dtype, launch
 
 
@@ -124,7 +125,7 @@ class Reduction(Operator):
             if runtime.target is None:
                 kernel = runtime.kernels.find(self.name, compute.name, direct=False)
                 assert kernel is not None
-                kernel.run([out], [array], (axes,), entry.stream)
+                tracked(kernel)([out], [array], (axes,), entry.stream)
             else:
                 self._generated(entry, array, axes, compute, stored, out)
         return out.reshape(shape)

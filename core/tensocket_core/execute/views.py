@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tensocket_plugins.contract.dtypes import DType
+
 from .. import tensors
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
@@ -30,6 +32,10 @@ class View(Operator):
     def _closure(self, key: int) -> Callable[..., Any]:
         closure = super()._closure(key)
         return _noted(closure) if key & AUTOGRAD and self.derivative is not None else closure
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``view``: no device runs anything."""
+        return "view"
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""

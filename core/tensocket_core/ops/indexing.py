@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import DimensionError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import DeviceMismatch, DimensionError, DtypeError, IndexOutOfRange, ShapeError
 
 from .. import tensors
 from .._generated import functions
@@ -189,6 +189,18 @@ def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
     return functions.stack(columns[::-1], 1)
 
 
+def _beside(input: Any, index: Any) -> Any:
+    """An index tensor on the input's device; only those on the host are moved.
+
+    Raises:
+        DeviceMismatch: It is on another device.
+    """
+    if index._entry is not input._entry and not index._entry.runtime.profile.host_resident:
+        raise DeviceMismatch("index", f"an index on {index.device} for a tensor on {input.device}",
+                             "index tensors are on the tensor's device or on the host", "move it with .to(device) first")
+    return index.to(input.device)
+
+
 class _Selection:
     """Index tensors over some dimensions of a tensor, as positions in its flattened indexed dimensions."""
 
@@ -211,7 +223,7 @@ class _Selection:
     def _linear(self, input: Any, chosen: list[Any]) -> Any:
         position: Any = None
         for index, size in zip(chosen, self.sizes, strict=True):
-            valid = checked_index("index", index, size, negative=True).to(input.device)
+            valid = _beside(input, checked_index("index", index, size, negative=True))
             position = valid if position is None else position * size + valid
         return position.expand(self.shape).reshape(-1)
 

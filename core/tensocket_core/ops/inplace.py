@@ -16,6 +16,7 @@ from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import broadcast_shapes, contiguous, partly_shared
 from ..execute.inplace import Assign, InPlace
 from ..execute.pointwise import Pointwise
+from ..execute.usage import copy_arrays
 from . import pointwise as _pointwise  # noqa: F401  its records come first
 
 #: In-place operator by the name of its out-of-place form.
@@ -39,7 +40,7 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
         return
     if dtype is target.dtype and array.shape == shape and contiguous(target._array) and contiguous(array) and src._entry.runtime.profile.host_resident:
         if array.size:
-            entry.runtime.copy(target._array, array, entry.stream)
+            copy_arrays(entry, target._array, array)
         return
     copy_elements(entry, target._array, target.dtype, to_device(array, dtype, src._entry, entry), dtype)
 

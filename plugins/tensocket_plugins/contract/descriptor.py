@@ -25,7 +25,8 @@ class Profile:
         dtypes: Names of the element types that it stores and computes with.
         accumulation: Element type to the wider one in which sums are accumulated; absent means the same type
             (float16 and bfloat16 always accumulate in float32).
-        features: Any of ``streams``, ``events``, ``pinned``, ``fp64``, ``dlpack``, ``multi_device``, ``deterministic``.
+        features: Any of ``streams``, ``events``, ``pinned``, ``fp64``, ``dlpack``, ``multi_device``, ``deterministic``,
+            ``reference`` (an oracle, never chosen as accelerator).
         host_resident: Array handles are NumPy arrays and kernels may allocate their results.
         host_kernels: Operators that this backend runs on the host; the ledger counts them.
         limits: Hard limits.

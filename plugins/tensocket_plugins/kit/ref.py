@@ -37,7 +37,7 @@ PROFILE: Final = Profile(
     host_kernels=frozenset({"randperm"}),
     dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "uint64", "float16", "bfloat16",
                       "float32", "float64"}),
-    features=frozenset({"streams", "events", "fp64", "multi_device", "deterministic"}),
+    features=frozenset({"streams", "events", "fp64", "multi_device", "deterministic", "reference"}),
     limits=Limits(max_bytes=MEMORY),
 )
 

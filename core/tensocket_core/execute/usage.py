@@ -1,0 +1,33 @@
+"""Telling allocators which streams use a block, so that its memory is not given away while queued work needs it.
+
+Every way to hand arrays to a backend goes through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.backend import Stream
+
+from ..device import DeviceEntry
+
+
+def note_use(arrays: Iterable[Any], stream: Stream) -> None:
+    """Record that work queued on ``stream`` uses these arrays; host arrays need no record."""
+    for array in arrays:
+        if type(array) is DeviceArray:
+            block = array.storage.block
+            if block.stream is not stream:
+                if block.streams is None:
+                    block.streams = {stream}
+                else:
+                    block.streams.add(stream)
+
+
+def copy_arrays(entry: DeviceEntry, target: Any, source: Any) -> None:
+    """The backend's copy between contiguous arrays, on this thread's stream."""
+    stream = entry.stream
+    note_use((target, source), stream)
+    entry.runtime.copy(target, source, stream)
