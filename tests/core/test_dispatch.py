@@ -11,7 +11,7 @@ import pytest
 import tensocket_core as torch
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch import composite as composites
-from tensocket_core.dispatch import keys
+from tensocket_core.dispatch import fallback, keys
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.composite import COMPOSITES, composite
@@ -48,14 +48,16 @@ def test_doctests_of_keys() -> None:
 def test_every_dtype_has_a_bit_of_its_own() -> None:
     bits = [keys.dtype_bit(dtype) for dtype in dtypes.ALL]
     assert len(set(bits)) == len(bits)
-    assert all(bit & keys.DTYPE_MASK == bit and keys.DTYPE_OF[bit] is dtype for bit, dtype in zip(bits, dtypes.ALL, strict=True))
+    assert [keys.DTYPE_OF[bit] for bit in bits] == list(dtypes.ALL)
+    assert all(bit & keys.DTYPE_MASK == bit for bit in bits)
 
 
 def test_fields_of_keys_do_not_overlap() -> None:
-    fields = [keys.DTYPE_MASK, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *keys.SCALAR.values(), *keys.SCALAR_LEFT.values(),
-              keys.DEVICE_MASK & ((1 << 64) - 1)]
+    numbers = [*keys.SCALAR.values(), *keys.SCALAR_LEFT.values()]
+    devices = keys.DEVICE_MASK & ((1 << 64) - 1)
+    fields = [keys.DTYPE_MASK, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *numbers, devices]
     assert sum(fields) == (1 << 64) - 1
-    assert sum(keys.SCALAR.values()) + sum(keys.SCALAR_LEFT.values()) == keys.SCALAR_MASK
+    assert sum(numbers) == keys.SCALAR_MASK
 
 
 def test_keys_of_tensors() -> None:
@@ -126,9 +128,9 @@ def test_calls_by_record_dispatch_like_functions() -> None:
     assert call(ADD, x, 2).tolist() == [3.0, 4.0]
     with torch.no_grad():
         assert not call(ADD, x, 2).requires_grad
-    with pytest.raises(ArgumentTypeError, match=re.escape("[add] an argument of type str — operands are tensors or Python numbers")):
+    with pytest.raises(ArgumentTypeError, match=re.escape("[add] an argument of type str — operands are tensors or")):
         call(ADD, x, "2")
-    with pytest.raises(ArgumentTypeError, match=re.escape("[cat] an argument of type Tensor — tensors come in a tuple or list")):
+    with pytest.raises(ArgumentTypeError, match=re.escape("[cat] an argument of type Tensor — tensors come in a")):
         call(OPERATORS["cat"], x, 0)
 
 
@@ -136,7 +138,7 @@ def test_calls_by_record_dispatch_like_functions() -> None:
 
 
 def test_tensors_of_two_devices_do_not_mix() -> None:
-    with pytest.raises(DeviceMismatch, match=re.escape("[add] tensors on ref:0 and ref:1 — all tensors of one operator are on")):
+    with pytest.raises(DeviceMismatch, match=re.escape("[add] tensors on ref:0 and ref:1 — all tensors of one")):
         torch.zeros(2) + torch.zeros(2, device="ref:1")
     with pytest.raises(DeviceMismatch, match=r"\[matmul\] tensors on "):
         torch.zeros(2, 2) @ torch.zeros(2, 2, device="plain")
@@ -156,7 +158,7 @@ def test_zero_dimensional_tensors_follow_the_others() -> None:
 
 
 def test_a_call_without_tensors_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=re.escape("[cat] no tensors — at least one tensor is needed — pass a tensor")):
+    with pytest.raises(ArgumentError, match=re.escape("[cat] no tensors — at least one tensor is needed — pass")):
         torch.cat([])
 
 
@@ -164,7 +166,9 @@ def test_a_call_without_tensors_is_refused() -> None:
 
 
 def test_schemas_are_parsed() -> None:
-    schema = parse_schema("f(Tensor! input, int... dims, Operand? other=None, *, str mode='a, (b', int[] k=(1, 2)) -> Tensor")
+    text = "f(Tensor! input, int... dims, Operand? other=None, *, str mode='a, (b', int[] k=(1, 2)) -> Tensor"
+    schema = parse_schema(text)
+    assert (schema.name, schema.returns, schema.text) == ("f", "Tensor", text)
     assert schema.names == ("input", "dims", "other", "mode", "k")
     assert schema.tensors == (0, 2)
     first, dims, other, mode, k = schema.parameters
@@ -175,7 +179,8 @@ def test_schemas_are_parsed() -> None:
     assert parse_schema("g() -> any").parameters == ()
 
 
-@pytest.mark.parametrize("text", ["", "f", "f(Tensor x)", "f(x) -> Tensor", "f(Tensor x,, Tensor y) -> Tensor", "f(3 x) -> Tensor -> "])
+@pytest.mark.parametrize("text", ["", "f", "f(Tensor x)", "f(x) -> Tensor", "f(Tensor x,, Tensor y) -> Tensor",
+                                  "f(Tensor! ? x) -> Tensor"])
 def test_other_texts_are_no_schemas(text: str) -> None:
     with pytest.raises(ValueError, match="not a"):
         parse_schema(text)
@@ -201,7 +206,7 @@ def test_names_are_defined_once() -> None:
 
 def test_composites_have_the_parameters_of_their_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composites, "COMPOSITES", {})
-    with pytest.raises(ValueError, match=re.escape("composite probe: schema ('input', 'dim'), function ('input', 'axis')")):
+    with pytest.raises(ValueError, match=r"composite probe: schema \('input', 'dim'\), function \('input', 'axis'\)"):
         composite("probe(Tensor input, int dim) -> Tensor")(lambda input, axis: input)
     assert composites.COMPOSITES == {}
     composite("probe(Tensor input, int... dims) -> Tensor")(lambda input, *dims: input)
@@ -230,7 +235,8 @@ def test_registrations_say_how_operators_run() -> None:
     composed = torch.registrations("plain")
     assert composed["add"] == "registered"  # the primitive of that name
     assert composed["sigmoid"] == "composite"
-    assert set(generated.values()) | set(composed.values()) <= {"direct", "registered", "generated", "composite", "view"}
+    assert set(generated.values()) == {"generated", "view"}
+    assert set(composed.values()) == {"registered", "composite", "view"}
     assert generated["transpose"] == composed["transpose"] == "view"
 
 
@@ -238,10 +244,8 @@ def test_registrations_of_a_dtype() -> None:
     assert torch.registrations("ref", torch.int64)["add"] == "generated"
 
 
-def test_host_operators_are_refused_where_nobody_declares_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_operators_are_refused_where_nobody_declares_them() -> None:
     profile = type("Undeclared", (), {"host_kernels": frozenset(), "host_resident": False})
-    from tensocket_core.dispatch import fallback
-
     entry = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
     tensor = type("Value", (), {"_entry": entry, "dtype": torch.int64, "device": "dev:0", "nbytes": 8})
     with pytest.raises(UnsupportedOperator, match=re.escape("[randperm] int64 on dev:0 — the backend neither runs")):

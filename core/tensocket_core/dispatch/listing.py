@@ -12,6 +12,6 @@ from .registry import OPERATORS
 
 
 def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:
-    """How every operator runs on a device for a dtype: ``direct``, ``registered``, ``generated`` or ``composite``."""
+    """How operators run on a device for a dtype: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
     entry = open_entry(device)
     return {name: operator.how(entry, dtype) for name, operator in sorted(OPERATORS.items())}

@@ -84,7 +84,7 @@ class Operator:
         raise NotImplementedError
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
-        """How this operator runs on a device: ``direct``, ``registered``, ``generated``, ``view`` or ``composite``."""
+        """How this operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
         kernels = entry.runtime.kernels
         if kernels.find(self.name, dtype.name, direct=True):
             return "direct"

@@ -64,8 +64,11 @@ class Schema:
 
 def _split(text: str) -> list[str]:
     """Split at commas that are outside of brackets and quotes."""
-    parts, depth, start = [], 0, 0
+    parts, depth, start, quoted = [], 0, 0, False
     for position, letter in enumerate(text):
+        quoted ^= letter == "'"
+        if quoted:
+            continue
         depth += (letter in "([") - (letter in ")]")
         if letter == "," and depth == 0:
             parts.append(text[start:position].strip())
