@@ -12,6 +12,6 @@ from .registry import OPERATORS
 
 
 def registrations(device: Any, dtype: DType = dtypes.float32) -> dict[str, str]:
-    """How operators run on a device for a dtype: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
+    """How each operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
     entry = open_entry(device)
     return {name: operator.how(entry, dtype) for name, operator in sorted(OPERATORS.items())}
