@@ -153,7 +153,8 @@ class Reduction(Operator):
         length = math.prod(inner)
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
-        count = float(length) if accumulator.kind == "float" else length if accumulator.kind != "bool" else True
+        # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
+        count = float(length) if accumulator.kind == "float" else accumulator.kind == "bool" or 1
         launch(
             entry,
             (self.name, compute, accumulator, stored, ranks, unit, index),
