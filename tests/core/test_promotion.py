@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-import tensocket_core as tc
 
+import tensocket_core as tc
 from tensocket_plugins.contract.dtypes import BY_SHORT
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
@@ -28,8 +28,8 @@ c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128
 """
 HEAD, *ROWS = [line.split() for line in TABLE.strip().splitlines()]
 PAIRS = [(row[0], column, row[k + 1]) for row in ROWS for k, column in enumerate(HEAD)]
-#: Names of the dtypes that tensors can have on every device, and their categories.
-CATEGORY = {"b8": 0, "u8": 1, "i8": 1, "i16": 1, "i32": 1, "i64": 1, "f16": 2, "f32": 2, "f64": 2}
+#: Names of the dtypes that tensors can have on the device of these tests, and their categories.
+CATEGORY = {"b8": 0, "u8": 1, "i8": 1, "i16": 1, "i32": 1, "i64": 1, "f16": 2, "bf16": 2, "f32": 2, "f64": 2}
 EXPECTED = {(a, b): c for a, b, c in PAIRS}
 
 
@@ -38,7 +38,8 @@ def test_promote_types(a, b, expected):
     assert tc.promote_types(BY_SHORT[a], BY_SHORT[b]) is BY_SHORT[expected]
 
 
-@pytest.mark.parametrize(("a", "b"), [("u16", "i16"), ("u32", "i64"), ("u64", "u8"), ("f8e5m2", "f32"), ("f8e4m3fn", "f8e5m2")])
+@pytest.mark.parametrize(("a", "b"), [
+    ("u16", "i16"), ("u32", "i64"), ("u64", "u8"), ("f8e5m2", "f32"), ("f8e4m3fn", "f8e5m2")])
 def test_pairs_without_a_common_dtype(a, b):
     if (a, b) == ("u64", "u8"):
         assert tc.promote_types(BY_SHORT[a], BY_SHORT[b]) is BY_SHORT["u64"]
@@ -73,6 +74,23 @@ def test_numbers_matter_by_category_only(a, shape, number):
     assert tc.result_type(number, tensor(a, shape)) is expected
     assert (tensor(a, shape) + number).dtype is expected
     assert (number * tensor(a, shape)).dtype is expected
+
+
+@pytest.mark.parametrize("shape", [(2,), ()])
+@pytest.mark.parametrize("a", CATEGORY)
+def test_complex_numbers_have_the_precision_of_floats(a, shape):
+    expected = tc.complex128 if a == "f64" else tc.complex64
+    assert tc.result_type(tensor(a, shape), 1j) is expected
+    assert tc.result_type(1j, tensor(a, shape)) is expected
+
+
+@pytest.mark.parametrize(("dims", "zeros", "number", "expected"), [
+    ("i8", "i64", 5, "i8"), ("i8", "f64", 5, "f64"), ("i8", "f16", 2.5, "f16"), ("f16", "f64", 2.5, "f16"),
+    ("b8", "i16", 5, "i16"), ("b8", "b8", 5, "i64"), ("u8", "b8", 2.5, "f32"), ("bf16", "f16", True, "bf16")])
+def test_three_ranks_of_operands(dims, zeros, number, expected):
+    x, y = tensor(dims, (2,)), tensor(zeros, ())
+    assert tc.where(tensor("b8", (2,)), x, y).dtype is tc.result_type(x, y)
+    assert tc.add(tc.add(x, y), number).dtype is BY_SHORT[expected]
 
 
 def test_numbers_alone():
