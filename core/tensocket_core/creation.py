@@ -62,7 +62,9 @@ def options(operator: str, dtype: Any, device: Any, default: DType | None = None
     """The dtype and device of a factory call, checked."""
     chosen = (default or get_default_dtype()) if dtype is None else dtype
     if not isinstance(chosen, DType):
-        raise ArgumentTypeError(operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32")
+        raise ArgumentTypeError(
+            operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
+        )
     entry = default_entry() if device is None else open_entry(device)
     check_dtype(operator, entry, chosen)
     return chosen, entry
@@ -76,12 +78,16 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
         ArgumentError: It is out of range.
     """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise ArgumentTypeError(operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number")
+        raise ArgumentTypeError(
+            operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number"
+        )
     value = value.item() if isinstance(value, np.generic) else value
     if dtype.kind in ("int", "uint"):
         limit = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
         if isinstance(value, complex) or not -limit - (dtype.kind == "int") <= value <= limit:
-            raise ArgumentError(operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype")
+            raise ArgumentError(
+                operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype"
+            )
 
 
 def fill_array(entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
@@ -99,7 +105,9 @@ def fill_array(entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
         primitive("fill", entry, "fill", dtype)([out], [], (as_number(value, dtype),), entry.stream)
 
 
-def filled(operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False) -> Any:
+def filled(
+    operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False
+) -> Any:
     """A tensor with one value everywhere."""
     out = entry.runtime.empty(shape, dtype, entry.stream)
     fill_array(entry, out, value, dtype)
@@ -154,7 +162,9 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad)
 
 
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """One value everywhere, with another tensor's shape, dtype and device."""
     return filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad)
 
@@ -177,8 +187,12 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
     bounds: tuple[Any, ...] = (0, start, step) if end is None else (start or 0, end, step)
     first, last, step = (x.item() if hasattr(x, "_key") else x for x in bounds)
     if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
-        raise ArgumentError("arange", f"start={first}, end={last}, step={step}",
-                            "numbers are finite, and step is not zero and leads from start to end", "change the sign of step")
+        raise ArgumentError(
+            "arange",
+            f"start={first}, end={last}, step={step}",
+            "numbers are finite, and step is not zero and leads from start to end",
+            "change the sign of step",
+        )
     whole = all(isinstance(x, int) for x in (first, last, step))
     chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
     if chosen.category < 2:
@@ -198,18 +212,37 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
     elif runtime.target is not None:
         index = index_dtype(entry, (out.size,))
         number = Operand("number", dtype)
-        launch(entry, ("arange", dtype, index), lambda: pointwise_nest(
-            "arange", lambda i, a, b: a + expr_cast(i, a.dtype) * b, [number, number], [Operand("flat", dtype)], 1, index, position=True),
-            Strategy.SERIAL, [out], [out.size, as_number(first, dtype), as_number(step, dtype)])
+        launch(
+            entry,
+            ("arange", dtype, index),
+            lambda: pointwise_nest(
+                "arange",
+                lambda i, a, b: a + expr_cast(i, a.dtype) * b,
+                [number, number],
+                [Operand("flat", dtype)],
+                1,
+                index,
+                position=True,
+            ),
+            Strategy.SERIAL,
+            [out],
+            [out.size, as_number(first, dtype), as_number(step, dtype)],
+        )
     else:
-        primitive("arange", entry, "arange", dtype)([out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream)
+        primitive("arange", entry, "arange", dtype)(
+            [out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream
+        )
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def linspace(
+    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """``steps`` evenly spaced values from start to end, both included."""
     chosen, entry = options("linspace", dtype, device)
     if steps < 0:
-        raise ArgumentError("linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number")
+        raise ArgumentError(
+            "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
+        )
     values = to_dtype(np.linspace(start, end, steps), chosen)
     return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
 
@@ -242,19 +275,27 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     except OverflowError:
         raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:
-        raise ShapeError("tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows") from None
+        raise ShapeError(
+            "tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows"
+        ) from None
     if values.dtype == object and type(leaf) is int:
         raise ArgumentError("tensor", f"the integer {leaf}", "integers fit int64", "pass a float")
     if values.dtype == object or values.dtype.kind in "USmMV":
-        raise ArgumentTypeError("tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers")
+        raise ArgumentTypeError(
+            "tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers"
+        )
     if dtype is not None:
         return values, dtype
     if isinstance(leaf, (np.ndarray, np.generic)):
         return values, dtypes.FROM_NUMPY[values.dtype]
     if hasattr(leaf, "_key"):
-        return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(_CATEGORY_OF_KIND[values.dtype.kind])
+        return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(
+            _CATEGORY_OF_KIND[values.dtype.kind]
+        )
     if values.dtype.kind == "u":  # Python integers beyond int64
-        raise ArgumentError("tensor", f"the integer {values.max()}", "integers fit int64", "pass a float, or dtype=tensocket.uint64")
+        raise ArgumentError(
+            "tensor", f"the integer {values.max()}", "integers fit int64", "pass a float, or dtype=tensocket.uint64"
+        )
     return values, number_dtype(2 if values.size == 0 else _CATEGORY_OF_KIND[values.dtype.kind])
 
 
@@ -285,7 +326,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ShapeError: Nested lists have different lengths.
     """
     if hasattr(data, "_key"):
-        result = data.detach().to(data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True)
+        result = data.detach().to(
+            data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True
+        )
         return result.requires_grad_(requires_grad) if requires_grad else result
     values, chosen = _host_values(data, dtype)
     chosen, entry = options("tensor", chosen, device)
@@ -318,7 +361,9 @@ def from_numpy(array: Any) -> Any:
         raise ArgumentTypeError("from_numpy", f"{type(array).__name__} of dtype {getattr(array, 'dtype', None)}",
                                 "a NumPy array of a numeric dtype is needed", "convert it with np.asarray(...)")
     if any(s < 0 for s in array.strides):
-        raise ArgumentTypeError("from_numpy", "an array with negative strides", "strides are not negative", "pass array.copy()")
+        raise ArgumentTypeError(
+            "from_numpy", "an array with negative strides", "strides are not negative", "pass array.copy()"
+        )
     dtype = dtypes.FROM_NUMPY[array.dtype]
     return tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
 
@@ -344,7 +389,9 @@ def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     return finish(entry.runtime.empty(shape_of("new_empty", size), chosen, entry.stream), chosen, entry, requires_grad)
 
 
-def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def new_full(
+    input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """One value everywhere, of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
     return filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad)
@@ -352,8 +399,12 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor with a copy of data, of this tensor's dtype and device."""
-    return tensor(data, dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
-                  requires_grad=requires_grad)
+    return tensor(
+        data,
+        dtype=input.dtype if dtype is None else dtype,
+        device=input.device if device is None else device,
+        requires_grad=requires_grad,
+    )
 
 
 def new_arange(input: Any, start: int, end: int, step: int) -> Any:

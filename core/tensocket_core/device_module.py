@@ -115,7 +115,12 @@ class Accelerator:
         """That device, without an index; None where there is none."""
         for record in registry().records():
             profile = record.descriptor.profile if record.descriptor is not None else None
-            if record.state.usable and profile is not None and not profile.host_resident and "reference" not in profile.features:
+            if (
+                record.state.usable
+                and profile is not None
+                and not profile.host_resident
+                and "reference" not in profile.features
+            ):
                 return Device(record.name)
         return None
 

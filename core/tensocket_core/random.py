@@ -89,8 +89,12 @@ class Generator:
             ShapeError: It is not a state.
         """
         if tuple(state.shape) != (16,) or state.dtype is not dtypes.uint8:
-            raise ShapeError("set_state", f"a {state.dtype.name} tensor of shape {list(state.shape)}", "a state has 16 bytes",
-                             "pass what get_state returned")
+            raise ShapeError(
+                "set_state",
+                f"a {state.dtype.name} tensor of shape {list(state.shape)}",
+                "a state has 16 bytes",
+                "pass what get_state returned",
+            )
         words = np.ascontiguousarray(state._host()).view(np.uint64)
         with self._lock:
             self._seed, self._offset = int(words[0]), int(words[1])
@@ -212,8 +216,14 @@ def _draw(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tu
         return out
     index = index_dtype(entry, (count,))
     state = (Operand("number", dtypes.uint32), Operand("number", dtypes.uint32), Operand("number", dtypes.uint64))
-    launch(entry, (name, dtype, index), lambda: pointwise_nest(name, formula, state, [Operand("flat", dtype)], 1, index, position=True),
-           Strategy.SERIAL, [out], [count, seed & 0xFFFFFFFF, seed >> 32, offset])
+    launch(
+        entry,
+        (name, dtype, index),
+        lambda: pointwise_nest(name, formula, state, [Operand("flat", dtype)], 1, index, position=True),
+        Strategy.SERIAL,
+        [out],
+        [count, seed & 0xFFFFFFFF, seed >> 32, offset],
+    )
     return out
 
 
@@ -227,7 +237,9 @@ def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, word
     flat = out.reshape((count,))
     if name != "randn":
         formula = _plain_bits64 if name == "bits" else _UNIFORM_FORMULAS[words]
-        run_formula(name, entry, formula, [(lane[:count], dtypes.uint32) for lane in lanes], dtype, (count,), flat, dtype, None)
+        run_formula(
+            name, entry, formula, [(lane[:count], dtypes.uint32) for lane in lanes], dtype, (count,), flat, dtype, None
+        )
         return
     step = 2 * words
     operands = [(bits[k::step], dtypes.uint32) for k in range(step)]
@@ -271,19 +283,37 @@ def _plain_bits64(high: Expr, low: Expr) -> Expr:
     return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
 
 
-def _floats(operator: str, formulas: tuple[Callable[..., Expr], Callable[..., Expr]], shape: tuple[int, ...], dtype: DType,
-            entry: DeviceEntry, generator: Generator | None) -> Any:
+def _floats(
+    operator: str,
+    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    shape: tuple[int, ...],
+    dtype: DType,
+    entry: DeviceEntry,
+    generator: Generator | None,
+) -> Any:
     """A tensor of floats: drawn as float32 or float64, then rounded."""
     if dtype.kind != "float":
-        raise DtypeError(operator, f"dtype {dtype.name}", "random floats have a floating-point dtype", "use randint, or pass a float dtype")
+        raise DtypeError(
+            operator,
+            f"dtype {dtype.name}",
+            "random floats have a floating-point dtype",
+            "use randint, or pass a float dtype",
+        )
     wide = dtype is dtypes.float64
     work = arithmetic_dtype(dtype)
     result = finish(_draw(operator, formulas[wide], entry, shape, work, 1 + wide, generator), work, entry, False)
     return result if dtype is work else result.to(dtype)
 
 
-def _random(operator: str, formulas: tuple[Callable[..., Expr], Callable[..., Expr]], size: tuple[Any, ...], dtype: Any, device: Any,
-            requires_grad: bool, generator: Generator | None) -> Any:
+def _random(
+    operator: str,
+    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    size: tuple[Any, ...],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    generator: Generator | None,
+) -> Any:
     chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
     result = _floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
     return result.requires_grad_() if requires_grad else result
@@ -293,29 +323,49 @@ _UNIFORM: Final = (_uniform32, _uniform64)
 _NORMAL: Final = (_normal32, _normal64)
 
 
-def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def rand(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """Uniform numbers in [0, 1)."""
     return _random("rand", _UNIFORM, size, dtype, device, requires_grad, generator)
 
 
-def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def randn(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """Normal numbers with mean 0 and variance 1."""
     return _random("randn", _NORMAL, size, dtype, device, requires_grad, generator)
 
 
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform numbers in [0, 1) with another tensor's shape, dtype and device."""
-    return rand(tuple(input.shape), dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
-                requires_grad=requires_grad)
+    return rand(
+        tuple(input.shape),
+        dtype=input.dtype if dtype is None else dtype,
+        device=input.device if device is None else device,
+        requires_grad=requires_grad,
+    )
 
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal numbers with another tensor's shape, dtype and device."""
-    return randn(tuple(input.shape), dtype=input.dtype if dtype is None else dtype, device=input.device if device is None else device,
-                 requires_grad=requires_grad)
+    return randn(
+        tuple(input.shape),
+        dtype=input.dtype if dtype is None else dtype,
+        device=input.device if device is None else device,
+        requires_grad=requires_grad,
+    )
 
 
-def randint(low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
     """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
 
     Raises:
@@ -328,11 +378,15 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Generato
         raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
     if high <= low:
         raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
-    chosen, entry = options("randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
+    chosen, entry = options(
+        "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
     check_range("randint", low, chosen)
     check_range("randint", high - 1, chosen)
     if high - low > _INT_RANGE:
-        raise ArgumentError("randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range")
+        raise ArgumentError(
+            "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
+        )
     array = _draw("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
     drawn = finish(array, dtypes.int64, entry, False)
     # All 63 bits are in a range of that size, which int64 does not hold.
@@ -343,7 +397,9 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
     if n < 0:
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
-    chosen, entry = options("randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64)
+    chosen, entry = options(
+        "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
     keys = finish(_draw("bits", _bits64, entry, (n,), dtypes.int64, 2, generator), dtypes.int64, entry, False)
     if not entry.runtime.profile.host_resident:
         note_host_operator("randperm", keys)
@@ -361,11 +417,14 @@ def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator
 def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
     """Normal numbers, in place."""
     if std < 0:
-        raise ArgumentError("normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number")
+        raise ArgumentError(
+            "normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number"
+        )
     return input.copy_(_floats("randn", _NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
 
 
 def bernoulli(input: Any, *, generator: Generator | None = None) -> Any:
     """1 with the probabilities in ``input``, else 0."""
-    return (_floats("rand", _UNIFORM, tuple(input.shape), input.dtype, input._entry, generator) < input.detach()).to(input.dtype)
-
+    return (_floats("rand", _UNIFORM, tuple(input.shape), input.dtype, input._entry, generator) < input.detach()).to(
+        input.dtype
+    )

@@ -218,10 +218,16 @@ class Tensor(Operators):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")
+                raise ArgumentTypeError(
+                    "grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor"
+                )
             if value._array.shape != self._array.shape:
-                raise ShapeError("grad", f"gradient of shape {list(value.shape)} for a tensor of shape {list(self.shape)}",
-                                 "a gradient has its tensor's shape", "assign a gradient of that shape")
+                raise ShapeError(
+                    "grad",
+                    f"gradient of shape {list(value.shape)} for a tensor of shape {list(self.shape)}",
+                    "a gradient has its tensor's shape",
+                    "assign a gradient of that shape",
+                )
         self._grad = value
 
     @property
@@ -246,8 +252,12 @@ class Tensor(Operators):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
         """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient."""
         if not self._key & AUTOGRAD:
-            raise AutogradError("register_hook", "a tensor that requires no grad", "only tensors with gradients have hooks",
-                                "set requires_grad=True first")
+            raise AutogradError(
+                "register_hook",
+                "a tensor that requires no grad",
+                "only tensors with gradients have hooks",
+                "set requires_grad=True first",
+            )
         owner, name = (self, "_hooks") if self._grad_fn is None else (self._grad_fn, "hooks")
         hooks = [*(getattr(owner, name) or ()), hook]
         setattr(owner, name, hooks)
@@ -337,8 +347,12 @@ class Tensor(Operators):
             ShapeError: The tensor has another number of elements than one.
         """
         if self._array.size != 1:
-            raise ShapeError("item", f"a tensor of shape {list(self.shape)}", "only one element converts to a Python number",
-                             "use .tolist()")
+            raise ShapeError(
+                "item",
+                f"a tensor of shape {list(self.shape)}",
+                "only one element converts to a Python number",
+                "use .tolist()",
+            )
         return self._values().item()
 
     def tolist(self) -> Any:

@@ -30,7 +30,9 @@ def inplace_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
         below(target, *args)
         attach(target, derivative, edges, values, positions)
         node = target._grad_fn
-        node.versions = tuple([now if then is None else then for then, now in zip(versions, node.versions, strict=True)])
+        node.versions = tuple(
+            [now if then is None else then for then, now in zip(versions, node.versions, strict=True)]
+        )
         if target._base is not None:
             write_back(target)
         elif target._views:

@@ -169,8 +169,12 @@ class Node:
                         "clone it before modifying it",
                     )
         if STATE.grad_enabled and RESULT in self.derivative.saved_positions:
-            return tuple([self._attached(value) if position == RESULT and value is not None else value for position, value in
-                          zip(self.derivative.saved_positions, saved, strict=True)])
+            return tuple(
+                [
+                    self._attached(value) if position == RESULT and value is not None else value
+                    for position, value in zip(self.derivative.saved_positions, saved, strict=True)
+                ]
+            )
         return saved
 
     def _attached(self, result: Any) -> Any:

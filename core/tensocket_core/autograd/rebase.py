@@ -36,7 +36,9 @@ def extent(shape: Shape, strides: Shape) -> int:
 
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
     """Gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
-    memory = grad.new_zeros(extent(*base)).scatter_add(0, positions(grad, tuple(grad.shape), strides, offset), grad.reshape(-1))
+    memory = grad.new_zeros(extent(*base)).scatter_add(
+        0, positions(grad, tuple(grad.shape), strides, offset), grad.reshape(-1)
+    )
     return memory.as_strided(*base)
 
 
@@ -46,7 +48,9 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
     if is_contiguous(shape, strides):
         memory = grad.contiguous().reshape(-1)
     else:
-        memory = grad.new_zeros(extent(shape, strides)).scatter_add(0, positions(grad, shape, strides, 0), grad.reshape(-1))
+        memory = grad.new_zeros(extent(shape, strides)).scatter_add(
+            0, positions(grad, shape, strides, 0), grad.reshape(-1)
+        )
     return memory.as_strided(*view)
 
 
@@ -59,7 +63,9 @@ def _remainder(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, i
 
 _READ: Final = Derivative(input=lambda grad, base, view: added_up(grad, view[1], view[2], base))
 _READ.bind(parse_schema("as_strided(Tensor input, any base, any view) -> Tensor"))
-_WRITE: Final = Derivative(input=lambda grad, base, view: _remainder(grad, base, view), src=lambda grad, base, view: _region(grad, base, view))
+_WRITE: Final = Derivative(
+    input=lambda grad, base, view: _remainder(grad, base, view), src=lambda grad, base, view: _region(grad, base, view)
+)
 _WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
 
 
@@ -77,7 +83,11 @@ def note_view(view: Any) -> None:
 
 def _geometry(view: Any, base: Any) -> tuple[tuple[Shape, Shape], tuple[Shape, Shape, int]]:
     array = view._array
-    return (base._array.shape, element_strides(base._array)), (array.shape, element_strides(array), view.storage_offset())
+    return (base._array.shape, element_strides(base._array)), (
+        array.shape,
+        element_strides(array),
+        view.storage_offset(),
+    )
 
 
 def write_back(view: Any) -> None:

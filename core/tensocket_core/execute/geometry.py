@@ -164,5 +164,19 @@ def partly_shared(array: Any, out: Any) -> bool:
     return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
 
 
-__all__ = ["Shape", "as_strided", "broadcast_shapes", "coalesce", "contiguous", "contiguous_strides", "element_strides",
-           "expand", "expanded_strides", "is_contiguous", "normalize_axes", "normalize_axis", "normalize_shape", "partly_shared"]
+__all__ = [
+    "Shape",
+    "as_strided",
+    "broadcast_shapes",
+    "coalesce",
+    "contiguous",
+    "contiguous_strides",
+    "element_strides",
+    "expand",
+    "expanded_strides",
+    "is_contiguous",
+    "normalize_axes",
+    "normalize_axis",
+    "normalize_shape",
+    "partly_shared",
+]

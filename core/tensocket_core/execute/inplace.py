@@ -88,7 +88,12 @@ class InPlace(InPlaceOperator):
         def run(target: Any, *args: Any) -> Any:
             self._check(target, args)
             # A kernel may read an element after it was written where memory is shared, but not one to one.
-            args = tuple([x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, target._array) else x for x in args])
+            args = tuple(
+                [
+                    x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, target._array) else x
+                    for x in args
+                ]
+            )
             origin.run_inplace(target, *args)
             bump(target)
             return target

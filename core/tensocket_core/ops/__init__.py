@@ -4,4 +4,15 @@ from __future__ import annotations
 
 from . import arithmetic, indexing, inplace, matmul, movement, nn, pointwise, rearrangement, reduction, subscript
 
-__all__ = ["arithmetic", "indexing", "inplace", "matmul", "movement", "nn", "pointwise", "rearrangement", "reduction", "subscript"]
+__all__ = [
+    "arithmetic",
+    "indexing",
+    "inplace",
+    "matmul",
+    "movement",
+    "nn",
+    "pointwise",
+    "rearrangement",
+    "reduction",
+    "subscript",
+]

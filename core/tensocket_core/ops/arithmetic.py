@@ -27,7 +27,9 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
         return call(pointwise.floor_divide, input, other)
     if rounding_mode == "trunc":
         return call(pointwise.truncated_divide, input, other)
-    raise ArgumentError("div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these")
+    raise ArgumentError(
+        "div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these"
+    )
 
 
 def scaled(input: Any, other: Any, alpha: Any) -> Any:
@@ -37,7 +39,12 @@ def scaled(input: Any, other: Any, alpha: Any) -> Any:
         DtypeError: alpha is a float and both summands are integers.
     """
     if type(alpha) is float and result_type((input, other)).category < 2:
-        raise DtypeError("add", f"alpha={alpha!r} for integers", "a factor of integers is an integer", "convert to a floating-point dtype")
+        raise DtypeError(
+            "add",
+            f"alpha={alpha!r} for integers",
+            "a factor of integers is an integer",
+            "convert to a floating-point dtype",
+        )
     return other * alpha
 
 
@@ -90,8 +97,12 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``input``; the dtype is the input's."""
     if hasattr(value, "_key"):
         if value.ndim:
-            raise ShapeError("masked_fill", f"a value of shape {list(value.shape)}", "the value is a number or a 0-dimensional tensor",
-                             "use where to choose between tensors")
+            raise ShapeError(
+                "masked_fill",
+                f"a value of shape {list(value.shape)}",
+                "the value is a number or a 0-dimensional tensor",
+                "use where to choose between tensors",
+            )
         value = value.to(input.dtype)
     elif input.dtype.kind != "float":
         value = bool(value) if input.dtype is dtypes.bool_ else int(value)
@@ -101,9 +112,13 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 _TO_RULE: Final = ("to", "arguments are a dtype, a device or a tensor", "for example .to('cpu', tensocket.float32)")
 
 
-@composite("to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor",
-           function=False)
-def to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
+@composite(
+    "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor",
+    function=False,
+)
+def to(
+    input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False
+) -> Any:
     """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
     for position, arg in enumerate(args):
         if isinstance(arg, DType):

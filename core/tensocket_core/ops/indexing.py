@@ -33,14 +33,20 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
         IndexOutOfRange: An index is outside of the dimension.
     """
     if index.dtype.kind not in ("int", "uint"):
-        raise DtypeError(operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()")
+        raise DtypeError(
+            operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()"
+        )
     index = index.detach().to(dtypes.int64)
     if index.numel() == 0:
         return index
     low, high = index.amin().item(), index.amax().item()
     if low < (-size if negative else 0) or high >= size:
-        raise IndexOutOfRange(operator, f"index {low if high < size else high} of a dimension of size {size}",
-                              f"an index lies between {-size if negative else 0} and {size - 1}", "check the index tensor")
+        raise IndexOutOfRange(
+            operator,
+            f"index {low if high < size else high} of a dimension of size {size}",
+            f"an index lies between {-size if negative else 0} and {size - 1}",
+            "check the index tensor",
+        )
     return functions.where(index < 0, index + size, index) if low < 0 else index
 
 
@@ -69,16 +75,30 @@ def _cut(value: Any, shape: tuple[int, ...]) -> Any:
 
 # Both take valid int64 indices of the input's rank; the public forms check.
 gather_valid: Final[Custom] = Custom(
-    "gather_valid(Tensor input, int axis, Tensor index) -> Tensor", "Elements of input at positions along an axis.", _gather,
-    method=False, function=False,
-    derivative=Derivative(input=lambda grad, input_shape, axis, index: call(
-        scatter_valid, grad.new_zeros(input_shape), axis, index, grad, True)))
+    "gather_valid(Tensor input, int axis, Tensor index) -> Tensor",
+    "Elements of input at positions along an axis.",
+    _gather,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, input_shape, axis, index: call(
+            scatter_valid, grad.new_zeros(input_shape), axis, index, grad, True
+        )
+    ),
+)
 scatter_valid: Final[Custom] = Custom(
     "scatter_valid(Tensor input, int axis, Tensor index, Tensor src, bool add) -> Tensor",
-    "A copy of input with src written (or added) at positions along an axis.", _scatter, method=False, function=False,
+    "A copy of input with src written (or added) at positions along an axis.",
+    _scatter,
+    method=False,
+    function=False,
     derivative=Derivative(
-        input=lambda grad, axis, index, add: grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False),
-        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape)))
+        input=lambda grad, axis, index, add: (
+            grad if add else call(scatter_valid, grad, axis, index, grad.new_zeros(tuple(index.shape)), False)
+        ),
+        src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape),
+    ),
+)
 
 
 def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -90,8 +110,12 @@ def _same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -
         n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
         if x.ndim == index.ndim and (x is not input or k != axis))
     if not fits or any(x.ndim != index.ndim for x in others):
-        raise ShapeError(operator, f"input {list(input.shape)}, index {list(index.shape)}, dim {axis}",
-                         "index has as many dimensions as input, and is nowhere larger except along dim", "reshape the index")
+        raise ShapeError(
+            operator,
+            f"input {list(input.shape)}, index {list(index.shape)}, dim {axis}",
+            "index has as many dimensions as input, and is nowhere larger except along dim",
+            "reshape the index",
+        )
 
 
 @composite("gather(Tensor input, int dim, Tensor index) -> Tensor")
@@ -112,8 +136,12 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
         return _scattered(operator, input.reshape(1), 0, index.reshape(-1), src.reshape(-1), add).reshape(())
     _same_rank(operator, input, index, axis, src)
     if src.dtype is not input.dtype:
-        raise DtypeError(operator, f"src of {src.dtype.name} for input of {input.dtype.name}", "src and input have one dtype",
-                         "convert src with .to(dtype)")
+        raise DtypeError(
+            operator,
+            f"src of {src.dtype.name} for input of {input.dtype.name}",
+            "src and input have one dtype",
+            "convert src with .to(dtype)",
+        )
     valid = checked_index(operator, index, input._array.shape[axis])
     return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
 
@@ -169,7 +197,9 @@ def _true_positions(mask: Any) -> Any:
     count = mask.to(dtypes.int64)
     size, step = mask.numel(), 1
     while step < size:
-        count = functions.cat([count.narrow(0, 0, step), count.narrow(0, step, size - step) + count.narrow(0, 0, size - step)])
+        count = functions.cat(
+            [count.narrow(0, 0, step), count.narrow(0, step, size - step) + count.narrow(0, 0, size - step)]
+        )
         step *= 2
     total = int(count.select(0, size - 1).item()) if size else 0
     # Elements that are not true all go to one spare place at the end.
@@ -196,8 +226,12 @@ def _beside(input: Any, index: Any) -> Any:
         DeviceMismatch: It is on another device.
     """
     if index._entry is not input._entry and not index._entry.runtime.profile.host_resident:
-        raise DeviceMismatch("index", f"an index on {index.device} for a tensor on {input.device}",
-                             "index tensors are on the tensor's device or on the host", "move it with .to(device) first")
+        raise DeviceMismatch(
+            "index",
+            f"an index on {index.device} for a tensor on {input.device}",
+            "index tensors are on the tensor's device or on the host",
+            "move it with .to(device) first",
+        )
     return index.to(input.device)
 
 
@@ -210,7 +244,9 @@ class _Selection:
         try:
             self.shape = broadcast_shapes("index", shapes)
         except ShapeError as error:
-            raise IndexOutOfRange("index", error.given, "index tensors broadcast to one shape", "reshape the indices") from None
+            raise IndexOutOfRange(
+                "index", error.given, "index tensors broadcast to one shape", "reshape the indices"
+            ) from None
         rest = [k for k in range(input.ndim) if k not in used]
         self.order = (*used, *rest)
         self.sizes = tuple(input._array.shape[k] for k in used)
@@ -272,8 +308,12 @@ def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
         if index is not None and index.dtype in (dtypes.bool_, dtypes.uint8):
             span = tuple(input._array.shape[len(result):len(result) + index.ndim])
             if tuple(index.shape) != span:
-                raise IndexOutOfRange("index", f"a mask of shape {list(index.shape)} for dimensions of sizes {list(span)}",
-                                      "a mask has the shape of the dimensions that it indexes", "check the mask's shape")
+                raise IndexOutOfRange(
+                    "index",
+                    f"a mask of shape {list(index.shape)} for dimensions of sizes {list(span)}",
+                    "a mask has the shape of the dimensions that it indexes",
+                    "check the mask's shape",
+                )
             result.extend(index.nonzero(as_tuple=True))
         else:
             result.append(index)

@@ -21,7 +21,10 @@ from . import pointwise as _pointwise  # noqa: F401  its records come first
 
 #: In-place operator by the name of its out-of-place form.
 FORMS: Final[dict[str, InPlace]] = {
-    operator.name: InPlace(operator) for operator in list(OPERATORS.values()) if isinstance(operator, Pointwise) and operator.inplace}
+    operator.name: InPlace(operator)
+    for operator in list(OPERATORS.values())
+    if isinstance(operator, Pointwise) and operator.inplace
+}
 
 
 def _copy(entry: Any, target: Any, src: Any) -> None:
@@ -30,15 +33,25 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
         return
     shape = target._array.shape
     if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
-        raise ShapeError("copy_", f"src {list(src.shape)} for a tensor of shape {list(shape)}", "src broadcasts to the tensor's shape",
-                         "reshape src")
+        raise ShapeError(
+            "copy_",
+            f"src {list(src.shape)} for a tensor of shape {list(shape)}",
+            "src broadcasts to the tensor's shape",
+            "reshape src",
+        )
     array, dtype = src._array, src.dtype
     if src._entry is entry:
         if partly_shared(array, target._array):
             array = converted(entry, array, dtype, dtype)
         copy_elements(entry, target._array, target.dtype, array, dtype)
         return
-    if dtype is target.dtype and array.shape == shape and contiguous(target._array) and contiguous(array) and src._entry.runtime.profile.host_resident:
+    if (
+        dtype is target.dtype
+        and array.shape == shape
+        and contiguous(target._array)
+        and contiguous(array)
+        and src._entry.runtime.profile.host_resident
+    ):
         if array.size:
             copy_arrays(entry, target._array, array)
         return
@@ -47,8 +60,12 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
 
 def _fill(entry: Any, target: Any, value: Any) -> None:
     if hasattr(value, "_key") and value.ndim:
-        raise ShapeError("fill_", f"a value of shape {list(value.shape)}", "the value is a number or a 0-dimensional tensor",
-                         "use copy_ to write a tensor")
+        raise ShapeError(
+            "fill_",
+            f"a value of shape {list(value.shape)}",
+            "the value is a number or a 0-dimensional tensor",
+            "use copy_ to write a tensor",
+        )
     fill_array(entry, target._array, value.item() if hasattr(value, "_key") else value, target.dtype)
 
 
@@ -60,13 +77,22 @@ def _marked(grad: Any, index: Any) -> Any:
     return marks
 
 
-copy_: Final = Assign("copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor", "Elements of src, converted and moved, in place.",
-                      lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
-                      derivative=Derivative(src=lambda grad: grad))
+copy_: Final = Assign(
+    "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
+    "Elements of src, converted and moved, in place.",
+    lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
+    derivative=Derivative(src=lambda grad: grad),
+)
 basic_put_: Final = Assign(
-    "basic_put_(Tensor! input, any index, Tensor src) -> Tensor", "Elements of src at a basic index, in place.",
-    lambda entry, target, index, src: _copy(entry, target.detach().basic_index(index), src), method=False,
-    derivative=Derivative(input=lambda grad, index: grad.masked_fill(_marked(grad, index), 0), src=lambda grad, index: grad.basic_index(index)))
+    "basic_put_(Tensor! input, any index, Tensor src) -> Tensor",
+    "Elements of src at a basic index, in place.",
+    lambda entry, target, index, src: _copy(entry, target.detach().basic_index(index), src),
+    method=False,
+    derivative=Derivative(
+        input=lambda grad, index: grad.masked_fill(_marked(grad, index), 0),
+        src=lambda grad, index: grad.basic_index(index),
+    ),
+)
 fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill,
                       derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
 

@@ -12,9 +12,14 @@ from ..dispatch.composite import composite
 from ..execute.matmul import MatMul
 
 product: Final[MatMul] = MatMul(
-    "matmul(Tensor input, Tensor other) -> Tensor", "Batched matrix product of operands of at least two dimensions.",
-    method=False, function=False,
-    derivative=Derivative(input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)))
+    "matmul(Tensor input, Tensor other) -> Tensor",
+    "Batched matrix product of operands of at least two dimensions.",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, other: call(product, grad, other.mT), other=lambda grad, input: call(product, input.mT, grad)
+    ),
+)
 
 
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",))
@@ -24,8 +29,12 @@ def matmul(input: Any, other: Any) -> Any:
     if left >= 2 and right >= 2:
         return call(product, input, other)
     if left == 0 or right == 0:
-        raise ShapeError("matmul", f"shapes {list(input.shape)} and {list(other.shape)}", "operands have at least one dimension",
-                         "multiply numbers with *")
+        raise ShapeError(
+            "matmul",
+            f"shapes {list(input.shape)} and {list(other.shape)}",
+            "operands have at least one dimension",
+            "multiply numbers with *",
+        )
     result = call(product, input.unsqueeze(0) if left == 1 else input, other.unsqueeze(1) if right == 1 else other)
     shape = tuple(result.shape)
     return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
@@ -43,8 +52,12 @@ def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices."""
     _ranks("bmm", input, mat2, 3)
     if input.shape[0] != mat2.shape[0]:
-        raise ShapeError("bmm", f"shapes {list(input.shape)} and {list(mat2.shape)}", "both have the same number of matrices",
-                         "use matmul to broadcast")
+        raise ShapeError(
+            "bmm",
+            f"shapes {list(input.shape)} and {list(mat2.shape)}",
+            "both have the same number of matrices",
+            "use matmul to broadcast",
+        )
     return call(product, input, mat2)
 
 
@@ -52,7 +65,12 @@ def bmm(input: Any, mat2: Any) -> Any:
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
     if input.ndim != 2 or vec.ndim != 1:
-        raise ShapeError("mv", f"shapes {list(input.shape)} and {list(vec.shape)}", "a matrix is multiplied by a vector", "use matmul")
+        raise ShapeError(
+            "mv",
+            f"shapes {list(input.shape)} and {list(vec.shape)}",
+            "a matrix is multiplied by a vector",
+            "use matmul",
+        )
     return input.matmul(vec)
 
 
@@ -74,13 +92,21 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """Input @ weight.T + bias; weight is [out, in]."""
     if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
-        raise ShapeError("linear", f"input {list(input.shape)} and weight {list(weight.shape)}",
-                         "the last size of the input must equal the second size of the weight", "check the layer's in_features")
+        raise ShapeError(
+            "linear",
+            f"input {list(input.shape)} and weight {list(weight.shape)}",
+            "the last size of the input must equal the second size of the weight",
+            "check the layer's in_features",
+        )
     result = input.matmul(weight.t())
     return result if bias is None else result + bias
 
 
 def _ranks(operator: str, first: Any, second: Any, rank: int) -> None:
     if first.ndim != rank or second.ndim != rank:
-        raise ShapeError(operator, f"shapes {list(first.shape)} and {list(second.shape)}", f"both operands have {rank} dimensions",
-                         "use matmul, which takes any number of dimensions")
+        raise ShapeError(
+            operator,
+            f"shapes {list(first.shape)} and {list(second.shape)}",
+            f"both operands have {rank} dimensions",
+            "use matmul, which takes any number of dimensions",
+        )

@@ -67,8 +67,12 @@ def _permute(array: Any, dims: tuple[Any, ...]) -> Any:
     rank = len(array.shape)
     axes = tuple(normalize_axis("permute", d, rank) for d in sizes(dims))
     if sorted(axes) != list(range(rank)):
-        raise ShapeError("permute", f"dims {list(axes)} of a {rank}-dimensional tensor", "every dim appears exactly once",
-                             "list all dims of the tensor")
+        raise ShapeError(
+            "permute",
+            f"dims {list(axes)} of a {rank}-dimensional tensor",
+            "every dim appears exactly once",
+            "list all dims of the tensor",
+        )
     return array.transpose(axes)
 
 
@@ -76,12 +80,20 @@ def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
     wanted = sizes(shape)
     lead = len(wanted) - len(array.shape)
     if lead < 0 or any(n == -1 for n in wanted[:max(lead, 0)]):
-        raise ShapeError("expand", f"shape {list(wanted)} for shape {list(array.shape)}",
-                         "a new leading dimension has a size, and no dimension is dropped", "give the size of every new dimension")
+        raise ShapeError(
+            "expand",
+            f"shape {list(wanted)} for shape {list(array.shape)}",
+            "a new leading dimension has a size, and no dimension is dropped",
+            "give the size of every new dimension",
+        )
     full = tuple(array.shape[k - lead] if n == -1 else n for k, n in enumerate(wanted))
     if any(n < 0 for n in full) or any(n != full[k + lead] and n != 1 for k, n in enumerate(array.shape)):
-        raise ShapeError("expand", f"shape {list(full)} for shape {list(array.shape)}", "only dimensions of size 1 can be expanded, and to a size",
-                         "use .repeat(...) to copy")
+        raise ShapeError(
+            "expand",
+            f"shape {list(full)} for shape {list(array.shape)}",
+            "only dimensions of size 1 can be expanded, and to a size",
+            "use .repeat(...) to copy",
+        )
     return expand_array(array, full)
 
 
@@ -92,7 +104,11 @@ def _unsqueeze(array: Any, dim: int) -> Any:
 
 def _squeeze(array: Any, dim: Any) -> Any:
     rank = len(array.shape)
-    chosen = range(rank) if dim is None else [normalize_axis("squeeze", d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    chosen = (
+        range(rank)
+        if dim is None
+        else [normalize_axis("squeeze", d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    )
     return array[tuple(0 if k in chosen and n == 1 else slice(None) for k, n in enumerate(array.shape)) + (...,)]
 
 
@@ -100,8 +116,12 @@ def _basic_index(array: Any, index: tuple[Any, ...]) -> Any:
     shape = array.shape
     used = sum(item is not None and item is not Ellipsis for item in index)
     if used > len(shape):
-        raise DimensionError("index", f"{used} indices for a {len(shape)}-dimensional tensor", "there is at most one index per dimension",
-                             "remove indices")
+        raise DimensionError(
+            "index",
+            f"{used} indices for a {len(shape)}-dimensional tensor",
+            "there is at most one index per dimension",
+            "remove indices",
+        )
     at = index.index(Ellipsis) if Ellipsis in index else len(index)
     axis = 0
     for position, item in enumerate(index):
@@ -109,21 +129,36 @@ def _basic_index(array: Any, index: tuple[Any, ...]) -> Any:
             axis = len(shape) - sum(i is not None for i in index[position + 1:])
         elif type(item) is slice:
             if item.step is not None and item.step <= 0:
-                raise ArgumentError("index", f"slice step {item.step}", "slice steps are positive", "use .flip(dim) to reverse")
+                raise ArgumentError(
+                    "index", f"slice step {item.step}", "slice steps are positive", "use .flip(dim) to reverse"
+                )
             axis += 1
         elif item is not None:
             size = shape[axis]
             if not -size <= item < size:
-                raise IndexOutOfRange("index", f"index {item} of dimension {axis} with size {size}",
-                                      f"an index lies between {-size} and {size - 1}", "pass an index within the dimension")
+                raise IndexOutOfRange(
+                    "index",
+                    f"index {item} of dimension {axis} with size {size}",
+                    f"an index lies between {-size} and {size - 1}",
+                    "pass an index within the dimension",
+                )
             axis += 1
     return array[index if at < len(index) else (*index, ...)]
 
 
-view: Final = View("view(Tensor input, int... shape) -> Tensor~", "The same elements as another shape, without copying; -1 is inferred.",
-                   _view, derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
-transpose: Final = View("transpose(Tensor input, int dim0, int dim1) -> Tensor~", "Two dimensions exchanged.", _transpose,
-                        derivative=Derivative(input=lambda grad, dim0, dim1: grad.transpose(dim0, dim1)), aliases=("swapaxes", "swapdims"))
+view: Final = View(
+    "view(Tensor input, int... shape) -> Tensor~",
+    "The same elements as another shape, without copying; -1 is inferred.",
+    _view,
+    derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)),
+)
+transpose: Final = View(
+    "transpose(Tensor input, int dim0, int dim1) -> Tensor~",
+    "Two dimensions exchanged.",
+    _transpose,
+    derivative=Derivative(input=lambda grad, dim0, dim1: grad.transpose(dim0, dim1)),
+    aliases=("swapaxes", "swapdims"),
+)
 permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensions in another order.", _permute,
                       derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
 expand: Final = View("expand(Tensor input, int... shape) -> Tensor~",
@@ -133,9 +168,13 @@ unsqueeze: Final = View("unsqueeze(Tensor input, int dim) -> Tensor~", "A new di
                         derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
 squeeze: Final = View("squeeze(Tensor input, any dim=None) -> Tensor~", "Without dimensions of size 1.", _squeeze,
                       derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))
-basic_index: Final = View("basic_index(Tensor input, any index) -> Tensor~", "Indexing by a tuple of ints, slices, None and Ellipsis.",
-                          _basic_index, function=False,
-                          derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)))
+basic_index: Final = View(
+    "basic_index(Tensor input, any index) -> Tensor~",
+    "Indexing by a tuple of ints, slices, None and Ellipsis.",
+    _basic_index,
+    function=False,
+    derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)),
+)
 #: ``base`` is the shape and the strides of the input, for the gradient.
 strided: Final = View(
     "as_strided(Tensor input, int[] size, int[] stride, int storage_offset, any base) -> Tensor~",
@@ -147,8 +186,13 @@ strided: Final = View(
         input=lambda grad, stride, storage_offset, base: added_up(grad, stride, storage_offset, base)
     ),
 )
-alias: Final = View("alias(Tensor input) -> Tensor~", "The same tensor as a new object.", lambda array: array[...], function=False,
-                    derivative=Derivative(input=lambda grad: grad))
+alias: Final = View(
+    "alias(Tensor input) -> Tensor~",
+    "The same tensor as a new object.",
+    lambda array: array[...],
+    function=False,
+    derivative=Derivative(input=lambda grad: grad),
+)
 
 
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -163,7 +207,9 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _clone(entry: Any, input: Any) -> Any:
-    return tensors_module.wrap(converted(entry, input._array, input.dtype, input.dtype), entry.key | dtype_bit(input.dtype))
+    return tensors_module.wrap(
+        converted(entry, input._array, input.dtype, input.dtype), entry.key | dtype_bit(input.dtype)
+    )
 
 
 def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
@@ -192,9 +238,15 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
         raise ShapeError("cat", "zero-dimensional tensors", "only tensors with dimensions are joined", "use stack")
     first = parts[0]._array.shape
     for t in parts[1:]:
-        if t.ndim != rank or any(a != b for k, (a, b) in enumerate(zip(first, t._array.shape, strict=True)) if k != axis):
-            raise ShapeError("cat", f"shapes {list(first)} and {list(t.shape)}", f"all sizes but that of dim {axis} are equal",
-                             "reshape the tensors, or choose another dim")
+        if t.ndim != rank or any(
+            a != b for k, (a, b) in enumerate(zip(first, t._array.shape, strict=True)) if k != axis
+        ):
+            raise ShapeError(
+                "cat",
+                f"shapes {list(first)} and {list(t.shape)}",
+                f"all sizes but that of dim {axis} are equal",
+                "reshape the tensors, or choose another dim",
+            )
     total = sum(t._array.shape[axis] for t in parts)
     out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
     start = 0
@@ -218,13 +270,32 @@ def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
     return tuple(results)
 
 
-clone: Final = Custom("clone(Tensor input) -> Tensor", "A contiguous copy.", _clone, derivative=Derivative(input=lambda grad: grad))
-convert: Final = Custom("convert(Tensor input, any target, dtype dtype) -> Tensor", "A copy of another dtype or on another device.", _to,
-                        function=False, method=False, derivative=Derivative(input=lambda grad: grad))
-embed_index: Final = Custom("embed_index(Tensor input, int[] shape, any index) -> Tensor", "Zeros of a shape, with input at a basic index.",
-                            _embed, function=False, derivative=Derivative(input=lambda grad, index: grad.basic_index(index)))
-cat: Final = Custom("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dimension.", _cat, method=False,
-                    aliases=("concat", "concatenate"), derivative=Derivative(_cat_gradient))
+clone: Final = Custom(
+    "clone(Tensor input) -> Tensor", "A contiguous copy.", _clone, derivative=Derivative(input=lambda grad: grad)
+)
+convert: Final = Custom(
+    "convert(Tensor input, any target, dtype dtype) -> Tensor",
+    "A copy of another dtype or on another device.",
+    _to,
+    function=False,
+    method=False,
+    derivative=Derivative(input=lambda grad: grad),
+)
+embed_index: Final = Custom(
+    "embed_index(Tensor input, int[] shape, any index) -> Tensor",
+    "Zeros of a shape, with input at a basic index.",
+    _embed,
+    function=False,
+    derivative=Derivative(input=lambda grad, index: grad.basic_index(index)),
+)
+cat: Final = Custom(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors joined along a dimension.",
+    _cat,
+    method=False,
+    aliases=("concat", "concatenate"),
+    derivative=Derivative(_cat_gradient),
+)
 
 
 # ------------------------------------------------------------------------------------------------------- composites
@@ -247,7 +318,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> A
     """A view with any geometry; the offset counts from the tensor's first element."""
     shape, strides, base = tuple(size), tuple(stride), (input._array.shape, element_strides(input._array))
     reach = storage_offset + extent(shape, strides)
-    if storage_offset < 0 or len(shape) != len(strides) or any(n < 0 for n in (*shape, *strides)) or reach > extent(*base):
+    if (
+        storage_offset < 0
+        or len(shape) != len(strides)
+        or any(n < 0 for n in (*shape, *strides))
+        or reach > extent(*base)
+    ):
         raise ShapeError(
             "as_strided",
             f"size {list(shape)}, stride {list(strides)}, offset {storage_offset} on {extent(*base)} elements",
@@ -274,7 +350,9 @@ def contiguous(input: Any) -> Any:
 def t(input: Any) -> Any:
     """A matrix transposed; vectors and numbers stay as they are."""
     if input.ndim > 2:
-        raise ShapeError("t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)")
+        raise ShapeError(
+            "t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)"
+        )
     return input.transpose(0, 1) if input.ndim == 2 else input.alias()
 
 
@@ -284,8 +362,12 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     rank = input.ndim
     first, last = normalize_axis("flatten", start_dim, rank), normalize_axis("flatten", end_dim, rank)
     if first > last:
-        raise ShapeError("flatten", f"start_dim {start_dim}, end_dim {end_dim}", "start_dim does not come after end_dim",
-                             "exchange them")
+        raise ShapeError(
+            "flatten",
+            f"start_dim {start_dim}, end_dim {end_dim}",
+            "start_dim does not come after end_dim",
+            "exchange them",
+        )
     shape = tuple(input.shape)
     return input.reshape((*shape[:first], math.prod(shape[first:last + 1]), *shape[last + 1:]))
 
@@ -297,7 +379,9 @@ def _own_axis(name: str, input: Any, dim: int) -> int:
         DimensionError: The axis is out of range, or the tensor is zero-dimensional.
     """
     if input.ndim == 0:
-        raise DimensionError(name, "a 0-dimensional tensor", "the tensor has at least one dimension", "use it as it is, or unsqueeze it")
+        raise DimensionError(
+            name, "a 0-dimensional tensor", "the tensor has at least one dimension", "use it as it is, or unsqueeze it"
+        )
     return normalize_axis(name, dim, input.ndim)
 
 
@@ -332,7 +416,12 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
     else:
         parts = list(split_size_or_sections)
         if sum(parts) != size or any(n < 0 for n in parts):
-            raise ShapeError("split", f"sections {parts} of a dimension of size {size}", "sections add up to the size", "change the sections")
+            raise ShapeError(
+                "split",
+                f"sections {parts} of a dimension of size {size}",
+                "sections add up to the size",
+                "change the sections",
+            )
     starts = [sum(parts[:k]) for k in range(len(parts))]
     return tuple(input.narrow(dim, start, length) for start, length in zip(starts, parts, strict=True))
 

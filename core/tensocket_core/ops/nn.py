@@ -43,25 +43,50 @@ def _functions() -> Any:
     return functions
 
 
-softmax_rows: Final = Row("softmax_rows(Tensor input, int dim) -> Tensor", "exp(input) / sum(exp(input)) along dim.", _softmax, _functions,
-                          method=False, function=False,
-                          derivative=Derivative(input=lambda grad, result, dim: call(softmax_backward, grad, result, dim)))
-log_softmax_rows: Final = Row("log_softmax_rows(Tensor input, int dim) -> Tensor", "log(softmax(input)) along dim.", _log_softmax, _functions,
-                              method=False, function=False,
-                              derivative=Derivative(input=lambda grad, result, dim: call(log_softmax_backward, grad, result, dim)))
+softmax_rows: Final = Row(
+    "softmax_rows(Tensor input, int dim) -> Tensor",
+    "exp(input) / sum(exp(input)) along dim.",
+    _softmax,
+    _functions,
+    method=False,
+    function=False,
+    derivative=Derivative(input=lambda grad, result, dim: call(softmax_backward, grad, result, dim)),
+)
+log_softmax_rows: Final = Row(
+    "log_softmax_rows(Tensor input, int dim) -> Tensor",
+    "log(softmax(input)) along dim.",
+    _log_softmax,
+    _functions,
+    method=False,
+    function=False,
+    derivative=Derivative(input=lambda grad, result, dim: call(log_softmax_backward, grad, result, dim)),
+)
 softmax_backward: Final[Row] = Row(
-    "softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor", "Gradient of softmax.", _softmax_backward, _functions,
-    method=False, function=False,
+    "softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor",
+    "Gradient of softmax.",
+    _softmax_backward,
+    _functions,
+    method=False,
+    function=False,
     derivative=Derivative(
         upstream=lambda grad, output, dim: call(softmax_backward, grad, output, dim),
-        output=lambda grad, upstream, output, dim: grad * (upstream - (upstream * output).sum(dim, True))
-        - upstream * (grad * output).sum(dim, True)))
+        output=lambda grad, upstream, output, dim: (
+            grad * (upstream - (upstream * output).sum(dim, True)) - upstream * (grad * output).sum(dim, True)
+        ),
+    ),
+)
 log_softmax_backward: Final[Row] = Row(
-    "log_softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor", "Gradient of log_softmax.", _log_softmax_backward,
-    _functions, method=False, function=False,
+    "log_softmax_backward(Tensor upstream, Tensor output, int dim) -> Tensor",
+    "Gradient of log_softmax.",
+    _log_softmax_backward,
+    _functions,
+    method=False,
+    function=False,
     derivative=Derivative(
         upstream=lambda grad, output, dim: grad - (grad * output.exp()).sum(dim, True),
-        output=lambda grad, upstream, output, dim: -grad * output.exp() * upstream.sum(dim, True)))
+        output=lambda grad, upstream, output, dim: -grad * output.exp() * upstream.sum(dim, True),
+    ),
+)
 
 
 @composite("softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
@@ -83,11 +108,16 @@ def _reduced(loss: Any, reduction: str, operator: str) -> Any:
         return loss.sum()
     if reduction == "none":
         return loss
-    raise ArgumentError(operator, f"reduction={reduction!r}", "the reduction is 'none', 'mean' or 'sum'", "pass one of these")
+    raise ArgumentError(
+        operator, f"reduction={reduction!r}", "the reduction is 'none', 'mean' or 'sum'", "pass one of these"
+    )
 
 
-@composite("nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') -> Tensor",
-           method=False, namespace="nn.functional")
+@composite(
+    "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') -> Tensor",
+    method=False,
+    namespace="nn.functional",
+)
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Any:
     """Negative log likelihood: minus the log probability of each target class.
 
@@ -101,18 +131,30 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     axis = 0 if input.ndim == 1 else 1
     expected = tuple(n for k, n in enumerate(input.shape) if k != axis)
     if input.ndim == 0 or tuple(target.shape) != expected:
-        raise ShapeError("nll_loss", f"input {list(input.shape)} and target {list(target.shape)}",
-                         "the target has the input's shape without the class dimension", "check the order of dimensions")
+        raise ShapeError(
+            "nll_loss",
+            f"input {list(input.shape)} and target {list(target.shape)}",
+            "the target has the input's shape without the class dimension",
+            "check the order of dimensions",
+        )
     keep = target != ignore_index
     index = target.masked_fill(~keep, 0)
-    factor = keep.to(input.dtype) if weight is None else weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
+    factor = (
+        keep.to(input.dtype)
+        if weight is None
+        else weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
+    )
     with blame("nll_loss"):
         loss = -(input.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
     return loss.sum() / factor.sum() if reduction == "mean" else _reduced(loss, reduction, "nll_loss")
 
 
-@composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
-           "float label_smoothing=0.0) -> Tensor", method=False, namespace="nn.functional")
+@composite(
+    "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
+    "float label_smoothing=0.0) -> Tensor",
+    method=False,
+    namespace="nn.functional",
+)
 def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Any:
     """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
@@ -126,8 +168,12 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
         label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
     """
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError("cross_entropy", f"label_smoothing={label_smoothing}", "label smoothing lies between 0 and 1",
-                            "pass a value in that range")
+        raise ArgumentError(
+            "cross_entropy",
+            f"label_smoothing={label_smoothing}",
+            "label smoothing lies between 0 and 1",
+            "pass a value in that range",
+        )
     axis = 0 if input.ndim == 1 else 1
     log_probabilities = input.log_softmax(axis)
     if target.dtype.is_floating_point:
@@ -139,7 +185,13 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
     weighted = log_probabilities if weight is None else log_probabilities * _class_shape(weight, input.ndim, axis)
     smooth = -weighted.sum(axis) * keep / input.shape[axis]
     if reduction == "mean":
-        total = keep.sum() if weight is None else (weight.index_select(0, target.masked_fill(keep == 0, 0).reshape(-1)).reshape(target.shape) * keep).sum()
+        total = (
+            keep.sum()
+            if weight is None
+            else (
+                weight.index_select(0, target.masked_fill(keep == 0, 0).reshape(-1)).reshape(target.shape) * keep
+            ).sum()
+        )
         smooth = smooth.sum() / total
     else:
         smooth = _reduced(smooth, reduction, "cross_entropy")
@@ -150,10 +202,16 @@ def _class_shape(weight: Any, rank: int, axis: int) -> Any:
     return weight.reshape(tuple(-1 if k == axis else 1 for k in range(rank)))
 
 
-def _soft_cross_entropy(log_probabilities: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int) -> Any:
+def _soft_cross_entropy(
+    log_probabilities: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
+) -> Any:
     if tuple(target.shape) != tuple(log_probabilities.shape):
-        raise ShapeError("cross_entropy", f"input {list(log_probabilities.shape)} and target {list(target.shape)}",
-                         "target probabilities have the input's shape", "pass class indices, or probabilities for every class")
+        raise ShapeError(
+            "cross_entropy",
+            f"input {list(log_probabilities.shape)} and target {list(target.shape)}",
+            "target probabilities have the input's shape",
+            "pass class indices, or probabilities for every class",
+        )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / target.shape[axis]
     if weight is not None:
@@ -162,14 +220,18 @@ def _soft_cross_entropy(log_probabilities: Any, target: Any, weight: Any, reduct
     return loss.sum() / max(loss.numel(), 1) if reduction == "mean" else _reduced(loss, reduction, "cross_entropy")
 
 
-@composite("mse_loss(Tensor input, Tensor target, *, str reduction='mean') -> Tensor", method=False, namespace="nn.functional")
+@composite(
+    "mse_loss(Tensor input, Tensor target, *, str reduction='mean') -> Tensor", method=False, namespace="nn.functional"
+)
 def mse_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Squared difference."""
     difference = input - target
     return _reduced(difference * difference, reduction, "mse_loss")
 
 
-@composite("l1_loss(Tensor input, Tensor target, *, str reduction='mean') -> Tensor", method=False, namespace="nn.functional")
+@composite(
+    "l1_loss(Tensor input, Tensor target, *, str reduction='mean') -> Tensor", method=False, namespace="nn.functional"
+)
 def l1_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Absolute difference."""
     return _reduced((input - target).abs(), reduction, "l1_loss")
@@ -192,7 +254,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
 def embedding(input: Any, weight: Any) -> Any:
     """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*input.shape, D]."""
     if weight.ndim != 2:
-        raise ShapeError("embedding", f"weight {list(weight.shape)}", "the weight is a matrix", "pass a tensor of shape [V, D]")
+        raise ShapeError(
+            "embedding", f"weight {list(weight.shape)}", "the weight is a matrix", "pass a tensor of shape [V, D]"
+        )
     with blame("embedding"):
         rows = weight.index_select(0, input.reshape(-1))
     return rows.reshape((*input.shape, weight.shape[1]))
@@ -207,10 +271,16 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
     """
     if input.dtype is not int64:
-        raise DtypeError("one_hot", f"classes of dtype {input.dtype.name}", "classes are int64", "convert them with .long()")
+        raise DtypeError(
+            "one_hot", f"classes of dtype {input.dtype.name}", "classes are int64", "convert them with .long()"
+        )
     if num_classes == -1 and input.numel() == 0:
-        raise ArgumentError("one_hot", f"classes of shape {list(input.shape)}", "the number of classes cannot be counted",
-                            "pass num_classes")
+        raise ArgumentError(
+            "one_hot",
+            f"classes of shape {list(input.shape)}",
+            "the number of classes cannot be counted",
+            "pass num_classes",
+        )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
     if input.numel() and not 0 <= input.amin().item() <= input.amax().item() < classes:
         raise ArgumentError("one_hot", f"classes from {input.amin().item()} to {input.amax().item()} of {classes}",
@@ -218,8 +288,11 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)
 
 
-@composite("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
-           method=False, namespace="nn.functional")
+@composite(
+    "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    method=False,
+    namespace="nn.functional",
+)
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias."""
     shape = tuple(normalized_shape)

@@ -19,15 +19,26 @@ def _is_float(m: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------ arithmetic
 
 add: Final = Pointwise(
-    "add(Tensor input, Operand other) -> Tensor", "Sum: input + alpha * other.",
+    "add(Tensor input, Operand other) -> Tensor",
+    "Sum: input + alpha * other.",
     lambda m, x, y: x | y if m.dtype is bool_ else x + y,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad),
-    dunder=("__add__", "__radd__"), inplace=True, keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")})
+    dunder=("__add__", "__radd__"),
+    inplace=True,
+    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+)
 sub: Final = Pointwise(
-    "sub(Tensor input, Operand other) -> Tensor", "Difference: input - alpha * other.",
-    lambda m, x, y: x - y, kinds="if", bools=False,
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad), aliases=("subtract",),
-    dunder=("__sub__", "__rsub__"), inplace=True, keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")})
+    "sub(Tensor input, Operand other) -> Tensor",
+    "Difference: input - alpha * other.",
+    lambda m, x, y: x - y,
+    kinds="if",
+    bools=False,
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad),
+    aliases=("subtract",),
+    dunder=("__sub__", "__rsub__"),
+    inplace=True,
+    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+)
 mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
     lambda m, x, y: x & y if m.dtype is bool_ else x * y,
@@ -36,12 +47,27 @@ mul: Final = Pointwise(
 div: Final = Pointwise(
     "div(Tensor input, Operand other) -> Tensor",
     "Quotient: input / other, in floating point; rounding_mode 'trunc' or 'floor' rounds it.",
-    lambda m, x, y: x / y, compute="float", kinds="f",
-    derivative=Derivative(input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * input / (other * other)),
-    aliases=("divide", "true_divide"), dunder=("__truediv__", "__rtruediv__"), inplace=True,
-    keywords={"rounding_mode": ("None", "return _arithmetic.div_rounded(input, other, rounding_mode)")})
-neg: Final = Pointwise("neg(Tensor input) -> Tensor", "Negative: -input.", lambda m, x: -x, kinds="if",
-                       derivative=Derivative(input=lambda grad: -grad), aliases=("negative",), dunder=("__neg__",), inplace=True)
+    lambda m, x, y: x / y,
+    compute="float",
+    kinds="f",
+    derivative=Derivative(
+        input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * input / (other * other)
+    ),
+    aliases=("divide", "true_divide"),
+    dunder=("__truediv__", "__rtruediv__"),
+    inplace=True,
+    keywords={"rounding_mode": ("None", "return _arithmetic.div_rounded(input, other, rounding_mode)")},
+)
+neg: Final = Pointwise(
+    "neg(Tensor input) -> Tensor",
+    "Negative: -input.",
+    lambda m, x: -x,
+    kinds="if",
+    derivative=Derivative(input=lambda grad: -grad),
+    aliases=("negative",),
+    dunder=("__neg__",),
+    inplace=True,
+)
 abs: Final = Pointwise("abs(Tensor input) -> Tensor", "Absolute value: |input|.",
                        lambda m, x: m.abs(x) if m.dtype.is_signed else x, kinds="if",
                        derivative=Derivative(input=lambda grad, input: grad * input.sign()),
@@ -97,18 +123,28 @@ def _remainder(m: Any, x: Any, y: Any) -> Any:
 
 
 floor_divide: Final = Pointwise(
-    "floor_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded down: floor(input / other).", _floor_divide,
-    kinds="if", guard=_no_zero_divisor("floor_divide"), dunder=("__floordiv__", "__rfloordiv__"), inplace=True)
+    "floor_divide(Tensor input, Operand other) -> Tensor",
+    "Quotient rounded down: floor(input / other).",
+    _floor_divide,
+    kinds="if",
+    guard=_no_zero_divisor("floor_divide"),
+    dunder=("__floordiv__", "__rfloordiv__"),
+    inplace=True,
+)
 remainder: Final = Pointwise(
     "remainder(Tensor input, Operand other) -> Tensor",
     "Remainder with the divisor's sign: input - floor(input / other) * other.", _remainder, kinds="if",
     derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input // other)),
     guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
 fmod: Final = Pointwise(
-    "fmod(Tensor input, Operand other) -> Tensor", "Remainder with the dividend's sign: input - trunc(input / other) * other.",
-    lambda m, x, y: m.fmod(x, y) if _is_float(m) else m.imod(x, _nonzero(m, y)), kinds="if",
-    guard=_no_zero_divisor("fmod"), inplace=True,
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input / other).trunc()))
+    "fmod(Tensor input, Operand other) -> Tensor",
+    "Remainder with the dividend's sign: input - trunc(input / other) * other.",
+    lambda m, x, y: m.fmod(x, y) if _is_float(m) else m.imod(x, _nonzero(m, y)),
+    kinds="if",
+    guard=_no_zero_divisor("fmod"),
+    inplace=True,
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input / other).trunc()),
+)
 truncated_divide: Final = Pointwise(
     "truncated_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded towards zero: trunc(input / other).",
     lambda m, x, y: m.trunc(x / y) if _is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
@@ -182,36 +218,76 @@ def _share(wins: Any, ties: Any) -> Any:
 
 
 clamp_min: Final = Pointwise(
-    "clamp_min(Tensor input, Operand min) -> Tensor", "Limited from below: max(input, min).", lambda m, x, low: m.maximum(x, low),
-    kinds="if", inplace=True,
-    derivative=Derivative(input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
-                          min=lambda grad, input, min: grad.masked_fill((input < min).logical_not(), 0)))
+    "clamp_min(Tensor input, Operand min) -> Tensor",
+    "Limited from below: max(input, min).",
+    lambda m, x, low: m.maximum(x, low),
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
+        min=lambda grad, input, min: grad.masked_fill((input < min).logical_not(), 0),
+    ),
+)
 clamp_max: Final = Pointwise(
-    "clamp_max(Tensor input, Operand max) -> Tensor", "Limited from above: min(input, max).", lambda m, x, high: m.minimum(x, high),
-    kinds="if", inplace=True,
-    derivative=Derivative(input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
-                          max=lambda grad, input, max: grad.masked_fill((input > max).logical_not(), 0)))
+    "clamp_max(Tensor input, Operand max) -> Tensor",
+    "Limited from above: min(input, max).",
+    lambda m, x, high: m.minimum(x, high),
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
+        max=lambda grad, input, max: grad.masked_fill((input > max).logical_not(), 0),
+    ),
+)
 clamp: Final = Pointwise(
-    "clamp(Tensor input, Operand min, Operand max) -> Tensor", "Limited to the range from min to max; max where min is larger.",
-    lambda m, x, low, high: m.minimum(m.maximum(x, low), high), kinds="if", method=False, function=False,
+    "clamp(Tensor input, Operand min, Operand max) -> Tensor",
+    "Limited to the range from min to max; max where min is larger.",
+    lambda m, x, low, high: m.minimum(m.maximum(x, low), high),
+    kinds="if",
+    method=False,
+    function=False,
     derivative=Derivative(
         input=lambda grad, input, min, max: grad.masked_fill(((input >= min) & (input <= max)).logical_not(), 0),
         min=lambda grad, input, min, max: grad.masked_fill(((min < max) & (input < min)).logical_not(), 0),
-        max=lambda grad, input, min, max: grad.masked_fill(((max >= min) & (input <= max)), 0)))
+        max=lambda grad, input, min, max: grad.masked_fill(((max >= min) & (input <= max)), 0),
+    ),
+)
 where: Final = Pointwise(
-    "where(Tensor condition, Operand input, Operand other) -> Tensor", "input where the condition holds, else other.",
-    lambda m, c, x, y: m.where(c, x, y), condition=True, method=False, function=False,
-    derivative=Derivative(input=lambda grad, condition: grad.where(condition, 0), other=lambda grad, condition: grad.masked_fill(condition, 0)))
+    "where(Tensor condition, Operand input, Operand other) -> Tensor",
+    "input where the condition holds, else other.",
+    lambda m, c, x, y: m.where(c, x, y),
+    condition=True,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, condition: grad.where(condition, 0),
+        other=lambda grad, condition: grad.masked_fill(condition, 0),
+    ),
+)
 addcmul: Final = Pointwise(
-    "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", "input + value * tensor1 * tensor2.",
-    lambda m, x, a, b, value: x + value * a * b, kinds="if", inplace=True,
-    derivative=Derivative(input=lambda grad: grad, tensor1=lambda grad, tensor2, value: grad * tensor2 * value,
-                          tensor2=lambda grad, tensor1, value: grad * tensor1 * value))
+    "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    "input + value * tensor1 * tensor2.",
+    lambda m, x, a, b, value: x + value * a * b,
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad: grad,
+        tensor1=lambda grad, tensor2, value: grad * tensor2 * value,
+        tensor2=lambda grad, tensor1, value: grad * tensor1 * value,
+    ),
+)
 addcdiv: Final = Pointwise(
-    "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", "input + value * tensor1 / tensor2.",
-    lambda m, x, a, b, value: x + value * (a / b), kinds="f", inplace=True,
-    derivative=Derivative(input=lambda grad: grad, tensor1=lambda grad, tensor2, value: grad * value / tensor2,
-                          tensor2=lambda grad, tensor1, tensor2, value: -grad * value * tensor1 / (tensor2 * tensor2)))
+    "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    "input + value * tensor1 / tensor2.",
+    lambda m, x, a, b, value: x + value * (a / b),
+    kinds="f",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad: grad,
+        tensor1=lambda grad, tensor2, value: grad * value / tensor2,
+        tensor2=lambda grad, tensor1, tensor2, value: -grad * value * tensor1 / (tensor2 * tensor2),
+    ),
+)
 lerp: Final = Pointwise(
     "lerp(Tensor input, Tensor end, Operand weight) -> Tensor", "Linear interpolation: input + weight * (end - input).",
     lambda m, x, y, w: x + w * (y - x), kinds="f", inplace=True,
@@ -234,8 +310,13 @@ log1p: Final = Pointwise("log1p(Tensor input) -> Tensor", "log(1 + input), accur
                          derivative=Derivative(input=lambda grad, input: grad / (input + 1)), **_FLOAT)
 sqrt: Final = Pointwise("sqrt(Tensor input) -> Tensor", "Square root.", lambda m, x: m.sqrt(x),
                         derivative=Derivative(input=lambda grad, result: grad / (2 * result)), **_FLOAT)
-rsqrt: Final = Pointwise("rsqrt(Tensor input) -> Tensor", "1 / sqrt(input).", lambda m, x: 1 / m.sqrt(x),
-                         derivative=Derivative(input=lambda grad, result: -0.5 * grad * result * result * result), **_FLOAT)
+rsqrt: Final = Pointwise(
+    "rsqrt(Tensor input) -> Tensor",
+    "1 / sqrt(input).",
+    lambda m, x: 1 / m.sqrt(x),
+    derivative=Derivative(input=lambda grad, result: -0.5 * grad * result * result * result),
+    **_FLOAT,
+)
 reciprocal: Final = Pointwise("reciprocal(Tensor input) -> Tensor", "1 / input.", lambda m, x: 1 / x,
                               derivative=Derivative(input=lambda grad, result: -grad * result * result), **_FLOAT)
 sin: Final = Pointwise("sin(Tensor input) -> Tensor", "Sine of radians.", lambda m, x: m.sin(x),
@@ -244,10 +325,13 @@ cos: Final = Pointwise("cos(Tensor input) -> Tensor", "Cosine of radians.", lamb
                        derivative=Derivative(input=lambda grad, input: -grad * input.sin()), **_FLOAT)
 tanh: Final = Pointwise("tanh(Tensor input) -> Tensor", "Hyperbolic tangent.", lambda m, x: m.tanh(x),
                         derivative=Derivative(input=lambda grad, result: grad * (1 - result * result)), **_FLOAT)
-erf: Final = Pointwise("erf(Tensor input) -> Tensor", "Error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0.",
-                       lambda m, x: m.erf(x),
-                       derivative=Derivative(input=lambda grad, input: grad * (2 / math.sqrt(math.pi)) * (-(input * input)).exp()),
-                       **_FLOAT)
+erf: Final = Pointwise(
+    "erf(Tensor input) -> Tensor",
+    "Error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0.",
+    lambda m, x: m.erf(x),
+    derivative=Derivative(input=lambda grad, input: grad * (2 / math.sqrt(math.pi)) * (-(input * input)).exp()),
+    **_FLOAT,
+)
 sigmoid: Final = Pointwise("sigmoid(Tensor input) -> Tensor", "Logistic function: 1 / (1 + exp(-input)).",
                            lambda m, x: 1 / (1 + m.exp(-x)),
                            derivative=Derivative(input=lambda grad, result: grad * result * (1 - result)), **_FLOAT)
@@ -271,15 +355,22 @@ ceil: Final = Pointwise("ceil(Tensor input) -> Tensor", "Rounded up.", _rounding
                         derivative=Derivative(input=lambda grad: grad * 0), **_FLAT)
 trunc: Final = Pointwise("trunc(Tensor input) -> Tensor", "Rounded towards zero.", _rounding("trunc"),
                          derivative=Derivative(input=lambda grad: grad * 0), aliases=("fix",), **_FLAT)
-round: Final = Pointwise("round(Tensor input) -> Tensor", "Rounded to the nearest integer, halves to even.", _rounding("rint"),
-                         derivative=Derivative(input=lambda grad: grad * 0), **_FLAT)
+round: Final = Pointwise(
+    "round(Tensor input) -> Tensor",
+    "Rounded to the nearest integer, halves to even.",
+    _rounding("rint"),
+    derivative=Derivative(input=lambda grad: grad * 0),
+    **_FLAT,
+)
 
 # ---------------------------------------------------------------------------------------------------- activations
 
 
 def _gelu(m: Any, x: Any, approximate: str) -> Any:
     if approximate not in ("none", "tanh"):
-        raise ArgumentError("gelu", f"approximate={approximate!r}", "the approximation is 'none' or 'tanh'", "pass one of these")
+        raise ArgumentError(
+            "gelu", f"approximate={approximate!r}", "the approximation is 'none' or 'tanh'", "pass one of these"
+        )
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1 + m.tanh(inner))
@@ -295,18 +386,34 @@ def _gelu_gradient(m: Any, grad: Any, x: Any, approximate: str) -> Any:
     return grad * (0.5 * (1 + m.erf(x * _INV_SQRT2)) + x * density)
 
 
-relu: Final = Pointwise("relu(Tensor input) -> Tensor", "max(input, 0).", lambda m, x: m.maximum(x, 0), kinds="if", inplace=True,
-                        derivative=Derivative(input=lambda grad, result: grad.masked_fill(result <= 0, 0)))
-gelu: Final = Pointwise("gelu(Tensor input, *, str approximate='none') -> Tensor",
-                        "Gaussian error linear unit: input * Phi(input); approximate='tanh' uses the tanh formula.", _gelu, kinds="f",
-                        derivative=Derivative(input=lambda grad, input, approximate: grad.gelu_backward(input, approximate)),
-                        method=False, namespace="nn.functional")
+relu: Final = Pointwise(
+    "relu(Tensor input) -> Tensor",
+    "max(input, 0).",
+    lambda m, x: m.maximum(x, 0),
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(input=lambda grad, result: grad.masked_fill(result <= 0, 0)),
+)
+gelu: Final = Pointwise(
+    "gelu(Tensor input, *, str approximate='none') -> Tensor",
+    "Gaussian error linear unit: input * Phi(input); approximate='tanh' uses the tanh formula.",
+    _gelu,
+    kinds="f",
+    derivative=Derivative(input=lambda grad, input, approximate: grad.gelu_backward(input, approximate)),
+    method=False,
+    namespace="nn.functional",
+)
 gelu_backward: Final = Pointwise(
-    "gelu_backward(Tensor upstream, Tensor input, str approximate) -> Tensor", "Gradient of gelu.", _gelu_gradient, kinds="f",
+    "gelu_backward(Tensor upstream, Tensor input, str approximate) -> Tensor",
+    "Gradient of gelu.",
+    _gelu_gradient,
+    kinds="f",
     function=False,
     derivative=Derivative(
         upstream=lambda grad, input, approximate: grad.gelu_backward(input, approximate),
-        input=lambda grad, upstream, input, approximate: grad * upstream * _gelu_curvature(input, approximate)))
+        input=lambda grad, upstream, input, approximate: grad * upstream * _gelu_curvature(input, approximate),
+    ),
+)
 
 
 def _gelu_curvature(x: Any, approximate: str) -> Any:
@@ -317,9 +424,15 @@ def _gelu_curvature(x: Any, approximate: str) -> Any:
     t = (scale * (x + cubic * x * x * x)).tanh()
     slope = scale * (1 + 3 * cubic * x * x)
     return (1 - t * t) * (slope + 0.5 * x * (6 * scale * cubic * x - 2 * t * slope * slope))
-silu: Final = Pointwise("silu(Tensor input) -> Tensor", "input * sigmoid(input).", lambda m, x: x / (1 + m.exp(-x)), kinds="f",
-                        derivative=Derivative(input=lambda grad, input: _silu_gradient(grad, input)),
-                        method=False, namespace="nn.functional")
+silu: Final = Pointwise(
+    "silu(Tensor input) -> Tensor",
+    "input * sigmoid(input).",
+    lambda m, x: x / (1 + m.exp(-x)),
+    kinds="f",
+    derivative=Derivative(input=lambda grad, input: _silu_gradient(grad, input)),
+    method=False,
+    namespace="nn.functional",
+)
 
 
 def _silu_gradient(grad: Any, x: Any) -> Any:
@@ -328,9 +441,14 @@ def _silu_gradient(grad: Any, x: Any) -> Any:
 
 
 leaky_relu: Final = Pointwise(
-    "leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor", "input where positive, else negative_slope * input.",
-    lambda m, x, slope: m.where(x > 0, x, x * slope), kinds="f", method=False, namespace="nn.functional",
-    derivative=Derivative(input=lambda grad, input, negative_slope: grad.where(input > 0, grad * negative_slope)))
+    "leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor",
+    "input where positive, else negative_slope * input.",
+    lambda m, x, slope: m.where(x > 0, x, x * slope),
+    kinds="f",
+    method=False,
+    namespace="nn.functional",
+    derivative=Derivative(input=lambda grad, input, negative_slope: grad.where(input > 0, grad * negative_slope)),
+)
 
 # ------------------------------------------------------------------------------------------ comparison and logic
 
@@ -354,7 +472,9 @@ isinf: Final = Pointwise("isinf(Tensor input) -> Tensor", "Whether elements are 
                          lambda m, x: m.eq(m.abs(x), math.inf) if _is_float(m) else m.ne(x, x), **_TEST)
 isfinite: Final = Pointwise("isfinite(Tensor input) -> Tensor", "Whether elements are neither infinite nor NaN.",
                             lambda m, x: m.abs(x) < math.inf if _is_float(m) else m.eq(x, x), **_TEST)
-logical_not: Final = Pointwise("logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_COMPARE)
+logical_not: Final = Pointwise(
+    "logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_COMPARE
+)
 logical_and: Final = Pointwise("logical_and(Tensor input, Operand other) -> Tensor", "Whether both are not zero.",
                                lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_COMPARE)
 logical_or: Final = Pointwise("logical_or(Tensor input, Operand other) -> Tensor", "Whether one is not zero.",
@@ -364,10 +484,20 @@ logical_xor: Final = Pointwise("logical_xor(Tensor input, Operand other) -> Tens
 
 _BITS: Final[dict[str, Any]] = {"kinds": "bi", "inplace": True}
 
-bitwise_and: Final = Pointwise("bitwise_and(Tensor input, Operand other) -> Tensor", "And of every bit.", lambda m, x, y: x & y,
-                               dunder=("__and__", "__rand__"), **_BITS)
-bitwise_or: Final = Pointwise("bitwise_or(Tensor input, Operand other) -> Tensor", "Or of every bit.", lambda m, x, y: x | y,
-                              dunder=("__or__", "__ror__"), **_BITS)
+bitwise_and: Final = Pointwise(
+    "bitwise_and(Tensor input, Operand other) -> Tensor",
+    "And of every bit.",
+    lambda m, x, y: x & y,
+    dunder=("__and__", "__rand__"),
+    **_BITS,
+)
+bitwise_or: Final = Pointwise(
+    "bitwise_or(Tensor input, Operand other) -> Tensor",
+    "Or of every bit.",
+    lambda m, x, y: x | y,
+    dunder=("__or__", "__ror__"),
+    **_BITS,
+)
 bitwise_xor: Final = Pointwise("bitwise_xor(Tensor input, Operand other) -> Tensor", "Exclusive or of every bit.",
                                lambda m, x, y: x ^ y, dunder=("__xor__", "__rxor__"), **_BITS)
 bitwise_not: Final = Pointwise("bitwise_not(Tensor input) -> Tensor", "Every bit flipped; for bool: not input.",

@@ -20,8 +20,12 @@ def stack(tensors: Any, dim: int = 0) -> Any:
         tensor_key("stack", x)
     shapes = {tuple(x.shape) for x in tensors}
     if len(shapes) != 1:
-        raise ShapeError("stack", " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors", "all tensors have one shape",
-                         "reshape them, or use cat")
+        raise ShapeError(
+            "stack",
+            " and ".join(str(list(s)) for s in sorted(shapes)) or "no tensors",
+            "all tensors have one shape",
+            "reshape them, or use cat",
+        )
     return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
 
 

@@ -92,17 +92,35 @@ def _position_fold(largest: bool) -> Fold:
 _DIMS: Final = "Tensor input, int[]? dim=None, bool keepdim=False"
 
 
-sum: Final = Reduction(f"sum({_DIMS}, *, dtype? dtype=None) -> Tensor", "Sum of the elements; int64 for integers and bools.",
-                       _SUM, compute="sum", wide=True,
-                       derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)))
+sum: Final = Reduction(
+    f"sum({_DIMS}, *, dtype? dtype=None) -> Tensor",
+    "Sum of the elements; int64 for integers and bools.",
+    _SUM,
+    compute="sum",
+    wide=True,
+    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)),
+)
 mean: Final = Reduction(
-    f"mean({_DIMS}, *, dtype? dtype=None) -> Tensor", "Arithmetic mean; NaN of no elements.", _MEAN, compute="float", wide=True,
+    f"mean({_DIMS}, *, dtype? dtype=None) -> Tensor",
+    "Arithmetic mean; NaN of no elements.",
+    _MEAN,
+    compute="float",
+    wide=True,
     decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) / count_of(tuple(x.shape), dim),
-    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(
-        grad / max(count_of(input_shape, dim), 1), input_shape, dim, keepdim)))
+    derivative=Derivative(
+        input=lambda grad, input_shape, dim, keepdim: spread(
+            grad / max(count_of(input_shape, dim), 1), input_shape, dim, keepdim
+        )
+    ),
+)
 prod: Final = Reduction(
-    f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor", "Product of the elements; int64 for integers and bools.", _PROD, compute="sum",
-    wide=True, derivative=Derivative(input=lambda grad, input, dim, keepdim: _prod_gradient(grad, input, dim, keepdim)))
+    f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor",
+    "Product of the elements; int64 for integers and bools.",
+    _PROD,
+    compute="sum",
+    wide=True,
+    derivative=Derivative(input=lambda grad, input, dim, keepdim: _prod_gradient(grad, input, dim, keepdim)),
+)
 
 
 def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
@@ -124,20 +142,48 @@ def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: boo
     return restore(grad, shape, dim, keepdim) * hit / hit.sum(normalize_axes("amax", dim, len(shape)), True)
 
 
-amax: Final = Reduction(f"amax({_DIMS}) -> Tensor", "Largest element; NaN if there is one.", _MAX, empty=False,
-                        derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)))
-amin: Final = Reduction(f"amin({_DIMS}) -> Tensor", "Smallest element; NaN if there is one.", _MIN, empty=False,
-                        derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)))
-any: Final = Reduction(f"any({_DIMS}) -> Tensor", "Whether an element is not zero.", _ANY, compute="bool", result="bool",
-                       decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) != 0)
+amax: Final = Reduction(
+    f"amax({_DIMS}) -> Tensor",
+    "Largest element; NaN if there is one.",
+    _MAX,
+    empty=False,
+    derivative=Derivative(
+        input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)
+    ),
+)
+amin: Final = Reduction(
+    f"amin({_DIMS}) -> Tensor",
+    "Smallest element; NaN if there is one.",
+    _MIN,
+    empty=False,
+    derivative=Derivative(
+        input=lambda grad, input, result, dim, keepdim: _extreme_gradient(grad, input, result, dim, keepdim)
+    ),
+)
+any: Final = Reduction(
+    f"any({_DIMS}) -> Tensor",
+    "Whether an element is not zero.",
+    _ANY,
+    compute="bool",
+    result="bool",
+    decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) != 0,
+)
 all: Final = Reduction(f"all({_DIMS}) -> Tensor", "Whether no element is zero.", _ALL, compute="bool", result="bool",
                        decompose=lambda x, dim, keepdim: x.logical_not().sum(dim, keepdim) == 0)
-argmax: Final = Reduction("argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
-                          "Position of the largest element, the first of equals; over all dimensions it counts row-major.",
-                          _position_fold(True), result="int64", empty=False)
-argmin: Final = Reduction("argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
-                          "Position of the smallest element, the first of equals; over all dimensions it counts row-major.",
-                          _position_fold(False), result="int64", empty=False)
+argmax: Final = Reduction(
+    "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+    "Position of the largest element, the first of equals; over all dimensions it counts row-major.",
+    _position_fold(True),
+    result="int64",
+    empty=False,
+)
+argmin: Final = Reduction(
+    "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+    "Position of the smallest element, the first of equals; over all dimensions it counts row-major.",
+    _position_fold(False),
+    result="int64",
+    empty=False,
+)
 
 
 @composite("max(Tensor input, any dim=None, bool keepdim=False) -> any")
@@ -145,7 +191,9 @@ def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise maximum."""
     if dim is None:
         return input.amax()
-    return input.maximum(dim) if hasattr(dim, "_key") else MaxResult(*_along(input, input.argmax(dim, True), dim, keepdim))
+    return (
+        input.maximum(dim) if hasattr(dim, "_key") else MaxResult(*_along(input, input.argmax(dim, True), dim, keepdim))
+    )
 
 
 @composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
@@ -153,7 +201,9 @@ def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise minimum."""
     if dim is None:
         return input.amin()
-    return input.minimum(dim) if hasattr(dim, "_key") else MinResult(*_along(input, input.argmin(dim, True), dim, keepdim))
+    return (
+        input.minimum(dim) if hasattr(dim, "_key") else MinResult(*_along(input, input.argmin(dim, True), dim, keepdim))
+    )
 
 
 #: What ``max`` and ``min`` along a dimension return, under PyTorch's names.
@@ -173,12 +223,18 @@ def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, fl
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     elif unbiased is not None:
-        raise ArgumentError("var", f"unbiased={unbiased}, correction={correction}", "only one of both is given", "pass correction alone")
+        raise ArgumentError(
+            "var", f"unbiased={unbiased}, correction={correction}", "only one of both is given", "pass correction alone"
+        )
     return dim, correction
 
 
-@composite("var(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor")
-def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+@composite(
+    "var(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor"
+)
+def var(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
     """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     axes = normalize_axes("var", dim, input.ndim)
@@ -187,8 +243,12 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return (centred * centred).sum(axes, keepdim) / max(count_of(tuple(input.shape), axes) - correction, 0)
 
 
-@composite("std(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor")
-def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+@composite(
+    "std(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor"
+)
+def std(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
     """Standard deviation: square root of the variance."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     with blame("std"):

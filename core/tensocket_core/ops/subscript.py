@@ -35,7 +35,9 @@ def _items(input: Any, index: Any) -> list[Any]:
 
 
 def _is_structural(part: Any) -> bool:
-    return part is None or part is Ellipsis or isinstance(part, (list, tuple, slice, np.ndarray)) or hasattr(part, "_key")
+    return (
+        part is None or part is Ellipsis or isinstance(part, (list, tuple, slice, np.ndarray)) or hasattr(part, "_key")
+    )
 
 
 def _is_mask(index: Any) -> bool:
@@ -83,8 +85,12 @@ def _item(input: Any, item: Any) -> Any:
         return _like_values(item, input)
     if hasattr(item, "__index__"):
         return item.__index__()
-    raise ArgumentTypeError("index", f"an index of type {type(item).__name__}",
-                            "an index is made of ints, slices, None, Ellipsis, lists and tensors", "convert it to one of these")
+    raise ArgumentTypeError(
+        "index",
+        f"an index of type {type(item).__name__}",
+        "an index is made of ints, slices, None, Ellipsis, lists and tensors",
+        "convert it to one of these",
+    )
 
 
 def _int_slice(item: slice) -> slice:
@@ -115,8 +121,12 @@ def setitem(input: Any, index: Any, value: Any) -> None:
     basic, advanced = _parsed(input, index)
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if not number and not hasattr(value, "_key"):
-        raise ArgumentTypeError("setitem", f"a value of type {type(value).__name__}", "elements are set to a number or a tensor",
-                                "convert it with tensocket.tensor(...)")
+        raise ArgumentTypeError(
+            "setitem",
+            f"a value of type {type(value).__name__}",
+            "elements are set to a number or a tensor",
+            "convert it with tensocket.tensor(...)",
+        )
     recording = is_grad_enabled() and (input._key | (0 if number else value._key)) & AUTOGRAD
     with nullcontext() if recording else no_grad():
         view = input.basic_index(basic)
