@@ -40,7 +40,8 @@ BINARY: dict[str, list[Case]] = {
 REDUCED: dict[str, list[Case]] = {
     name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)] for name in ("amax", "amin")
 } | {
-    name: [(X, None, False, None), (X, (1,), False, None), (CUBE, (0, 2), True, None)] for name in ("mean", "prod", "sum")}
+    name: [(X, None, False, None), (X, (1,), False, None), (CUBE, (0, 2), True, None)]
+    for name in ("mean", "prod", "sum")}
 RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "pow": [(P, Y), (P, ROW), (X, 3), (X, 2), (X, 0), (P, -1.5), (X, -2)],
     "addcmul": [(X, Y, Z, 2.0), (X, ROW, COLUMN, 1)],
