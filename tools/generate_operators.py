@@ -167,7 +167,8 @@ def _dunder(operator: Operator, name: str) -> str:
     """A Python operator method; foreign operands give NotImplemented."""
     tensors = [p.name for p in operator.schema.parameters]
     if len(tensors) == 1:
-        return f"def {name}(input: Any) -> Any:\n{textwrap.indent(chr(10).join(['key = input._key', *_call_lines(operator, ['input'])]), '    ')}\n"
+        body = "\n".join(["key = input._key", *_call_lines(operator, ["input"])])
+        return f"def {name}(input: Any) -> Any:\n{textwrap.indent(body, '    ')}\n"
     left, right = tensors
     if name.startswith("__r") and name != "__rshift__":
         lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:",
@@ -210,8 +211,8 @@ def functions_source() -> str:
     for item in COMPOSITES.values():
         if item.is_function:
             lines.append(f"{item.schema.name}: Callable[..., Any] = _{_module_of(item)}.{item.function.__name__}\n")
-    for record in (*operators, *(c for c in COMPOSITES.values() if c.is_function)):
-        lines += [f"{alias} = {record.schema.name}\n" for alias in record.aliases]
+    public: list[Operator | Composite] = [*operators, *(c for c in COMPOSITES.values() if c.is_function)]
+    lines += [f"{alias} = {record.schema.name}\n" for record in public for alias in record.aliases]
     for title, space in (("__all__", "torch"), ("NN_FUNCTIONAL", "nn.functional")):
         lines += [f"\n{title} = [\n", *(f"    {name!r},\n" for name in _names(space)), "]\n"]
     return "".join(lines)
@@ -242,7 +243,8 @@ def methods_source() -> str:
         "\n\n",
         'class Operators:\n    """Every operator that tensors have as a method."""\n\n    __slots__ = ()\n\n',
     ]
-    for record in (*OPERATORS.values(), *COMPOSITES.values()):
+    records: list[Operator | Composite] = [*OPERATORS.values(), *COMPOSITES.values()]
+    for record in records:
         if record.method:
             lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
     lines += [

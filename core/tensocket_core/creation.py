@@ -71,7 +71,7 @@ def options(operator: str, dtype: Any, device: Any, default: DType | None = None
 
 
 def check_range(operator: str, value: Any, dtype: DType) -> None:
-    """Refuse what is no number, and numbers that an integer dtype cannot hold; unsigned ones take negatives modulo 2 ** bits.
+    """Refuse what is no number, and numbers that an integer dtype cannot hold; unsigned ones wrap negatives.
 
     Raises:
         ArgumentTypeError: It is no number.

@@ -10,7 +10,6 @@ import builtins
 import math
 
 from tensocket_core import (
-    accelerator,
     Event,
     Generator,
     LedgerRecord,
@@ -19,6 +18,7 @@ from tensocket_core import (
     Tensor,
     abs,
     absolute,
+    accelerator,
     add,
     addcdiv,
     addcmul,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import tensocket_core as torch
 
 
@@ -79,7 +80,8 @@ def test_work_on_another_stream_is_recorded_on_the_blocks(name):
     torch.set_stream(name, other)
     try:
         y = x + 1
-        for result in (y.sum(0), x.softmax(1), x @ y, x.gather(0, index), x.t().contiguous(), torch.arange(3, device=name)):
+        results = [y.sum(0), x.softmax(1), x @ y, x.gather(0, index), x.t().contiguous(), torch.arange(3, device=name)]
+        for result in results:
             assert result._array.storage.block.stream is other
         x.to("ref:1")
     finally:

@@ -36,8 +36,10 @@ is_grad_enabled is_tensor manual_seed no_grad numel promote_types result_type se
 set_default_dtype set_grad_enabled set_rng_state
 """
 DEVICES = """
-accelerator available_devices backends build_stats current_stream default_generator device_count empty_cache fallback_ledger
-get_device_info get_device_module is_available memory_allocated memory_stats profile registrations reset_fallback_ledger
+accelerator available_devices backends build_stats current_stream default_generator device_count empty_cache
+fallback_ledger
+get_device_info get_device_module is_available memory_allocated memory_stats profile registrations
+reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
 PACKAGES = "autograd errors nn optim serialization utils"

@@ -153,7 +153,7 @@ def expand(array: Any, shape: Shape) -> Any:
 
 
 def partly_shared(array: Any, out: Any) -> bool:
-    """Whether writing ``out`` changes elements of ``array`` that a kernel may read later: shared memory, but not one to one."""
+    """Whether writing ``out`` changes elements of ``array`` that are read later: shared memory, not one to one."""
     if array is out:
         return False
     if type(array) is np.ndarray:

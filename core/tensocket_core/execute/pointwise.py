@@ -283,7 +283,7 @@ class Pointwise(Operator):
                         compute, shape, out, stored, registered)
 
     def _is_primitive(self, compute: DType) -> bool:
-        """Whether a registered kernel of this name means this operator: a primitive's does for the kinds of its domain."""
+        """Whether a registered kernel of this name means this operator: a primitive does in its domain."""
         primitive = PRIMITIVES.get(self.name)
         return primitive is None or ("i" if compute.kind == "uint" else compute.kind[0]) in primitive.domain
 

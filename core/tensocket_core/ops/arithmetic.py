@@ -78,7 +78,7 @@ def _has_limit(limit: Any) -> None:
 
 @composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``; with the condition alone, positions as ``nonzero(as_tuple=True)``."""
+    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if getattr(condition, "dtype", None) is dtypes.uint8:
@@ -113,7 +113,8 @@ _TO_RULE: Final = ("to", "arguments are a dtype, a device or a tensor", "for exa
 
 
 @composite(
-    "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor",
+    "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, "
+    "bool copy=False) -> Tensor",
     function=False,
 )
 def to(

@@ -181,7 +181,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Positions of elements that are not zero, one row each, in row-major order; the number of rows depends on the data."""
+    """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)
     if input._entry.runtime.profile.host_resident:

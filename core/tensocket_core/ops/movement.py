@@ -109,7 +109,7 @@ def _squeeze(array: Any, dim: Any) -> Any:
         if dim is None
         else [normalize_axis("squeeze", d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
     )
-    return array[tuple(0 if k in chosen and n == 1 else slice(None) for k, n in enumerate(array.shape)) + (...,)]
+    return array[(*(0 if k in chosen and n == 1 else slice(None) for k, n in enumerate(array.shape)), ...)]
 
 
 def _basic_index(array: Any, index: tuple[Any, ...]) -> Any:

@@ -289,7 +289,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
 
 
 @composite(
-    "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+    "float eps=1e-05) -> Tensor",
     method=False,
     namespace="nn.functional",
 )

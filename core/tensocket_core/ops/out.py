@@ -20,7 +20,7 @@ def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
 
 
 def python_number(value: Any) -> Any:
-    """NumPy numbers and subclasses of Python's, which have no key bit of their own, as Python numbers; None for the rest."""
+    """NumPy numbers and subclasses of Python's, which have no key bit, as Python numbers; None for the rest."""
     if isinstance(value, np.generic):
         value = value.item()
     kind = next((k for k in (bool, int, float, complex) if isinstance(value, k)), None)

@@ -152,7 +152,7 @@ truncated_divide: Final = Pointwise(
 
 
 def _natural_power(m: Any, x: Any, n: Any) -> Any:
-    """Square and multiply. Beyond 63 only parity matters: all other bases than -1, 0 and 1 overflow to 0 bits or wrap."""
+    """Square and multiply. Beyond 63 only parity matters: bases other than -1, 0 and 1 overflow to 0 or wrap."""
     n = m.where(n > 63, (n & 1) + 62, n)
     result = m.where(m.eq(n & 1, 1), x, 1)
     for bit in range(1, 6):

@@ -188,7 +188,7 @@ argmin: Final = Reduction(
 
 @composite("max(Tensor input, any dim=None, bool keepdim=False) -> any")
 def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Largest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise maximum."""
+    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
     if dim is None:
         return input.amax()
     return (
@@ -198,7 +198,7 @@ def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
 def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Smallest element; with ``dim`` an int, (values, indices) along it; with ``dim`` a tensor, the elementwise minimum."""
+    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
     if dim is None:
         return input.amin()
     return (
@@ -217,7 +217,7 @@ def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]
 
 
 def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
-    """``dim`` and the correction from PyTorch's two ways to write them: ``var(False)``, ``var(0, False)``, ``correction=``."""
+    """``dim`` and the correction as PyTorch takes them: ``var(False)``, ``var(0, False)``, ``correction=``."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
