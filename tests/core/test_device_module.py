@@ -65,6 +65,14 @@ def test_no_reference_device_is_an_accelerator():
     torch.accelerator.synchronize("ref")
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_name_themselves_in_errors(name):
+    with pytest.raises(torch.errors.DimensionError, match=rf"\[{name}\] dim 5"):
+        getattr(torch.ones(2, 3), name)(5)
+    with pytest.raises(torch.errors.ShapeError, match=rf"\[{name}\] "):
+        getattr(torch.ones(0), name)()
+
+
 class Recorder:
     """A stream that is not the default one; it runs nothing by itself."""
 

@@ -8,7 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import DeviceMismatch, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import (
+    DeviceMismatch,
+    DimensionError,
+    DtypeError,
+    IndexDtypeError,
+    IndexOutOfRange,
+    ShapeError,
+)
 
 from .. import tensors
 from .._generated import functions
@@ -259,6 +266,9 @@ class _Selection:
     def _linear(self, input: Any, chosen: list[Any]) -> Any:
         position: Any = None
         for index, size in zip(chosen, self.sizes, strict=True):
+            if index.dtype.kind not in ("int", "uint"):
+                raise IndexDtypeError("index", f"an index tensor of dtype {index.dtype.name}",
+                                      "tensors that index are of integers or bools", "convert it with .long()")
             valid = _beside(input, checked_index("index", index, size, negative=True))
             position = valid if position is None else position * size + valid
         return position.expand(self.shape).reshape(-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
@@ -190,20 +191,20 @@ argmin: Final = Reduction(
 def max_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
     if dim is None:
-        return input.amax()
-    return (
-        input.maximum(dim) if hasattr(dim, "_key") else MaxResult(*_along(input, input.argmax(dim, True), dim, keepdim))
-    )
+        with blame("max"):
+            return input.amax()
+    with blame("max"):
+        return input.maximum(dim) if hasattr(dim, "_key") else MaxResult(*_along(input, input.argmax, dim, keepdim))
 
 
 @composite("min(Tensor input, any dim=None, bool keepdim=False) -> any")
 def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
     if dim is None:
-        return input.amin()
-    return (
-        input.minimum(dim) if hasattr(dim, "_key") else MinResult(*_along(input, input.argmin(dim, True), dim, keepdim))
-    )
+        with blame("min"):
+            return input.amin()
+    with blame("min"):
+        return input.minimum(dim) if hasattr(dim, "_key") else MinResult(*_along(input, input.argmin, dim, keepdim))
 
 
 #: What ``max`` and ``min`` along a dimension return, under PyTorch's names.
@@ -211,7 +212,8 @@ MaxResult: Final = namedtuple("max", ("values", "indices"))  # type: ignore[name
 MinResult: Final = namedtuple("min", ("values", "indices"))  # type: ignore[name-match]
 
 
-def _along(input: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _along(input: Any, position: Callable[..., Any], dim: int, keepdim: bool) -> tuple[Any, Any]:
+    indices = position(dim, True)
     values = input if input.ndim == 0 else input.gather(dim, indices)
     return (values, indices) if keepdim or input.ndim == 0 else (values.squeeze(dim), indices.squeeze(dim))
 

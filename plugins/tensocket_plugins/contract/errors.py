@@ -10,6 +10,7 @@
     ├── ArgumentError (ValueError, RuntimeError)   a value outside of an argument's domain
     ├── ArgumentTypeError (TypeError)              an argument of the wrong type
     ├── DtypeError (RuntimeError, TypeError)       dtypes that do not fit the operator's rule
+    │   └── IndexDtypeError (IndexError)           an index of a dtype that does not index
     ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
@@ -103,6 +104,10 @@ class ArgumentTypeError(TensocketError, TypeError):
 
 class DtypeError(TensocketError, RuntimeError, TypeError):
     """Dtypes that do not fit the operator's rule."""
+
+
+class IndexDtypeError(DtypeError, IndexError):
+    """An index of a dtype that does not index."""
 
 
 class AutogradError(TensocketError, RuntimeError):
