@@ -90,9 +90,9 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
             )
 
 
-def fill_array(entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
+def fill_array(operator: str, entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
     """Write one value everywhere."""
-    check_range("fill", value, dtype)
+    check_range(operator, value, dtype)
     if 0 in out.shape:
         return
     runtime = entry.runtime
@@ -110,7 +110,7 @@ def filled(
 ) -> Any:
     """A tensor with one value everywhere."""
     out = entry.runtime.empty(shape, dtype, entry.stream)
-    fill_array(entry, out, value, dtype)
+    fill_array(operator, entry, out, value, dtype)
     return finish(out, dtype, entry, requires_grad)
 
 

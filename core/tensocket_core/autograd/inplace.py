@@ -13,12 +13,12 @@ from .rebase import reread, write_back
 from .record import attach, edge_of, version_of
 
 
-def inplace_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     """``below`` with recording: its first argument becomes the result of the new node, with its base and views."""
     tensors = derivative.tensors
 
     def record_inplace(target: Any, *args: Any) -> Any:
-        _check_no_leaf(derivative.operator, target)
+        _check_no_leaf(operator, target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])
         positions = derivative.needed(edges)

@@ -42,7 +42,6 @@ class Derivative:
         "functions",
         "joint",
         "name",
-        "operator",
         "parameters",
         "picks",
         "saved_positions",
@@ -58,12 +57,11 @@ class Derivative:
         self.tensors: tuple[int, ...] = ()
         self.parameters = 0
         self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
-        self.name = self.operator = ""
+        self.name = ""
 
     def bind(self, schema: Schema) -> None:
         """Resolve names against the operator's schema: which arguments to save and what each function is given."""
         self.name = schema.name.strip("_").title().replace("_", "") + "Backward0"
-        self.operator = schema.name
         names = schema.names
         self.parameters = len(names)
         self.tensors = schema.tensors

@@ -51,7 +51,7 @@ class InPlaceOperator(Operator):
     def _closure(self, key: int) -> Callable[..., Any]:
         if key & AUTOGRAD and self.derivative is not None:
             below_key = key & ~AUTOGRAD
-            return inplace_recorder(self.derivative, self.table.get(below_key) or self.resolve(below_key))
+            return inplace_recorder(self.name, self.derivative, self.table.get(below_key) or self.resolve(below_key))
         return super()._closure(key & ~AUTOGRAD)
 
 

@@ -29,7 +29,7 @@ FORMS: Final[dict[str, InPlace]] = {
 
 def _copy(entry: Any, target: Any, src: Any) -> None:
     if not hasattr(src, "_key"):
-        fill_array(entry, target._array, src, target.dtype)
+        fill_array("copy_", entry, target._array, src, target.dtype)
         return
     shape = target._array.shape
     if broadcast_shapes("copy_", [shape, src._array.shape]) != shape:
@@ -66,7 +66,8 @@ def _fill(entry: Any, target: Any, value: Any) -> None:
             "the value is a number or a 0-dimensional tensor",
             "use copy_ to write a tensor",
         )
-    fill_array(entry, target._array, value.item() if hasattr(value, "_key") else value, target.dtype)
+    number = value.item() if hasattr(value, "_key") else value
+    fill_array("fill_", entry, target._array, number, target.dtype)
 
 
 def _marked(grad: Any, index: Any) -> Any:

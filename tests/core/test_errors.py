@@ -1,0 +1,285 @@
+"""Every error of core: its class, PyTorch's class behind it, its form, and a device that works afterwards.
+
+The last test reads the sources: a rule that no case breaks fails it.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+from tensocket_core import random
+from tensocket_core._generated import functions as F
+from tensocket_core.dispatch import fallback
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_plugins.contract import errors
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    DeviceMismatch,
+    DimensionError,
+    DtypeError,
+    IndexOutOfRange,
+    ShapeError,
+    TensocketError,
+    UnsupportedDtype,
+    UnsupportedOperator,
+)
+
+
+def f(*shape: int) -> Any:
+    return torch.ones(*shape)
+
+
+def i(*values: int) -> Any:
+    return torch.tensor(list(values))
+
+
+def leaf(*shape: int) -> Any:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def freed() -> None:
+    x = leaf(2)
+    y = (x * x).sum()
+    y.backward()
+    y.backward()
+
+
+def modified() -> None:
+    y = leaf(2) * 1
+    z = y * y
+    y.add_(1)
+    z.sum().backward()
+
+
+def undeclared() -> None:
+    profile = type("Profile", (), {"host_kernels": frozenset(), "host_resident": False})
+    entry = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
+    value = type("Value", (), {"_entry": entry, "dtype": torch.int64, "device": "dev:0"})
+    fallback.note_host_operator("randperm", value)
+
+
+Run = Callable[[], Any]
+#: What goes wrong, the class, what PyTorch raises there, and the operator that is named.
+CASES: list[tuple[Run, type[TensocketError], type[Exception], str]] = [
+    # autograd
+    (lambda: f(1).backward(), AutogradError, RuntimeError, "backward"),
+    (lambda: leaf(2).backward(), AutogradError, RuntimeError, "backward"),
+    (lambda: leaf(2).backward(f(3)), ShapeError, RuntimeError, "backward"),
+    (freed, AutogradError, RuntimeError, "backward"),
+    (modified, AutogradError, RuntimeError, "backward"),
+    (lambda: torch.autograd.grad(leaf(1), f(1)), AutogradError, RuntimeError, "grad"),
+    (lambda: torch.autograd.grad(leaf(1), leaf(1)), AutogradError, RuntimeError, "grad"),
+    (lambda: leaf(1).add_(1), AutogradError, RuntimeError, "add_"),
+    (lambda: (leaf(1) * 1).requires_grad_(False), AutogradError, RuntimeError, "requires_grad"),
+    (lambda: i(1).requires_grad_(), AutogradError, RuntimeError, "requires_grad"),
+    (lambda: f(1).register_hook(print), AutogradError, RuntimeError, "register_hook"),
+    (lambda: setattr(leaf(1), "grad", 1), ArgumentTypeError, TypeError, "grad"),
+    (lambda: setattr(leaf(1), "grad", f(2)), ShapeError, RuntimeError, "grad"),
+    (lambda: leaf(1).numpy(), AutogradError, RuntimeError, "numpy"),
+    (lambda: copy.deepcopy(leaf(1) * 1), AutogradError, RuntimeError, "deepcopy"),
+    (lambda: leaf(1).expand(3).as_strided((2,), (1,)), ShapeError, RuntimeError, "as_strided"),
+    (lambda: leaf(1).expand(3).as_strided((1,), (1,)), AutogradError, RuntimeError, "as_strided"),
+    # factories
+    (lambda: torch.zeros(), ArgumentTypeError, TypeError, "zeros"),
+    (lambda: torch.zeros(1.5), ArgumentTypeError, TypeError, "zeros"),
+    (lambda: torch.zeros(-1), ShapeError, RuntimeError, "zeros"),
+    (lambda: torch.zeros(2, dtype="float"), ArgumentTypeError, TypeError, "zeros"),
+    (lambda: f(2).fill_("1"), ArgumentTypeError, TypeError, "fill_"),
+    (lambda: torch.full((2,), 300, dtype=torch.uint8), ArgumentError, RuntimeError, "full"),
+    (lambda: torch.full((2,), "1"), ArgumentTypeError, TypeError, "full"),
+    (lambda: torch.arange(), ArgumentTypeError, TypeError, "arange"),
+    (lambda: torch.arange(1, 5, -1), ArgumentError, RuntimeError, "arange"),
+    (lambda: torch.linspace(0, 1, -1), ArgumentError, RuntimeError, "linspace"),
+    (lambda: torch.tensor([[1], [1, 2]]), ShapeError, ValueError, "tensor"),
+    (lambda: torch.tensor(1 << 70), ArgumentError, RuntimeError, "tensor"),
+    (lambda: torch.tensor([1 << 63]), ArgumentError, RuntimeError, "tensor"),
+    (lambda: torch.tensor([1 << 70], dtype=torch.int64), ArgumentError, RuntimeError, "tensor"),
+    (lambda: torch.tensor("1"), ArgumentTypeError, TypeError, "tensor"),
+    (lambda: torch.from_numpy([1]), ArgumentTypeError, TypeError, "from_numpy"),
+    (lambda: torch.from_numpy(np.arange(3)[::-1]), ArgumentTypeError, TypeError, "from_numpy"),
+    (lambda: torch.tensor([1.0], dtype=torch.complex64), UnsupportedDtype, NotImplementedError, "tensor"),
+    # random numbers
+    (lambda: torch.rand(2, dtype=torch.int64), DtypeError, RuntimeError, "rand"),
+    (lambda: torch.randint(3), ArgumentTypeError, TypeError, "randint"),
+    (lambda: torch.randint(0, (2,)), ArgumentError, RuntimeError, "randint"),
+    (lambda: torch.randint(-1, 1 << 63, (2,)), ArgumentError, RuntimeError, "randint"),
+    (lambda: torch.randperm(-1), ArgumentError, RuntimeError, "randperm"),
+    (lambda: random.uniform_(f(2), 1, 0), ArgumentError, RuntimeError, "uniform_"),
+    (lambda: random.normal_(f(2), 0, -1), ArgumentError, RuntimeError, "normal_"),
+    (lambda: torch.manual_seed(1 << 64), ArgumentError, RuntimeError, "manual_seed"),
+    (lambda: torch.set_rng_state(f(2)), ShapeError, RuntimeError, "set_state"),
+    # dispatch and devices
+    (lambda: F.cat([]), ArgumentError, ValueError, "cat"),
+    (lambda: f(2) + torch.ones(2, device="ref:1"), DeviceMismatch, RuntimeError, "add"),
+    (lambda: f(2)[torch.tensor([0], device="ref:1")], DeviceMismatch, RuntimeError, "index"),
+    (lambda: F.add(f(2), "1"), ArgumentTypeError, TypeError, "add"),
+    (lambda: call(OPERATORS["add"], f(2), "1"), ArgumentTypeError, TypeError, "add"),
+    (lambda: F.cat([1, f(2)]), ArgumentTypeError, TypeError, "cat"),
+    (lambda: F.cat(f(2)), ArgumentTypeError, TypeError, "cat"),
+    (lambda: torch.set_fallback("ref"), ArgumentError, RuntimeError, "set_fallback"),
+    (undeclared, UnsupportedOperator, NotImplementedError, "randperm"),
+    (lambda: f(2).to("ref", 3), ArgumentTypeError, TypeError, "to"),
+    (lambda: f(2).to(dtype="float"), ArgumentTypeError, TypeError, "to"),
+    # promotion
+    (lambda: torch.set_default_dtype(torch.int64), ArgumentTypeError, TypeError, "set_default_dtype"),
+    (lambda: torch.promote_types(torch.uint64, torch.int8), DtypeError, RuntimeError, "promote_types"),
+    (lambda: torch.promote_types(torch.float8_e5m2, torch.float32), DtypeError, RuntimeError, "promote_types"),
+    (lambda: torch.result_type(f(1), "1"), ArgumentTypeError, TypeError, "result_type"),
+    # pointwise and in place
+    (lambda: f(2) + f(3), ShapeError, RuntimeError, "add"),
+    (lambda: torch.tensor([True]) - torch.tensor([True]), DtypeError, RuntimeError, "sub"),
+    (lambda: f(2) & f(2), DtypeError, RuntimeError, "bitwise_and"),
+    (lambda: F.where(f(2), f(2), f(2)), DtypeError, RuntimeError, "where"),
+    (lambda: F.where(torch.tensor([True]), "1", f(1)), ArgumentTypeError, TypeError, "where"),
+    (lambda: i(1) ** -1, DtypeError, RuntimeError, "pow"),
+    (lambda: i(1) // 0, DtypeError, RuntimeError, "floor_divide"),
+    (lambda: F.div(f(1), 2, rounding_mode="up"), ArgumentError, RuntimeError, "div"),
+    (lambda: F.add(i(1), i(1), alpha=0.5), DtypeError, RuntimeError, "add"),
+    (lambda: F.clamp(f(1)), ArgumentError, RuntimeError, "clamp"),
+    (lambda: f(1).masked_fill(f(1) > 0, f(2)), ShapeError, RuntimeError, "masked_fill"),
+    (lambda: F.gelu(f(1), approximate="x"), ArgumentError, RuntimeError, "gelu"),
+    (lambda: f(1).expand(2).add_(1), ShapeError, RuntimeError, "add_"),
+    (lambda: i(1).add_(0.5), DtypeError, RuntimeError, "add_"),
+    (lambda: f(1).add_(f(2)), ShapeError, RuntimeError, "add_"),
+    (lambda: f(2).copy_(f(3, 2)), ShapeError, RuntimeError, "copy_"),
+    (lambda: f(2).fill_(f(2)), ShapeError, RuntimeError, "fill_"),
+    (lambda: F.add(f(2), 1, out=3), ArgumentTypeError, TypeError, "add"),
+    (lambda: F.add(f(2), 1, out=i(1, 2)), DtypeError, RuntimeError, "add"),
+    (lambda: F.add(f(2), 1, out=f(3)), ShapeError, RuntimeError, "add"),
+    # reductions
+    (lambda: f(2).sum(1), DimensionError, IndexError, "sum"),
+    (lambda: f(2).sum("0"), ArgumentTypeError, TypeError, "sum"),
+    (lambda: f(2).unsqueeze(0.5), ArgumentTypeError, TypeError, "unsqueeze"),
+    (lambda: f(2, 2).sum((0, -2)), ShapeError, RuntimeError, "sum"),
+    (lambda: torch.zeros(0).amax(), ShapeError, RuntimeError, "amax"),
+    (lambda: torch.zeros(0, 2).argmax(0), TensocketError, IndexError, "argmax"),
+    (lambda: f(2).sum(dtype="float"), ArgumentTypeError, TypeError, "sum"),
+    (lambda: f(2).sum(dtype=torch.bool_), DtypeError, RuntimeError, "sum"),
+    (lambda: i(1).mean(), DtypeError, RuntimeError, "mean"),
+    (lambda: f(2).var(unbiased=True, correction=1), ArgumentError, ValueError, "var"),
+    # matrix products
+    (lambda: F.matmul(f(2, 2), f(2, 2).double()), DtypeError, RuntimeError, "matmul"),
+    (lambda: F.matmul(f(2, 2) > 0, f(2, 2) > 0), UnsupportedDtype, RuntimeError, "matmul"),
+    (lambda: F.matmul(f(2, 2), f(3, 2)), ShapeError, RuntimeError, "matmul"),
+    (lambda: F.matmul(f(2), torch.tensor(1.0)), ShapeError, RuntimeError, "matmul"),
+    (lambda: F.bmm(f(1, 2, 2), f(2, 2, 2)), ShapeError, RuntimeError, "bmm"),
+    (lambda: F.mv(f(2, 2), f(2, 2)), ShapeError, RuntimeError, "mv"),
+    (lambda: F.mm(f(2), f(2)), ShapeError, RuntimeError, "mm"),
+    (lambda: F.linear(f(2, 2), f(3, 3)), ShapeError, RuntimeError, "linear"),
+    # shapes and views
+    (lambda: f(4).reshape(3), ShapeError, RuntimeError, "reshape"),
+    (lambda: f(4).reshape("x"), ArgumentTypeError, TypeError, "shape"),
+    (lambda: f(2, 3).t().view(6), ShapeError, RuntimeError, "view"),
+    (lambda: f(2, 3).permute(0, 0), ShapeError, RuntimeError, "permute"),
+    (lambda: f(2, 3).expand(3), ShapeError, RuntimeError, "expand"),
+    (lambda: f(2, 3).expand(3, 3), ShapeError, RuntimeError, "expand"),
+    (lambda: F.cat([torch.tensor(1.0)]), ShapeError, RuntimeError, "cat"),
+    (lambda: F.cat([f(2), f(2, 2)]), ShapeError, RuntimeError, "cat"),
+    (lambda: F.stack([f(2), f(3)]), ShapeError, RuntimeError, "stack"),
+    (lambda: f(2).repeat(-1), ShapeError, RuntimeError, "repeat"),
+    (lambda: F.movedim(f(2, 3), (0, 0), (0, 1)), ShapeError, RuntimeError, "movedim"),
+    (lambda: f(1, 1, 1).t(), ShapeError, RuntimeError, "t"),
+    (lambda: F.flatten(f(2, 3), 1, 0), ShapeError, RuntimeError, "flatten"),
+    (lambda: torch.tensor(1.0).select(0, 0), DimensionError, IndexError, "select"),
+    (lambda: f(2).narrow(0, 1, 2), IndexOutOfRange, RuntimeError, "narrow"),
+    (lambda: f(2).split(0), ArgumentError, RuntimeError, "split"),
+    (lambda: f(2).split([1, 2]), ShapeError, RuntimeError, "split"),
+    (lambda: f(2).chunk(0), ArgumentError, RuntimeError, "chunk"),
+    (lambda: f(2).mT, DimensionError, IndexError, "mT"),
+    # indexing
+    (lambda: f(2)[0, 0], DimensionError, IndexError, "index"),
+    (lambda: f(2)[2], IndexOutOfRange, IndexError, "index"),
+    (lambda: f(2)[::-1], ArgumentError, ValueError, "index"),
+    (lambda: f(2)["0"], ArgumentTypeError, TypeError, "index"),
+    (lambda: f(2).__setitem__(0, "1"), ArgumentTypeError, TypeError, "setitem"),
+    (lambda: f(2)[i(2)], IndexOutOfRange, IndexError, "index"),
+    (lambda: f(2)[f(1)], DtypeError, RuntimeError, "index"),
+    (lambda: f(2, 2)[i(0, 1), i(0, 1, 0)], IndexOutOfRange, IndexError, "index"),
+    (lambda: f(2)[f(3) > 0], IndexOutOfRange, IndexError, "index"),
+    (lambda: f(2)[i(0), i(0)], DimensionError, IndexError, "index"),
+    (lambda: f(2).gather(0, f(2)), DtypeError, RuntimeError, "gather"),
+    (lambda: f(2).gather(0, torch.zeros(2, 1, dtype=torch.int64)), ShapeError, RuntimeError, "gather"),
+    (lambda: f(2).scatter_add(0, i(0), i(1)), DtypeError, RuntimeError, "scatter_add"),
+    (lambda: f(2).index_select(0, torch.zeros(1, 1, dtype=torch.int64)), ShapeError, RuntimeError, "index_select"),
+    (lambda: f(2).index_put((i(0),), i(1)), DtypeError, RuntimeError, "index_put"),
+    # neural networks
+    (lambda: F.mse_loss(f(2), f(2), reduction="x"), ArgumentError, ValueError, "mse_loss"),
+    (lambda: F.nll_loss(f(2, 3), i(0)), ShapeError, ValueError, "nll_loss"),
+    (lambda: F.cross_entropy(f(2, 3), i(0, 1), label_smoothing=2.0), ArgumentError, RuntimeError, "cross_entropy"),
+    (lambda: F.cross_entropy(f(2, 3), f(2, 2)), ShapeError, RuntimeError, "cross_entropy"),
+    (lambda: F.dropout(f(2), 2.0), ArgumentError, ValueError, "dropout"),
+    (lambda: F.embedding(i(0), f(2)), ShapeError, RuntimeError, "embedding"),
+    (lambda: F.one_hot(f(2)), DtypeError, RuntimeError, "one_hot"),
+    (lambda: F.one_hot(torch.zeros(0, dtype=torch.int64)), ArgumentError, RuntimeError, "one_hot"),
+    (lambda: F.one_hot(i(3), 2), ArgumentError, RuntimeError, "one_hot"),
+    (lambda: F.layer_norm(f(2, 3), (2,)), ShapeError, RuntimeError, "layer_norm"),
+    (lambda: F.softmax(i(1), 0), DtypeError, RuntimeError, "softmax"),
+    # Python's protocols
+    (lambda: len(torch.tensor(1)), ArgumentTypeError, TypeError, "len"),
+    (lambda: iter(torch.tensor(1)), ArgumentTypeError, TypeError, "iter"),
+    (lambda: f(2).numpy(), ArgumentTypeError, TypeError, "numpy"),
+    (lambda: f(2).item(), ShapeError, RuntimeError, "item"),
+    (lambda: bool(f(2)), ShapeError, RuntimeError, "bool"),
+    (lambda: [1][f(1)], ArgumentTypeError, TypeError, "index"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{k}-{case[3]}" for k, case in enumerate(CASES)])
+def test_class_form_and_what_follows(case: tuple[Run, type[TensocketError], type[Exception], str]) -> None:
+    run, kind, base, operator = case
+    with pytest.raises(kind) as caught:
+        run()
+    error = caught.value
+    assert isinstance(error, base)
+    assert error.operator == operator
+    assert str(error) == f"[{operator}] {error.given} — {error.rule} — {error.advice}"
+    assert all(part and part == part.strip() for part in (error.given, error.rule, error.advice))
+    assert (torch.tensor([1.0, 2.0]) * 2).tolist() == [2.0, 4.0]
+
+
+CLASSES = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TensocketError)}
+#: Rules whose tests are elsewhere: what a backend lacks, and NumPy arrays on a host-resident device.
+ELSEWHERE = {"the backend registers no kernel for the primitive .*", "NumPy has no such dtype"}
+
+
+def rules() -> Iterator[tuple[str, str]]:
+    """Where core makes an error, and a pattern of its rule."""
+    folder = Path(torch.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or len(node.args) != 4:
+                continue
+            rule = node.args[2]
+            if getattr(node.func, "id", None) in CLASSES | {"kind"}:
+                place = f"{path.relative_to(folder)}:{node.lineno}"
+                if isinstance(rule, ast.Constant):
+                    yield place, re.escape(rule.value)
+                elif isinstance(rule, ast.JoinedStr):
+                    parts = [re.escape(x.value) if isinstance(x, ast.Constant) else ".*" for x in rule.values]
+                    yield place, "".join(parts)
+
+
+def test_every_rule_is_broken_by_a_case() -> None:
+    broken = set()
+    for run, kind, *_ in CASES:
+        try:
+            run()
+        except kind as error:
+            broken.add(error.rule)
+    found = list(rules())
+    assert len(found) > 100
+    texts = broken | ELSEWHERE
+    untested = [(place, rule) for place, rule in found if not any(re.fullmatch(rule, text) for text in texts)]
+    assert untested == []
