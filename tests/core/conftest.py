@@ -1,5 +1,8 @@
-"""Core's tests run on the interpreter device ``ref``; those with the fixture ``device`` also on a device that has nothing but
-the primitives, and on the CPU backend where that is installed."""
+"""Core's tests run on the interpreter device ``ref``.
+
+Those with the fixture ``device`` also run on a device that has nothing but the primitives, and on the CPU backend where
+that is installed.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensocket_core as tc
 
+import tensocket_core as tc
 from tensocket_plugins.contract.descriptor import Descriptor
+from tensocket_plugins.contract.errors import UnsupportedDtype
 from tensocket_plugins.contract.hooks import hookimpl
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.contract.registry import registry
@@ -29,7 +33,9 @@ RTOL = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-12}
 
 
 def run_primitive(name: str, outs: Any, ins: Any, scalars: Any, stream: Any) -> None:
-    compute(name, *[host_view(x, x.storage.buffer) for x in outs], [host_view(x, x.storage.buffer) for x in ins], scalars)
+    compute(
+        name, *[host_view(x, x.storage.buffer) for x in outs], [host_view(x, x.storage.buffer) for x in ins], scalars
+    )
 
 
 def plain_backend(name: str, without: frozenset[str] = frozenset()) -> ModuleType:
@@ -48,7 +54,9 @@ def plain_backend(name: str, without: frozenset[str] = frozenset()) -> ModuleTyp
             return PlainDevice(index, self.memory)
 
     module = ModuleType(name)
-    module.tensocket_describe = hookimpl(lambda: Descriptor(name, ((1, 0), (2, 0)), profile), specname="tensocket_describe")
+    module.tensocket_describe = hookimpl(
+        lambda: Descriptor(name, ((1, 0), (2, 0)), profile), specname="tensocket_describe"
+    )
     module.tensocket_backend = hookimpl(lambda: PlainBackend(), specname="tensocket_backend")
     return module
 
@@ -94,10 +102,17 @@ def host() -> Callable[[Any], np.ndarray]:
 
 
 @pytest.fixture
-def supports(request: pytest.FixtureRequest) -> Callable[[str], bool]:
-    """Whether the test's device has a dtype."""
-    device = request.getfixturevalue("device")
-    return lambda name: name in tc.profile(device).dtypes
+def supports(device: str) -> Callable[[str], bool]:
+    """Whether the test's device has a dtype; one that it lacks is refused."""
+
+    def check(name: str) -> bool:
+        if name in tc.profile(device).dtypes:
+            return True
+        with pytest.raises(UnsupportedDtype, match=rf"\[tensor\] {name} on {device}"):
+            tc.tensor([1.0], dtype=BY_NAME[name])
+        return False
+
+    return check
 
 
 @pytest.fixture
@@ -111,7 +126,9 @@ def make() -> Callable[..., Any]:
 
 
 BY_NAME = {"bool": tc.bool_} | {
-    name: getattr(tc, name) for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")}
+    name: getattr(tc, name)
+    for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+}
 
 
 @pytest.fixture
@@ -122,7 +139,7 @@ def dtypes() -> dict[str, Any]:
 
 @pytest.fixture
 def near(host: Callable[[Any], np.ndarray]) -> Callable[..., None]:
-    """``near(tensor, reference)``: equal up to rounding of the tensor's dtype, ``scale`` times as much where sums cancel."""
+    """``near(tensor, reference)``: equal up to rounding of its dtype, ``scale`` times as much where sums cancel."""
 
     def check(tensor: Any, reference: Any, *, scale: float = 1.0, dtype: str | None = None) -> None:
         name = tensor.dtype.name
@@ -136,3 +153,19 @@ def near(host: Callable[[Any], np.ndarray]) -> Callable[..., None]:
         np.testing.assert_allclose(actual, expected, rtol=bound, atol=bound)
 
     return check
+
+
+@pytest.fixture
+def numbers(make: Callable[..., Any], host: Callable[[Any], np.ndarray]) -> Callable[..., Any]:
+    """``numbers(dtype, low, high)``: a tensor and its values, which are exact in the dtype."""
+
+    def draw(dtype: str, low: float = -3.0, high: float = 3.0, shape: tuple[int, ...] = (3, 5), seed: int = 0) -> Any:
+        values = np.random.default_rng(seed).uniform(low, high, shape)
+        if dtype == "bool":
+            values = values > (low + high) / 2
+        elif "int" in dtype:
+            values = np.clip(np.rint(values * 3), 0 if dtype == "uint8" else -9, 9)
+        tensor = make(values, dtype)
+        return tensor, host(tensor)
+
+    return draw

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
-import tensocket_core as tc
 
+import tensocket_core as tc
+from tensocket_core.autograd import grad
 from tensocket_plugins.contract.errors import AutogradError
 
 
@@ -20,7 +24,10 @@ def test_modified_values_are_noticed():
     y = x * 2
     z = y * y
     y.add_(1)
-    with pytest.raises(AutogradError, match=r"\[backward\] a tensor of shape \[2\] saved by MulBackward0, at version 1 instead of 0 — .*in-place"):
+    with pytest.raises(
+        AutogradError,
+        match=r"\[backward\] a tensor of shape \[2\] saved by MulBackward0, at version 1 instead of 0 — .*in-place",
+    ):
         z.sum().backward()
     w = x.exp()
     w.mul_(2)
@@ -129,3 +136,109 @@ def test_graphs_die_with_their_results():
         assert node() is None
     finally:
         gc.enable()
+
+
+# ----------------------------------------------------------------------------------------- against central differences
+
+STEP = 1e-6
+
+
+def index(*values):
+    return tc.tensor(list(values))
+
+
+def rows(y, x):
+    for k in range(3):
+        y[k].mul_(x[k]).add_(y[0].detach() * 0)
+
+
+def stale(y, x):
+    head = y[0]
+    y.mul_(x)
+    y[1].add_(head)
+
+
+def shared(y, x):
+    whole, part = y.view(2, 6), y[1]
+    whole.sin_()
+    y[2] = part + whole[0, :4]
+
+
+#: Changes of a matrix [3, 4] by another.
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "chain": lambda y, x: y.mul_(x).clamp_(0.4, 1.6).add_(1).pow_(2).sigmoid_(),
+    "itself": lambda y, x: y.mul_(y),
+    "slice": lambda y, x: y[1:, ::2].mul_(x[1:, ::2]),
+    "transposed": lambda y, x: y.t().add_(x.t()),
+    "view of a view": lambda y, x: y[0].view(2, 2)[1].mul_(x[0, :2]),
+    "any geometry": lambda y, x: y.as_strided((3, 2), (3, 2), 1).mul_(x[:, :2]),
+    "new dimensions": lambda y, x: y.unsqueeze(0).squeeze(0).expand(3, 4).exp_(),
+    "row by row": rows,
+    "a view from before": stale,
+    "views that share": shared,
+    "items": lambda y, x: y.__setitem__((slice(None), 1), x[:, 2] * 2),
+    "index tensors": lambda y, x: y.__setitem__(index(0, 2), x[:2]),
+    "mask": lambda y, x: y.__setitem__(y.detach() > 1, 0.5),
+    "masked_fill_": lambda y, x: y.masked_fill_(x.detach() > 1, 2.0),
+    "copy_": lambda y, x: y[1:].copy_(x[:2] * 3),
+    "scatter_": lambda y, x: y.scatter_(1, tc.tensor([[0, 1], [2, 3], [1, 0]]), x[:, :2]),
+    "nothing left": lambda y, x: y.zero_().add_(x),
+}
+
+
+def outcome(change, x, w):
+    y = x * 1
+    change(y, w)
+    return (y * y * tc.tensor(np.linspace(-1, 2, 12).reshape(3, 4))).sum()
+
+
+def leaves(values):
+    return [tc.tensor(v, requires_grad=True) for v in values]
+
+
+def slope(change, x, w):
+    """A weighted sum of the gradients, to be differentiated again."""
+    gradients = grad(outcome(change, x, w), [x, w], create_graph=True, allow_unused=True)
+    weights = tc.tensor(np.linspace(1, -1, 12).reshape(3, 4))
+    return sum((g * g * weights).sum() for g in gradients if g is not None)
+
+
+def differences(scalar, values):
+    result = [np.zeros_like(v) for v in values]
+    for slopes, value in zip(result, values, strict=True):
+        for place in np.ndindex(value.shape):
+            before = value[place]
+            value[place] = before + STEP
+            high = scalar(*leaves(values)).item()
+            value[place] = before - STEP
+            low = scalar(*leaves(values)).item()
+            value[place] = before
+            slopes[place] = (high - low) / (2 * STEP)
+    return result
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", CHANGES)
+def test_gradients_of_changes(name, order):
+    change = CHANGES[name]
+    values = list(np.random.default_rng(3).uniform(0.3, 1.7, (2, 3, 4)))
+
+    def scalar(x, w):
+        return (outcome if order == 1 else slope)(change, x, w)
+
+    x, w = leaves(values)
+    gradients = grad(scalar(x, w), [x, w], materialize_grads=True)
+    for g, expected in zip(gradients, differences(scalar, values), strict=True):
+        np.testing.assert_allclose(np.array(g.tolist()), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_bases_of_any_layout():
+    x = tc.tensor(np.linspace(0.5, 2, 12).reshape(3, 4), requires_grad=True)
+    y = (x.t() * 1).t()
+    y[1].mul_(x[0])
+    (y * y).sum().backward()
+    a = np.linspace(0.5, 2, 12).reshape(3, 4)
+    expected = 2 * a
+    expected[1] = 2 * a[1] * a[0] ** 2
+    expected[0] += 2 * a[0] * a[1] ** 2
+    np.testing.assert_allclose(np.array(x.grad.tolist()), expected, rtol=1e-12)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensocket_core as tc
 
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+import tensocket_core as tc
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimensionError,
+    DtypeError,
+    IndexOutOfRange,
+    ShapeError,
+)
 
 VALUES = np.arange(60).reshape(3, 4, 5)
 
@@ -24,22 +31,76 @@ class Mark:
 def of(index, kind):
     if isinstance(index, tuple):
         return tuple(of(part, kind) for part in index)
-    return getattr(index, kind) if isinstance(index, Mark) and kind == "array" else index.tensor() if isinstance(index, Mark) else index
+    return (
+        getattr(index, kind)
+        if isinstance(index, Mark) and kind == "array"
+        else index.tensor()
+        if isinstance(index, Mark)
+        else index
+    )
 
 
 ALL = slice(None)
-BASIC = [1, -1, np.int64(1), slice(1, None), slice(-2, None), slice(None, None, 2), slice(2, 1), slice(1, 100), None, ..., (..., 0), (0, ...),
-         (0, ..., 1), (None, ..., None), (0, 1, 2), (slice(0, 2), 1, slice(None, None, 2)), (ALL, None, 1), (), (0, 1, 2, ...)]
+BASIC = [
+    1,
+    -1,
+    np.int64(1),
+    slice(1, None),
+    slice(-2, None),
+    slice(None, None, 2),
+    slice(2, 1),
+    slice(1, 100),
+    None,
+    ...,
+    (..., 0),
+    (0, ...),
+    (0, ..., 1),
+    (None, ..., None),
+    (0, 1, 2),
+    (slice(0, 2), 1, slice(None, None, 2)),
+    (ALL, None, 1),
+    (),
+    (0, 1, 2, ...),
+]
 ADVANCED = [
-    Mark([0, 2]), Mark([-1, 0]), Mark([[0, 1], [2, 0]]), Mark([0, 2], "int32"), Mark(np.zeros(0)), (Mark([0, 2]), Mark([1, 3])),
-    (Mark([0, 2]), Mark([1, 3]), Mark([4, 0])), (Mark([[0], [2]]), Mark([1, 3])), (ALL, Mark([1, 3])), (ALL, ALL, Mark([1, 3])),
-    (Mark([0, 2]), ALL, Mark([1, 3])), (Mark([0, 2]), slice(1, 3)), (..., Mark([1, 3])), (Mark([0, 1]), ...), (Mark([0, 1]), ..., Mark([0, 1])),
-    (None, Mark([0, 2])), (Mark([0, 2]), None), (Mark([0, 2]), None, Mark([1, 3])), (ALL, None, Mark([0, 2])), (1, Mark([0, 2])),
-    (Mark([0, 2]), 1), (ALL, 1, Mark([0, 2])), [0, 2], ([0, 1], [1, 2]), ([0, 2], slice(1, 2)), [True, False, True],
-    Mark([True, False, True], bool), Mark(VALUES % 7 == 0, bool), Mark(VALUES[..., 0] % 2 == 0, bool), Mark([False] * 3, bool),
-    (Mark([True, False, True], bool), slice(1, 3)), (ALL, Mark([True, False, True, False], bool)),
-    (Mark([True, False, True], bool), Mark([0, 1])), (Mark([True, False, True], bool), Mark([True, False, False, True], bool)),
-    (..., Mark([True, False, True, False, False], bool)), (ALL, Mark(VALUES[0] % 7 == 0, bool)), np.array([0, 2])]
+    Mark([0, 2]),
+    Mark([-1, 0]),
+    Mark([[0, 1], [2, 0]]),
+    Mark([0, 2], "int32"),
+    Mark(np.zeros(0)),
+    (Mark([0, 2]), Mark([1, 3])),
+    (Mark([0, 2]), Mark([1, 3]), Mark([4, 0])),
+    (Mark([[0], [2]]), Mark([1, 3])),
+    (ALL, Mark([1, 3])),
+    (ALL, ALL, Mark([1, 3])),
+    (Mark([0, 2]), ALL, Mark([1, 3])),
+    (Mark([0, 2]), slice(1, 3)),
+    (..., Mark([1, 3])),
+    (Mark([0, 1]), ...),
+    (Mark([0, 1]), ..., Mark([0, 1])),
+    (None, Mark([0, 2])),
+    (Mark([0, 2]), None),
+    (Mark([0, 2]), None, Mark([1, 3])),
+    (ALL, None, Mark([0, 2])),
+    (1, Mark([0, 2])),
+    (Mark([0, 2]), 1),
+    (ALL, 1, Mark([0, 2])),
+    [0, 2],
+    ([0, 1], [1, 2]),
+    ([0, 2], slice(1, 2)),
+    [True, False, True],
+    Mark([True, False, True], bool),
+    Mark(VALUES % 7 == 0, bool),
+    Mark(VALUES[..., 0] % 2 == 0, bool),
+    Mark([False] * 3, bool),
+    (Mark([True, False, True], bool), slice(1, 3)),
+    (ALL, Mark([True, False, True, False], bool)),
+    (Mark([True, False, True], bool), Mark([0, 1])),
+    (Mark([True, False, True], bool), Mark([True, False, False, True], bool)),
+    (..., Mark([True, False, True, False, False], bool)),
+    (ALL, Mark(VALUES[0] % 7 == 0, bool)),
+    np.array([0, 2]),
+]
 IDS = {id(index): str(k) for k, index in enumerate([*BASIC, *ADVANCED])}
 
 
@@ -234,7 +295,9 @@ def test_index_select_and_put(device, near):
 def test_nonzero(device):
     values = np.array([[0, 1, 0], [2, 0, 3]])
     assert tc.tensor(values).nonzero().tolist() == np.argwhere(values).tolist()
-    assert [x.tolist() for x in tc.nonzero(tc.tensor(values), as_tuple=True)] == [x.tolist() for x in np.nonzero(values)]
+    assert [x.tolist() for x in tc.nonzero(tc.tensor(values), as_tuple=True)] == [
+        x.tolist() for x in np.nonzero(values)
+    ]
     assert tc.tensor(5).nonzero().shape == (1, 0)
     assert tc.tensor(0).nonzero().shape == (0, 0)
     assert tc.tensor(5).nonzero(as_tuple=True)[0].tolist() == [0]
@@ -243,27 +306,37 @@ def test_nonzero(device):
 
 
 ERRORS = {
-    "beyond": (lambda x: x[3], IndexOutOfRange), "before": (lambda x: x[-4], IndexOutOfRange), "too many": (lambda x: x[0, 0, 0, 0], DimensionError),
-    "slices too many": (lambda x: x[:, :, :, :], DimensionError), "negative step": (lambda x: x[::-1], ArgumentError),
-    "step 0": (lambda x: x[::0], ArgumentError), "tensor beyond": (lambda x: x[tc.tensor([0, 3])], IndexOutOfRange),
-    "tensor before": (lambda x: x[tc.tensor([-4])], IndexOutOfRange), "float tensor": (lambda x: x[tc.tensor([0.0])], DtypeError),
-    "shapes": (lambda x: x[tc.tensor([0, 1]), tc.tensor([0, 1, 2])], IndexOutOfRange), "tensors too many": (
-        lambda x: x[tc.tensor([0]), 0, 0, tc.tensor([0])], DimensionError),
-    "mask": (lambda x: x[tc.tensor([True, False])], IndexOutOfRange), "text": (lambda x: x["a"], ArgumentTypeError),
-    "float": (lambda x: x[1.0], ArgumentTypeError), "set list": (lambda x: x.__setitem__(0, [1.0]), ArgumentTypeError),
-    "set shape": (lambda x: x.__setitem__(0, tc.zeros(3)), ShapeError), "set dtype": (
-        lambda x: x.__setitem__(tc.tensor([0]), tc.zeros(4, 5, dtype=tc.float64)), DtypeError),
+    "beyond": (lambda x: x[3], IndexOutOfRange),
+    "before": (lambda x: x[-4], IndexOutOfRange),
+    "too many": (lambda x: x[0, 0, 0, 0], DimensionError),
+    "slices too many": (lambda x: x[:, :, :, :], DimensionError),
+    "negative step": (lambda x: x[::-1], ArgumentError),
+    "step 0": (lambda x: x[::0], ArgumentError),
+    "tensor beyond": (lambda x: x[tc.tensor([0, 3])], IndexOutOfRange),
+    "tensor before": (lambda x: x[tc.tensor([-4])], IndexOutOfRange),
+    "float tensor": (lambda x: x[tc.tensor([0.0])], DtypeError),
+    "shapes": (lambda x: x[tc.tensor([0, 1]), tc.tensor([0, 1, 2])], IndexOutOfRange),
+    "tensors too many": (lambda x: x[tc.tensor([0]), 0, 0, tc.tensor([0])], DimensionError),
+    "mask": (lambda x: x[tc.tensor([True, False])], IndexOutOfRange),
+    "text": (lambda x: x["a"], ArgumentTypeError),
+    "float": (lambda x: x[1.0], ArgumentTypeError),
+    "set list": (lambda x: x.__setitem__(0, [1.0]), ArgumentTypeError),
+    "set shape": (lambda x: x.__setitem__(0, tc.zeros(3)), ShapeError),
+    "set dtype": (lambda x: x.__setitem__(tc.tensor([0]), tc.zeros(4, 5, dtype=tc.float64)), DtypeError),
     "set rows": (lambda x: x.__setitem__(tc.tensor([0, 1]), tc.zeros(3, 4, 5)), ShapeError),
-    "gather rank": (lambda x: x.gather(0, tc.tensor([0])), ShapeError), "gather size": (
-        lambda x: x.gather(0, tc.zeros(1, 5, 5, dtype=tc.int64)), ShapeError),
+    "gather rank": (lambda x: x.gather(0, tc.tensor([0])), ShapeError),
+    "gather size": (lambda x: x.gather(0, tc.zeros(1, 5, 5, dtype=tc.int64)), ShapeError),
     "gather beyond": (lambda x: x.gather(2, tc.full((1, 1, 1), 5)), IndexOutOfRange),
     "gather before": (lambda x: x.gather(2, tc.full((1, 1, 1), -1)), IndexOutOfRange),
-    "gather dtype": (lambda x: x.gather(0, tc.zeros(1, 1, 1)), DtypeError), "gather dim": (
-        lambda x: x.gather(3, tc.zeros(1, 1, 1, dtype=tc.int64)), DimensionError),
-    "scatter dtype": (lambda x: x.scatter(0, tc.zeros(1, 1, 1, dtype=tc.int64), tc.zeros(1, 1, 1, dtype=tc.float64)), DtypeError),
+    "gather dtype": (lambda x: x.gather(0, tc.zeros(1, 1, 1)), DtypeError),
+    "gather dim": (lambda x: x.gather(3, tc.zeros(1, 1, 1, dtype=tc.int64)), DimensionError),
+    "scatter dtype": (
+        lambda x: x.scatter(0, tc.zeros(1, 1, 1, dtype=tc.int64), tc.zeros(1, 1, 1, dtype=tc.float64)),
+        DtypeError,
+    ),
     "scatter source": (lambda x: x.scatter(0, tc.zeros(1, 2, 1, dtype=tc.int64), tc.zeros(1, 1, 1)), ShapeError),
-    "select matrix": (lambda x: x.index_select(0, tc.zeros(1, 1, dtype=tc.int64)), ShapeError), "select beyond": (
-        lambda x: x.index_select(1, tc.tensor([4])), IndexOutOfRange),
+    "select matrix": (lambda x: x.index_select(0, tc.zeros(1, 1, dtype=tc.int64)), ShapeError),
+    "select beyond": (lambda x: x.index_select(1, tc.tensor([4])), IndexOutOfRange),
 }
 
 

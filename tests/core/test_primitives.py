@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import tensocket_core as tc
 from tensocket_core import functions as f
-
 from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOperator
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.contract.registry import registry
@@ -22,22 +22,56 @@ def integers(device):
 
 #: What needs each primitive.
 NEEDS = {
-    "neg": lambda d: -floats(d), "abs": lambda d: floats(d).abs(), "sqrt": lambda d: floats(d).sqrt(), "floor": lambda d: floats(d).floor(),
-    "ceil": lambda d: floats(d).ceil(), "trunc": lambda d: floats(d).trunc(), "rint": lambda d: floats(d).round(), "exp": lambda d: floats(d).exp(),
-    "expm1": lambda d: floats(d).expm1(), "log": lambda d: floats(d).log(), "log1p": lambda d: floats(d).log1p(), "sin": lambda d: floats(d).sin(),
-    "cos": lambda d: floats(d).cos(), "tanh": lambda d: floats(d).tanh(), "erf": lambda d: floats(d).erf(), "bitwise_not": lambda d: ~integers(d),
-    "add": lambda d: floats(d) + floats(d), "sub": lambda d: floats(d) - floats(d), "mul": lambda d: floats(d) * floats(d),
-    "div": lambda d: floats(d) / floats(d), "idiv": lambda d: integers(d) // integers(d), "imod": lambda d: integers(d) % integers(d),
-    "fmod": lambda d: f.fmod(floats(d), floats(d)), "pow": lambda d: floats(d) ** floats(d), "maximum": lambda d: f.maximum(floats(d), floats(d)),
-    "minimum": lambda d: f.minimum(floats(d), floats(d)), "bitwise_and": lambda d: integers(d) & integers(d), "bitwise_or": lambda d: integers(d) | integers(d),
-    "bitwise_xor": lambda d: integers(d) ^ integers(d), "eq": lambda d: floats(d) == floats(d), "ne": lambda d: floats(d) != floats(d),
-    "lt": lambda d: floats(d) < floats(d), "le": lambda d: floats(d) <= floats(d), "where": lambda d: f.where(floats(d) > 1, floats(d), floats(d)),
-    "sum": lambda d: floats(d).sum(), "prod": lambda d: floats(d).prod(), "amax": lambda d: floats(d).amax(), "amin": lambda d: floats(d).amin(),
-    "argmax": lambda d: floats(d).argmax(), "argmin": lambda d: floats(d).argmin(), "matmul": lambda d: floats(d) @ floats(d),
-    "copy": lambda d: floats(d).clone(), "gather": lambda d: floats(d).gather(0, tc.tensor([0], device=d)),
-    "scatter": lambda d: floats(d).scatter(0, tc.tensor([0], device=d), floats(d)), "scatter_add": lambda d: floats(d).scatter_add(
-        0, tc.tensor([0], device=d), floats(d)), "fill": lambda d: tc.zeros(2, device=d), "arange": lambda d: tc.arange(3, device=d),
-    "philox_bits": lambda d: tc.rand(3, device=d), "bitcast": lambda d: tc.randn(3, device=d)}
+    "neg": lambda d: -floats(d),
+    "abs": lambda d: floats(d).abs(),
+    "sqrt": lambda d: floats(d).sqrt(),
+    "floor": lambda d: floats(d).floor(),
+    "ceil": lambda d: floats(d).ceil(),
+    "trunc": lambda d: floats(d).trunc(),
+    "rint": lambda d: floats(d).round(),
+    "exp": lambda d: floats(d).exp(),
+    "expm1": lambda d: floats(d).expm1(),
+    "log": lambda d: floats(d).log(),
+    "log1p": lambda d: floats(d).log1p(),
+    "sin": lambda d: floats(d).sin(),
+    "cos": lambda d: floats(d).cos(),
+    "tanh": lambda d: floats(d).tanh(),
+    "erf": lambda d: floats(d).erf(),
+    "bitwise_not": lambda d: ~integers(d),
+    "add": lambda d: floats(d) + floats(d),
+    "sub": lambda d: floats(d) - floats(d),
+    "mul": lambda d: floats(d) * floats(d),
+    "div": lambda d: floats(d) / floats(d),
+    "idiv": lambda d: integers(d) // integers(d),
+    "imod": lambda d: integers(d) % integers(d),
+    "fmod": lambda d: f.fmod(floats(d), floats(d)),
+    "pow": lambda d: floats(d) ** floats(d),
+    "maximum": lambda d: f.maximum(floats(d), floats(d)),
+    "minimum": lambda d: f.minimum(floats(d), floats(d)),
+    "bitwise_and": lambda d: integers(d) & integers(d),
+    "bitwise_or": lambda d: integers(d) | integers(d),
+    "bitwise_xor": lambda d: integers(d) ^ integers(d),
+    "eq": lambda d: floats(d) == floats(d),
+    "ne": lambda d: floats(d) != floats(d),
+    "lt": lambda d: floats(d) < floats(d),
+    "le": lambda d: floats(d) <= floats(d),
+    "where": lambda d: f.where(floats(d) > 1, floats(d), floats(d)),
+    "sum": lambda d: floats(d).sum(),
+    "prod": lambda d: floats(d).prod(),
+    "amax": lambda d: floats(d).amax(),
+    "amin": lambda d: floats(d).amin(),
+    "argmax": lambda d: floats(d).argmax(),
+    "argmin": lambda d: floats(d).argmin(),
+    "matmul": lambda d: floats(d) @ floats(d),
+    "copy": lambda d: floats(d).clone(),
+    "gather": lambda d: floats(d).gather(0, tc.tensor([0], device=d)),
+    "scatter": lambda d: floats(d).scatter(0, tc.tensor([0], device=d), floats(d)),
+    "scatter_add": lambda d: floats(d).scatter_add(0, tc.tensor([0], device=d), floats(d)),
+    "fill": lambda d: tc.zeros(2, device=d),
+    "arange": lambda d: tc.arange(3, device=d),
+    "philox_bits": lambda d: tc.rand(3, device=d),
+    "bitcast": lambda d: tc.randn(3, device=d),
+}
 #: Primitives that no operator of core uses yet.
 UNUSED = {"shl", "shr"}
 
@@ -51,7 +85,9 @@ def test_a_missing_primitive_is_named(make_plain, primitive):
     name = f"lacks{sorted(NEEDS).index(primitive):02d}x"
     registry().add(make_plain(name, frozenset({primitive})), name=name, distribution="the tests of core")
     try:
-        with pytest.raises(UnsupportedOperator, match=rf"^\[\w+\] \w+ on {name}:0 — .*primitive '{primitive}' — .*set_fallback"):
+        with pytest.raises(
+            UnsupportedOperator, match=rf"^\[\w+\] \w+ on {name}:0 — .*primitive '{primitive}' — .*set_fallback"
+        ):
             NEEDS[primitive](name)
         # The device works afterwards.
         tensor = tc.tensor([1.0, 2.0], device=name)
@@ -102,7 +138,13 @@ def test_a_missing_primitive_falls_back_when_allowed(make_plain):
         y.sum().backward()
         assert x.grad.tolist() == pytest.approx([0.8787826, 0.4151075])
         (record,) = tc.fallback_ledger()
-        assert (record.operator, record.dtype, record.device, record.kind, record.count) == ("erf", "float32", "lackserf:0", "fallback", 1)
+        assert (record.operator, record.dtype, record.device, record.kind, record.count) == (
+            "erf",
+            "float32",
+            "lackserf:0",
+            "fallback",
+            1,
+        )
         assert record.bytes == 16
     finally:
         tc.set_fallback(None)

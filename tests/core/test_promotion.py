@@ -38,8 +38,9 @@ def test_promote_types(a, b, expected):
     assert tc.promote_types(BY_SHORT[a], BY_SHORT[b]) is BY_SHORT[expected]
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    ("u16", "i16"), ("u32", "i64"), ("u64", "u8"), ("f8e5m2", "f32"), ("f8e4m3fn", "f8e5m2")])
+@pytest.mark.parametrize(
+    ("a", "b"), [("u16", "i16"), ("u32", "i64"), ("u64", "u8"), ("f8e5m2", "f32"), ("f8e4m3fn", "f8e5m2")]
+)
 def test_pairs_without_a_common_dtype(a, b):
     if (a, b) == ("u64", "u8"):
         assert tc.promote_types(BY_SHORT[a], BY_SHORT[b]) is BY_SHORT["u64"]
@@ -84,9 +85,19 @@ def test_complex_numbers_have_the_precision_of_floats(a, shape):
     assert tc.result_type(1j, tensor(a, shape)) is expected
 
 
-@pytest.mark.parametrize(("dims", "zeros", "number", "expected"), [
-    ("i8", "i64", 5, "i8"), ("i8", "f64", 5, "f64"), ("i8", "f16", 2.5, "f16"), ("f16", "f64", 2.5, "f16"),
-    ("b8", "i16", 5, "i16"), ("b8", "b8", 5, "i64"), ("u8", "b8", 2.5, "f32"), ("bf16", "f16", True, "bf16")])
+@pytest.mark.parametrize(
+    ("dims", "zeros", "number", "expected"),
+    [
+        ("i8", "i64", 5, "i8"),
+        ("i8", "f64", 5, "f64"),
+        ("i8", "f16", 2.5, "f16"),
+        ("f16", "f64", 2.5, "f16"),
+        ("b8", "i16", 5, "i16"),
+        ("b8", "b8", 5, "i64"),
+        ("u8", "b8", 2.5, "f32"),
+        ("bf16", "f16", True, "bf16"),
+    ],
+)
 def test_three_ranks_of_operands(dims, zeros, number, expected):
     x, y = tensor(dims, (2,)), tensor(zeros, ())
     assert tc.where(tensor("b8", (2,)), x, y).dtype is tc.result_type(x, y)
@@ -116,9 +127,20 @@ def test_numpy_numbers_count_as_python_numbers():
     assert (np.float32(3) - tc.ones(2)).tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize(("source", "target", "allowed"), [
-    ("f32", "i64", False), ("i64", "f32", True), ("i64", "b8", False), ("b8", "i64", True), ("f64", "f32", True),
-    ("i64", "u8", True), ("c64", "f32", False), ("f32", "c64", True), ("b8", "b8", True)])
+@pytest.mark.parametrize(
+    ("source", "target", "allowed"),
+    [
+        ("f32", "i64", False),
+        ("i64", "f32", True),
+        ("i64", "b8", False),
+        ("b8", "i64", True),
+        ("f64", "f32", True),
+        ("i64", "u8", True),
+        ("c64", "f32", False),
+        ("f32", "c64", True),
+        ("b8", "b8", True),
+    ],
+)
 def test_can_cast(source, target, allowed):
     assert tc.can_cast(BY_SHORT[source], BY_SHORT[target]) is allowed
 

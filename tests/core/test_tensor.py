@@ -8,8 +8,8 @@ import pickle
 
 import numpy as np
 import pytest
-import tensocket_core as tc
 
+import tensocket_core as tc
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
 
 
@@ -35,7 +35,9 @@ def test_strides_and_memory(dtypes):
     assert x.storage_offset() == 0
     assert (x.itemsize, x.element_size(), x.nbytes) == (4, 4, 96)
     for name, dtype in dtypes.items():
-        assert tc.zeros(3, dtype=dtype).nbytes == 3 * {"bool": 1, "bfloat16": 2}.get(name, np.dtype("f4" if name == "bfloat16" else name).itemsize)
+        assert tc.zeros(3, dtype=dtype).nbytes == 3 * {"bool": 1, "bfloat16": 2}.get(
+            name, np.dtype("f4" if name == "bfloat16" else name).itemsize
+        )
     assert x.is_contiguous()
     assert not x.transpose(0, 1).is_contiguous()
     assert tc.zeros(0, 3).transpose(0, 1).is_contiguous()
@@ -75,7 +77,7 @@ def test_conversions_to_python():
     assert float(tc.tensor(2)) == 2.0
     assert operator.index(tc.tensor(2)) == 2
     assert ["a", "b"][tc.tensor(1)] == "b"
-    assert list(range(3))[tc.tensor(1):] == [1, 2]
+    assert list(range(3))[tc.tensor(1) :] == [1, 2]
     assert f"{tc.tensor(1.25):.1f}" == "1.2"
     assert f"{tc.tensor([1.0])}" == repr(tc.tensor([1.0]))
 
@@ -194,11 +196,21 @@ def test_versions_count_changes_of_all_views():
     assert x._version == view._version == 3
 
 
-@pytest.mark.parametrize(("call", "kind"), [
-    (lambda x: len(tc.zeros(())), ArgumentTypeError), (lambda x: iter(tc.zeros(())), ArgumentTypeError),
-    (lambda x: x.size(2), DimensionError), (lambda x: x.stride(-3), DimensionError), (lambda x: tc.zeros(2).mT, DimensionError),
-    (lambda x: x.item(), ShapeError), (lambda x: bool(x), ShapeError), (lambda x: int(x), ShapeError),
-    (lambda x: operator.index(tc.tensor(1.0)), ArgumentTypeError), (lambda x: operator.index(x), ArgumentTypeError)])
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda x: len(tc.zeros(())), ArgumentTypeError),
+        (lambda x: iter(tc.zeros(())), ArgumentTypeError),
+        (lambda x: x.size(2), DimensionError),
+        (lambda x: x.stride(-3), DimensionError),
+        (lambda x: tc.zeros(2).mT, DimensionError),
+        (lambda x: x.item(), ShapeError),
+        (lambda x: bool(x), ShapeError),
+        (lambda x: int(x), ShapeError),
+        (lambda x: operator.index(tc.tensor(1.0)), ArgumentTypeError),
+        (lambda x: operator.index(x), ArgumentTypeError),
+    ],
+)
 def test_what_a_tensor_is_not(call, kind):
     with pytest.raises(kind, match=r"^\[\w+\] .+ — .+ — .+"):
         call(tc.zeros(2, 3))

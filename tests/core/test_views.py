@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensocket_core as tc
 
+import tensocket_core as tc
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, IndexOutOfRange, ShapeError
 
 
@@ -53,12 +53,18 @@ VIEWS = {
     "unbind": (lambda x: x.unbind(1)[2], lambda a: a[:, 2]),
     "movedim": (lambda x: x.movedim(0, -1), lambda a: np.moveaxis(a, 0, -1)),
     "movedim several": (lambda x: x.movedim((0, 1), (1, 2)), lambda a: np.moveaxis(a, (0, 1), (1, 2))),
-    "as_strided": (lambda x: x.as_strided((3, 2), (4, 1), 2), lambda a: np.lib.stride_tricks.as_strided(a.ravel()[2:], (3, 2), (32, 8))),
+    "as_strided": (
+        lambda x: x.as_strided((3, 2), (4, 1), 2),
+        lambda a: np.lib.stride_tricks.as_strided(a.ravel()[2:], (3, 2), (32, 8)),
+    ),
     "view_as": (lambda x: x.view_as(tc.zeros(8, 3)), lambda a: a.reshape(8, 3)),
     "alias": (lambda x: x.alias(), lambda a: a),
 }
 COPIES = {
-    "reshape of a permuted tensor": (lambda x: x.permute(2, 1, 0).reshape(4, 6), lambda a: a.transpose(2, 1, 0).reshape(4, 6)),
+    "reshape of a permuted tensor": (
+        lambda x: x.permute(2, 1, 0).reshape(4, 6),
+        lambda a: a.transpose(2, 1, 0).reshape(4, 6),
+    ),
     "contiguous": (lambda x: x.mT.contiguous(), lambda a: a.swapaxes(1, 2)),
     "clone": (lambda x: x.clone(), lambda a: a),
     "flip": (lambda x: x.flip(0, 2), lambda a: a[::-1, :, ::-1]),
@@ -68,7 +74,10 @@ COPIES = {
     "repeat no time": (lambda x: x.repeat(1, 0, 1), lambda a: a[:, :0]),
     "cat": (lambda x: tc.cat([x, x[:1]]), lambda a: np.concatenate([a, a[:1]])),
     "cat along": (lambda x: tc.cat((x, x[..., :1]), -1), lambda a: np.concatenate([a, a[..., :1]], -1)),
-    "cat of transposed": (lambda x: tc.cat([x.mT, x.mT[:, :2]], 1), lambda a: np.concatenate([a.swapaxes(1, 2), a.swapaxes(1, 2)[:, :2]], 1)),
+    "cat of transposed": (
+        lambda x: tc.cat([x.mT, x.mT[:, :2]], 1),
+        lambda a: np.concatenate([a.swapaxes(1, 2), a.swapaxes(1, 2)[:, :2]], 1),
+    ),
     "cat skips the empty vector": (lambda x: tc.cat([tc.zeros(0), x]), lambda a: a),
     "stack": (lambda x: tc.stack([x, x * 2], 1), lambda a: np.stack([a, a * 2], 1)),
     "stack last": (lambda x: tc.stack([x, x], -1), lambda a: np.stack([a, a], -1)),
@@ -158,8 +167,15 @@ def test_broadcast_tensors():
     assert x.shape == y.shape == (2, 3)
 
 
-@pytest.mark.parametrize(("dtypes_of", "expected"), [(("int64", "float32"), "float32"), (("uint8", "int8"), "int16"),
-                                                     (("bool", "int32"), "int32"), (("float16", "float64"), "float64")])
+@pytest.mark.parametrize(
+    ("dtypes_of", "expected"),
+    [
+        (("int64", "float32"), "float32"),
+        (("uint8", "int8"), "int16"),
+        (("bool", "int32"), "int32"),
+        (("float16", "float64"), "float64"),
+    ],
+)
 def test_joined_dtypes_promote(device, dtypes, dtypes_of, expected):
     x, y = (tc.ones(2, dtype=dtypes[name]) for name in dtypes_of)
     assert tc.cat([x, y]).dtype is dtypes[expected]
@@ -168,27 +184,48 @@ def test_joined_dtypes_promote(device, dtypes, dtypes_of, expected):
 
 
 ERRORS = {
-    "view of a wrong size": (lambda x: x.view(5), ShapeError), "two inferred sizes": (lambda x: x.view(-1, -1), ShapeError),
-    "inferred beside 0": (lambda x: tc.zeros(0, 3).view(-1, 0), ShapeError), "view that needs a copy": (lambda x: x.mT.view(24), ShapeError),
-    "negative size": (lambda x: x.reshape(-2, 12), ShapeError), "sizes that are no integers": (lambda x: x.view(2.0, 12), ArgumentTypeError),
-    "transposed dim": (lambda x: x.transpose(0, 3), DimensionError), "permuted twice": (lambda x: x.permute(0, 0, 1), ShapeError),
-    "too few dims": (lambda x: x.permute(0, 1), ShapeError), "permuted dim": (lambda x: x.permute(0, 1, 3), DimensionError),
-    "t of three dims": (lambda x: x.t(), ShapeError), "expanded size": (lambda x: x.expand(2, 4, 4), ShapeError),
-    "expanded away": (lambda x: x.expand(3, 4), ShapeError), "kept in front": (lambda x: x.expand(-1, 2, 3, 4), ShapeError),
-    "negative expansion": (lambda x: x[:1].expand(-2, 3, 4), ShapeError), "unsqueezed dim": (lambda x: x.unsqueeze(4), DimensionError),
-    "squeezed dim": (lambda x: x.squeeze(3), DimensionError), "flatten backwards": (lambda x: x.flatten(2, 1), ShapeError),
-    "selected position": (lambda x: x.select(1, 3), IndexOutOfRange), "select of no dims": (lambda x: tc.tensor(1).select(0, 0), DimensionError),
-    "narrow too long": (lambda x: x.narrow(1, 2, 2), IndexOutOfRange), "narrow negative": (lambda x: x.narrow(1, 0, -1), IndexOutOfRange),
-    "narrow start": (lambda x: x.narrow(1, 4, 0), IndexOutOfRange), "split sizes": (lambda x: x.split([1, 1], 1), ShapeError),
-    "split size": (lambda x: x.split(0), ValueError), "chunks": (lambda x: x.chunk(0), ValueError),
-    "unbind of no dims": (lambda x: tc.tensor(1).unbind(), DimensionError), "moved twice": (lambda x: x.movedim((0, 0), (1, 2)), ShapeError),
-    "strided too far": (lambda x: x.as_strided((25,), (1,)), ShapeError), "strided backwards": (lambda x: x.as_strided((2,), (-1,)), ShapeError),
-    "flipped twice": (lambda x: x.flip(0, 0), ShapeError), "flipped dim": (lambda x: x.flip(3), DimensionError),
-    "too few repeats": (lambda x: x.repeat(2, 2), ShapeError), "negative repeat": (lambda x: x.repeat(1, 1, -1), ShapeError),
-    "cat of sizes": (lambda x: tc.cat([x, x[:, :2]]), ShapeError), "cat of ranks": (lambda x: tc.cat([x, x[0]]), ShapeError),
-    "cat of numbers": (lambda x: tc.cat([tc.tensor(1), tc.tensor(2)]), ShapeError), "cat of a tensor": (lambda x: tc.cat(x), ArgumentTypeError),
-    "cat with a float": (lambda x: tc.cat([x, 1.0]), ArgumentTypeError), "cat dim": (lambda x: tc.cat([x], 3), DimensionError),
-    "stack of shapes": (lambda x: tc.stack([x, x[0]]), ShapeError), "stack of nothing": (lambda x: tc.stack([]), ShapeError),
+    "view of a wrong size": (lambda x: x.view(5), ShapeError),
+    "two inferred sizes": (lambda x: x.view(-1, -1), ShapeError),
+    "inferred beside 0": (lambda x: tc.zeros(0, 3).view(-1, 0), ShapeError),
+    "view that needs a copy": (lambda x: x.mT.view(24), ShapeError),
+    "negative size": (lambda x: x.reshape(-2, 12), ShapeError),
+    "sizes that are no integers": (lambda x: x.view(2.0, 12), ArgumentTypeError),
+    "transposed dim": (lambda x: x.transpose(0, 3), DimensionError),
+    "permuted twice": (lambda x: x.permute(0, 0, 1), ShapeError),
+    "too few dims": (lambda x: x.permute(0, 1), ShapeError),
+    "permuted dim": (lambda x: x.permute(0, 1, 3), DimensionError),
+    "t of three dims": (lambda x: x.t(), ShapeError),
+    "expanded size": (lambda x: x.expand(2, 4, 4), ShapeError),
+    "expanded away": (lambda x: x.expand(3, 4), ShapeError),
+    "kept in front": (lambda x: x.expand(-1, 2, 3, 4), ShapeError),
+    "negative expansion": (lambda x: x[:1].expand(-2, 3, 4), ShapeError),
+    "unsqueezed dim": (lambda x: x.unsqueeze(4), DimensionError),
+    "squeezed dim": (lambda x: x.squeeze(3), DimensionError),
+    "flatten backwards": (lambda x: x.flatten(2, 1), ShapeError),
+    "selected position": (lambda x: x.select(1, 3), IndexOutOfRange),
+    "select of no dims": (lambda x: tc.tensor(1).select(0, 0), DimensionError),
+    "narrow too long": (lambda x: x.narrow(1, 2, 2), IndexOutOfRange),
+    "narrow negative": (lambda x: x.narrow(1, 0, -1), IndexOutOfRange),
+    "narrow start": (lambda x: x.narrow(1, 4, 0), IndexOutOfRange),
+    "split sizes": (lambda x: x.split([1, 1], 1), ShapeError),
+    "split size": (lambda x: x.split(0), ValueError),
+    "chunks": (lambda x: x.chunk(0), ValueError),
+    "unbind of no dims": (lambda x: tc.tensor(1).unbind(), DimensionError),
+    "moved twice": (lambda x: x.movedim((0, 0), (1, 2)), ShapeError),
+    "strided too far": (lambda x: x.as_strided((25,), (1,)), ShapeError),
+    "strided backwards": (lambda x: x.as_strided((2,), (-1,)), ShapeError),
+    "flipped twice": (lambda x: x.flip(0, 0), ShapeError),
+    "flipped dim": (lambda x: x.flip(3), DimensionError),
+    "too few repeats": (lambda x: x.repeat(2, 2), ShapeError),
+    "negative repeat": (lambda x: x.repeat(1, 1, -1), ShapeError),
+    "cat of sizes": (lambda x: tc.cat([x, x[:, :2]]), ShapeError),
+    "cat of ranks": (lambda x: tc.cat([x, x[0]]), ShapeError),
+    "cat of numbers": (lambda x: tc.cat([tc.tensor(1), tc.tensor(2)]), ShapeError),
+    "cat of a tensor": (lambda x: tc.cat(x), ArgumentTypeError),
+    "cat with a float": (lambda x: tc.cat([x, 1.0]), ArgumentTypeError),
+    "cat dim": (lambda x: tc.cat([x], 3), DimensionError),
+    "stack of shapes": (lambda x: tc.stack([x, x[0]]), ShapeError),
+    "stack of nothing": (lambda x: tc.stack([]), ShapeError),
     "broadcast": (lambda x: tc.broadcast_tensors(x, tc.zeros(5)), ShapeError),
 }
 
