@@ -17,7 +17,8 @@ from ..subject import Subject
 from .child import NO_ENTRY_POINT, entry_points_of, run_child, run_on_device
 
 _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
-_FEATURES: Final = frozenset({"streams", "events", "pinned", "fp64", "dlpack", "multi_device", "deterministic"})
+_FEATURES: Final = frozenset(
+    {"streams", "events", "pinned", "fp64", "dlpack", "multi_device", "deterministic", "reference"})
 _PROBE_LIMIT: Final = 0.2
 
 
