@@ -91,6 +91,11 @@ def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callab
 def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     positions = derivative.saved_positions
 
+    def record_binary_unsaved(a: Any, b: Any) -> Any:
+        result = below(a, b)
+        attach(result, derivative, (edge_of(a), edge_of(b)), (), ())
+        return result
+
     def record_binary(a: Any, b: Any) -> Any:
         result = below(a, b)
         edges = edge_of(a), edge_of(b)
@@ -98,7 +103,7 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
         attach(result, derivative, edges, (a, b), positions if both else derivative.needed(edges))
         return result
 
-    return record_binary
+    return record_binary if positions else record_binary_unsaved
 
 
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
