@@ -63,7 +63,8 @@ class Compiler:
         self._locked = needs_lock(device)
         self.stats = BuildStats()
         # 1.2 is what every driver has; the newest language's built-ins take a tenth longer to parse.
-        options = ["-cl-std=CL1.2"]
+        # Sources are generated: warnings in them are for nobody (-w).
+        options = ["-cl-std=CL1.2", "-w"]
         if device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT:
             options.append("-cl-fp32-correctly-rounded-divide-sqrt")
         self._options = " ".join(options)
