@@ -11,7 +11,7 @@ from tensocket_plugins.contract.devices import Device, parse_device
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.states import BackendRecord
 
-from .device import entries, open_entry, set_stream
+from .device import open_entry, set_stream
 
 
 def backends() -> list[BackendRecord]:
@@ -42,12 +42,6 @@ def profile(name: Any) -> Profile:
 def synchronize(name: Any = None) -> None:
     """Wait until all work on a device is done; errors of asynchronous work surface here."""
     open_entry(name).runtime.synchronize()
-
-
-def synchronize_all() -> None:
-    """Wait for all opened devices."""
-    for entry in entries():
-        entry.runtime.synchronize()
 
 
 def memory_stats(name: Any = None) -> Mapping[str, int]:

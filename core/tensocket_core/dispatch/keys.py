@@ -14,7 +14,7 @@ on the left or the right. One dict lookup of the result settles dtype, promotion
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
@@ -39,8 +39,6 @@ OPTIONS: Final = DEVICE_MASK | DTYPE_MASK
 
 #: Key bit of a dtype to the dtype.
 DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.ALL}
-#: NumPy dtype to key bit, for the types that NumPy has.
-BIT_OF_NUMPY: Final[dict[Any, int]] = {dtype.numpy: 1 << dtype.bit for dtype in dtypes.ALL if dtype.native}
 
 
 def dtype_bit(dtype: DType) -> int:

@@ -4,7 +4,7 @@ A record's formula is a function over a namespace ``m`` and values; it is read
 
 * as kernel IR, with ``ExprMath`` and expressions (generated kernels of every backend);
 * as NumPy, with the kit's namespace and arrays (small arrays on host-resident devices);
-* as a decomposition, with ``TensorMath`` and tensors (backends that register primitives only).
+* without a code generator, as primitives: the same expressions are evaluated call by call (``execute.primitive``).
 
 Formulas use ``+ - * / & | ^ ~ < <= > >=`` and the functions below. ``/`` is for floats; ``m.idiv`` truncates.
 """
@@ -56,31 +56,11 @@ class ExprMath:
 
 
 class TensorMath:
-    """Formulas as calls of public operators."""
+    """Row formulas as calls of public operators, for devices without a code generator."""
 
     def __init__(self, dtype: DType, functions: Any) -> None:
         self.dtype = dtype
         self._functions = functions
-
-    def where(self, condition: Any, yes: Any, no: Any) -> Any:
-        """``yes`` where ``condition`` holds, else ``no``."""
-        return self._functions.where(condition, yes, no)
-
-    def cast(self, value: Any, dtype: DType) -> Any:
-        """``value`` converted."""
-        return value.to(dtype)
-
-    def idiv(self, x: Any, y: Any) -> Any:
-        """Truncating integer division."""
-        return self._functions.div(x, y, rounding_mode="trunc")
-
-    def imod(self, x: Any, y: Any) -> Any:
-        """Remainder with the dividend's sign."""
-        return self._functions.fmod(x, y)
-
-    def rint(self, x: Any) -> Any:
-        """Rounded, halves to even."""
-        return self._functions.round(x)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._functions, name)
