@@ -7,6 +7,7 @@ key, looks the closure up and calls it; there is no generic argument parsing on 
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import textwrap
 from pathlib import Path
@@ -29,9 +30,9 @@ for _name in ("functions", "methods"):
     sys.modules[f"tensocket_core._generated.{_name}"] = _Stub(_name)
 
 import tensocket_core.ops  # noqa: E402, F401  defines all records; the stubs come first
-from tensocket_core.dispatch.composite import COMPOSITES, Composite  # noqa: E402
+from tensocket_core.dispatch.composite import Composite  # noqa: E402
 from tensocket_core.dispatch.operator import Operator  # noqa: E402
-from tensocket_core.dispatch.registry import OPERATORS  # noqa: E402
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS  # noqa: E402
 from tensocket_core.dispatch.schema import Parameter  # noqa: E402
 from tensocket_core.execute.inplace import InPlace, InPlaceOperator  # noqa: E402
 from tensocket_core.execute.pointwise import Pointwise  # noqa: E402
@@ -78,10 +79,11 @@ def _signature(operator: Operator) -> str:
     """Parameters in Python's form."""
     parts: list[str] = []
     for position, parameter in enumerate(operator.schema.parameters):
-        if parameter.type.endswith("..."):
-            parts.append(f"*{parameter.name}: int")
+        if parameter.type.endswith("...") or parameter.name == operator.variadic:
+            parts.append(f"*{parameter.name}: {'int' if parameter.type.startswith('int') else 'Any'}")
             continue
-        if parameter.keyword_only and not operator.schema.parameters[position - 1].keyword_only:
+        before = operator.schema.parameters[position - 1]
+        if parameter.keyword_only and not before.keyword_only and before.name != operator.variadic:
             parts.append("*")
         default = "" if parameter.default is None else f" = {parameter.default}"
         parts.append(f"{parameter.name}: {_annotation(parameter)}{default}")
@@ -107,12 +109,14 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
         if python_operator
         else f"raise argument_error({operator.name!r}, {', '.join(names)}) from None"
     )
+    if not kinds:
+        return ["key = 0"]
     if kinds == ["Tensor"]:
         return ["try:", f"    key = {names[0]}._key", "except AttributeError:", f"    {foreign}"]
     if kinds == ["Tensor", "Operand"]:
         left, right = names
         foreign = f"return again({python_operator}, {left}, {right})" if python_operator else (
-            f"return called_again({operator.name!r}, {operator.name}, {left}, {right})")
+            f"return called_again({operator.name!r}, {_function_name(operator)}, {left}, {right})")
         return [
             f"kind = type({right})",
             "try:",
@@ -128,21 +132,41 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
         or "Operand" in kinds
         or any(p.optional for p in operator.schema.parameters if p.is_tensor)
     ):
-        return [f"key = key_of(_{operator.name}, ({', '.join(operator.schema.names)},))"]
+        return [f"key = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"]
     return ["try:", f"    key = {' | '.join(f'{n}._key' for n in names)}", "except AttributeError:", f"    {foreign}"]
+
+
+def _label(operator: Operator) -> str:
+    """What the record is called in the generated module: a composite may share its name with an operator."""
+    return operator.name if operator.name in OPERATORS and not isinstance(operator, Composite) else f"c_{operator.name}"
+
+
+def _given(operator: Operator, arguments: list[str]) -> str:
+    """Arguments as the closure takes them: composites have real keyword-only and collecting parameters."""
+    if not isinstance(operator, Composite):
+        return ", ".join(arguments)
+    parameters = operator.schema.parameters
+    return ", ".join(f"*{a}" if a == operator.variadic else f"{a}={a}" if p.keyword_only else a
+                     for a, p in zip(arguments, parameters, strict=True))
 
 
 def _call_lines(operator: Operator, arguments: list[str]) -> list[str]:
     packed = f"({', '.join(arguments)},)" if len(arguments) == 1 else f"({', '.join(arguments)})"
+    label = _label(operator)
     return [
         "if ACTIVE:",
-        f"    return run_with_modes(_{operator.name}, key, {packed})",
+        f"    return run_with_modes(_{label}, key, {packed})",
         "try:",
-        f"    run = _{operator.name}_table[key]",
+        f"    run = _{label}_table[key]",
         "except KeyError:",
-        f"    run = _{operator.name}.resolve(key)",
-        f"return run({', '.join(arguments)})",
+        f"    run = _{label}.resolve(key)",
+        f"return run({_given(operator, arguments)})",
     ]
+
+
+def _function_name(operator: Operator) -> str:
+    """Methods that are no functions must not hide built-in names from the module."""
+    return operator.name if operator.function else f"method_{operator.name}"
 
 
 def _function(operator: Operator) -> str:
@@ -160,7 +184,9 @@ def _function(operator: Operator) -> str:
         lines += ["if out is not None:", f"    return write_out({operator.name!r}, out, {operator.name}({given}))"]
     lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))
     body = textwrap.indent("\n".join(lines), "    ")
-    return f'def {operator.name}({_signature(operator)}) -> Any:\n    """{operator.doc}"""\n{body}\n'
+    doc = textwrap.indent(inspect.cleandoc(operator.doc), "    ").strip()
+    end = "\n    " if "\n" in doc else ""
+    return f'def {_function_name(operator)}({_signature(operator)}) -> Any:\n    """{doc}{end}"""\n{body}\n'
 
 
 def _dunder(operator: Operator, name: str) -> str:
@@ -179,49 +205,53 @@ def _dunder(operator: Operator, name: str) -> str:
     return f"def {name}({left}: Any, {right}: Any) -> Any:\n{textwrap.indent(chr(10).join([*lines, *call]), '    ')}\n"
 
 
-def _module_of(item: Composite) -> str:
-    return item.function.__module__.rpartition(".")[2]
+def _records() -> list[Operator]:
+    """Everything that users can call."""
+    return [o for o in (*OPERATORS.values(), *COMPOSITES.values()) if o.function or o.method]
 
 
 def functions_source() -> str:
     """The text of ``_generated/functions.py``."""
-    operators = [o for o in OPERATORS.values() if o.function or o.method]
+    records = _records()
     lines = [
         _HEAD.format(title="Operator functions."),
         "from __future__ import annotations\n\n",
-        "from collections.abc import Callable\nfrom typing import Any\n\n",
+        "from typing import Any\n\n",
         "from ..dispatch.call import key_of\n",
         "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
-        "from ..dispatch.registry import OPERATORS\n",
+        "from ..dispatch.registry import COMPOSITES, OPERATORS\n",
     ]
-    modules = sorted({_module_of(item) for item in COMPOSITES.values() if item.is_function} | {"arithmetic"})
-    lines += [f"from ..ops import {module} as _{module}\n" for module in modules]
-    lines.append("from ..ops.out import again, argument_error, called_again, write_out\n")
-    lines.append("\n")
-    for operator in operators:
-        lines.append(
-            f"_{operator.name} = OPERATORS[{operator.name!r}]\n_{operator.name}_table = _{operator.name}.table\n"
-        )
-    for operator in operators:
-        lines.append(f"\n\n{_function(operator)}")
-        lines += [f"\n\n{_dunder(operator, name)}" for name in operator.dunder]
-        lines += [f"\n\n{inplace_dunder}" for inplace_dunder in _augmented(operator)]
+    functions = "".join(_function(o) for o in records)
+    # Modules that no generated statement uses are imported for the records that they define.
+    lines += [f"from ..ops import {module} as _{module}{'' if f'_{module}.' in functions else '  # noqa: F401'}\n"
+              for module in _modules()]
+    lines.append("from ..ops.out import again, argument_error, called_again, write_out\n\n")
+    for o in records:
+        source = "COMPOSITES" if isinstance(o, Composite) else "OPERATORS"
+        lines.append(f"_{_label(o)} = {source}[{o.name!r}]\n_{_label(o)}_table = _{_label(o)}.table\n")
+    for o in records:
+        lines.append(f"\n\n{_function(o)}")
+        lines += [f"\n\n{_dunder(o, name)}" for name in o.dunder]
+        lines += [f"\n\n{inplace_dunder}" for inplace_dunder in _augmented(o)]
     lines.append("\n\n")
-    for item in COMPOSITES.values():
-        if item.is_function:
-            lines.append(f"{item.schema.name}: Callable[..., Any] = _{_module_of(item)}.{item.function.__name__}\n")
-    public: list[Operator | Composite] = [*operators, *(c for c in COMPOSITES.values() if c.is_function)]
-    lines += [f"{alias} = {record.schema.name}\n" for record in public for alias in record.aliases]
+    lines += [f"_{_label(o)}.public = {_function_name(o)}\n" for o in records]
+    lines += [f"{alias} = {o.name}\n" for o in records if o.function for alias in o.aliases]
     for title, space in (("__all__", "torch"), ("NN_FUNCTIONAL", "nn.functional")):
         lines += [f"\n{title} = [\n", *(f"    {name!r},\n" for name in _names(space)), "]\n"]
     return "".join(lines)
 
 
+def _modules() -> list[str]:
+    """Modules of records; their import defines everything that is looked up below."""
+    bodies = {item.body.__module__.rpartition(".")[2] for item in COMPOSITES.values()}
+    return sorted(bodies | {"arithmetic"})
+
+
 def _names(namespace: str) -> list[str]:
     """Public function names of a namespace."""
-    records = [o for o in OPERATORS.values() if o.function] + [c for c in COMPOSITES.values() if c.is_function]
-    return sorted(n for r in records if r.namespace == namespace for n in (r.schema.name, *r.aliases))
+    records = [o for o in _records() if o.function and o.namespace == namespace]
+    return sorted(name for o in records for name in (o.name, *o.aliases))
 
 
 def _augmented(operator: Operator) -> list[str]:
@@ -232,19 +262,17 @@ def _augmented(operator: Operator) -> list[str]:
 
 def methods_source() -> str:
     """The text of ``_generated/methods.py``."""
-    modules = sorted({_module_of(item) for item in COMPOSITES.values()} | {"subscript"})
     lines = [
         _HEAD.format(title="Operator methods of tensors."),
         "from __future__ import annotations\n\n",
         "from collections.abc import Callable\nfrom typing import Any\n\n",
         "from . import functions as _f  # first: it defines what the records import\n\n# isort: split\n",
         "from .. import creation as _creation\nfrom .. import random as _random\n",
-        *(f"from ..ops import {m} as _{m}\n" for m in modules),
+        "from ..ops import subscript as _subscript\n",
         "\n\n",
         'class Operators:\n    """Every operator that tensors have as a method."""\n\n    __slots__ = ()\n\n',
     ]
-    records: list[Operator | Composite] = [*OPERATORS.values(), *COMPOSITES.values()]
-    for record in records:
+    for record in _records():
         if record.method:
             lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
     lines += [
@@ -256,13 +284,11 @@ def methods_source() -> str:
     return "".join(lines)
 
 
-def _method_sources(record: Operator | Composite) -> list[tuple[str, str]]:
+def _method_sources(record: Operator) -> list[tuple[str, str]]:
     """Method names of a record with the expressions that give their functions."""
-    names = (record.method if isinstance(record.method, str) else record.schema.name, *record.aliases)
-    if isinstance(record, Composite):
-        return [(name, f"_{_module_of(record)}.{record.function.__name__}") for name in (*names, *record.dunder)]
+    names = (record.method if isinstance(record.method, str) else record.name, *record.aliases)
     special = [*record.dunder, *(text.split("(")[0][4:] for text in _augmented(record))]
-    return [*((name, f"_f.{record.name}") for name in names), *((name, f"_f.{name}") for name in special)]
+    return [*((name, f"_f.{_function_name(record)}") for name in names), *((name, f"_f.{name}") for name in special)]
 
 
 def main(arguments: list[str] | None = None) -> int:

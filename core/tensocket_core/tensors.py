@@ -61,6 +61,12 @@ class Tensor(Operators):
     _grad_fn: Any
     _version_counter: list[int] | None
     _base: Tensor | None
+    #: Whether the class overrides functions (``__torch_function__``); set when a subclass is made.
+    _overrides = False
+    #: Nesting level of the transform that the tensor belongs to; 0 for real tensors.
+    _level = 0
+    #: Subclasses that take calls below autograd define it.
+    __torch_dispatch__: Any = None
     #: Hooks on a leaf's gradient, and weak references to recorded views; instance attributes once there are any.
     _hooks: Any = ()
     _views: Any = ()

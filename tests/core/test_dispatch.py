@@ -14,9 +14,9 @@ from tensocket_core.dispatch import composite as composites
 from tensocket_core.dispatch import fallback, keys
 from tensocket_core.dispatch.blame import blame
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.composite import COMPOSITES, composite
+from tensocket_core.dispatch.composite import composite
 from tensocket_core.dispatch.operator import Operator
-from tensocket_core.dispatch.registry import OPERATORS, clear_tables
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
 from tensocket_core.dispatch.schema import parse_schema
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
@@ -55,7 +55,7 @@ def test_every_dtype_has_a_bit_of_its_own() -> None:
 def test_fields_of_keys_do_not_overlap() -> None:
     numbers = [*keys.SCALAR.values(), *keys.SCALAR_LEFT.values()]
     devices = keys.DEVICE_MASK & ((1 << 64) - 1)
-    fields = [keys.DTYPE_MASK, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *numbers, devices]
+    fields = [keys.DTYPE_MASK, keys.AUTOCAST, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *numbers, devices]
     assert sum(fields) == (1 << 64) - 1
     assert sum(numbers) == keys.SCALAR_MASK
 
@@ -193,7 +193,7 @@ def test_every_record_is_complete() -> None:
         assert repr(operator) == f"<operator {operator.schema.text}>"
     for name, record in COMPOSITES.items():
         assert record.schema.name == name
-        assert record.function.__doc__, name
+        assert record.body.__doc__, name
 
 
 def test_names_are_defined_once() -> None:

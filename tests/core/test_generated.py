@@ -10,8 +10,7 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core._generated import functions
-from tensocket_core.dispatch.composite import COMPOSITES, Composite
-from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 
 TOOL = Path(__file__).parents[2] / "tools" / "generate_operators.py"
 
@@ -25,7 +24,7 @@ def test_generated_files_are_up_to_date() -> None:
 def test_every_record_is_reachable_by_its_names() -> None:
     for record in (*OPERATORS.values(), *COMPOSITES.values()):
         names = [record.schema.name, *record.aliases]
-        if record.is_function if isinstance(record, Composite) else record.function:
+        if record.function:
             assert all(callable(getattr(functions, name)) for name in names), names
         if record.method:
             methods = [record.method, *record.aliases] if isinstance(record.method, str) else names

@@ -12,8 +12,7 @@ import tensocket_core as torch
 from tensocket_core._generated import functions as F
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.composite import COMPOSITES
-from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.ops.inplace import FORMS
 
 # Distinct values, away from zero, integers and each other, where nothing has a kink.

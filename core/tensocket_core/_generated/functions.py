@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..dispatch.call import key_of
 from ..dispatch.keys import SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
-from ..dispatch.registry import OPERATORS
+from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
-from ..ops import indexing as _indexing
+from ..ops import indexing as _indexing  # noqa: F401
+from ..ops import inplace as _inplace  # noqa: F401
 from ..ops import matmul as _matmul
-from ..ops import movement as _movement
-from ..ops import nn as _nn
-from ..ops import rearrangement as _rearrangement
-from ..ops import reduction as _reduction
+from ..ops import movement as _movement  # noqa: F401
+from ..ops import nn as _nn  # noqa: F401
+from ..ops import rearrangement as _rearrangement  # noqa: F401
+from ..ops import reduction as _reduction  # noqa: F401
 from ..ops.out import again, argument_error, called_again, write_out
 
 _add = OPERATORS['add']
@@ -272,6 +272,144 @@ _argmax = OPERATORS['argmax']
 _argmax_table = _argmax.table
 _argmin = OPERATORS['argmin']
 _argmin_table = _argmin.table
+_c_reshape = COMPOSITES['reshape']
+_c_reshape_table = _c_reshape.table
+_c_as_strided = COMPOSITES['as_strided']
+_c_as_strided_table = _c_as_strided.table
+_c_contiguous = COMPOSITES['contiguous']
+_c_contiguous_table = _c_contiguous.table
+_c_t = COMPOSITES['t']
+_c_t_table = _c_t.table
+_c_flatten = COMPOSITES['flatten']
+_c_flatten_table = _c_flatten.table
+_c_select = COMPOSITES['select']
+_c_select_table = _c_select.table
+_c_narrow = COMPOSITES['narrow']
+_c_narrow_table = _c_narrow.table
+_c_split = COMPOSITES['split']
+_c_split_table = _c_split.table
+_c_chunk = COMPOSITES['chunk']
+_c_chunk_table = _c_chunk.table
+_c_unbind = COMPOSITES['unbind']
+_c_unbind_table = _c_unbind.table
+_c_clamp = COMPOSITES['clamp']
+_c_clamp_table = _c_clamp.table
+_c_clamp_ = COMPOSITES['clamp_']
+_c_clamp__table = _c_clamp_.table
+_c_where = COMPOSITES['where']
+_c_where_table = _c_where.table
+_c_where_self = COMPOSITES['where_self']
+_c_where_self_table = _c_where_self.table
+_c_masked_fill = COMPOSITES['masked_fill']
+_c_masked_fill_table = _c_masked_fill.table
+_c_to = COMPOSITES['to']
+_c_to_table = _c_to.table
+_c_float = COMPOSITES['float']
+_c_float_table = _c_float.table
+_c_double = COMPOSITES['double']
+_c_double_table = _c_double.table
+_c_half = COMPOSITES['half']
+_c_half_table = _c_half.table
+_c_bfloat16 = COMPOSITES['bfloat16']
+_c_bfloat16_table = _c_bfloat16.table
+_c_int = COMPOSITES['int']
+_c_int_table = _c_int.table
+_c_long = COMPOSITES['long']
+_c_long_table = _c_long.table
+_c_short = COMPOSITES['short']
+_c_short_table = _c_short.table
+_c_char = COMPOSITES['char']
+_c_char_table = _c_char.table
+_c_byte = COMPOSITES['byte']
+_c_byte_table = _c_byte.table
+_c_bool = COMPOSITES['bool']
+_c_bool_table = _c_bool.table
+_c_type_as = COMPOSITES['type_as']
+_c_type_as_table = _c_type_as.table
+_c_cpu = COMPOSITES['cpu']
+_c_cpu_table = _c_cpu.table
+_c_gather = COMPOSITES['gather']
+_c_gather_table = _c_gather.table
+_c_scatter = COMPOSITES['scatter']
+_c_scatter_table = _c_scatter.table
+_c_scatter_add = COMPOSITES['scatter_add']
+_c_scatter_add_table = _c_scatter_add.table
+_c_index_select = COMPOSITES['index_select']
+_c_index_select_table = _c_index_select.table
+_c_nonzero = COMPOSITES['nonzero']
+_c_nonzero_table = _c_nonzero.table
+_c_index_put = COMPOSITES['index_put']
+_c_index_put_table = _c_index_put.table
+_c_index_put_ = COMPOSITES['index_put_']
+_c_index_put__table = _c_index_put_.table
+_c_zero_ = COMPOSITES['zero_']
+_c_zero__table = _c_zero_.table
+_c_masked_fill_ = COMPOSITES['masked_fill_']
+_c_masked_fill__table = _c_masked_fill_.table
+_c_scatter_ = COMPOSITES['scatter_']
+_c_scatter__table = _c_scatter_.table
+_c_scatter_add_ = COMPOSITES['scatter_add_']
+_c_scatter_add__table = _c_scatter_add_.table
+_c_matmul = COMPOSITES['matmul']
+_c_matmul_table = _c_matmul.table
+_c_mm = COMPOSITES['mm']
+_c_mm_table = _c_mm.table
+_c_bmm = COMPOSITES['bmm']
+_c_bmm_table = _c_bmm.table
+_c_mv = COMPOSITES['mv']
+_c_mv_table = _c_mv.table
+_c_dot = COMPOSITES['dot']
+_c_dot_table = _c_dot.table
+_c_addmm = COMPOSITES['addmm']
+_c_addmm_table = _c_addmm.table
+_c_linear = COMPOSITES['linear']
+_c_linear_table = _c_linear.table
+_c_softmax = COMPOSITES['softmax']
+_c_softmax_table = _c_softmax.table
+_c_log_softmax = COMPOSITES['log_softmax']
+_c_log_softmax_table = _c_log_softmax.table
+_c_nll_loss = COMPOSITES['nll_loss']
+_c_nll_loss_table = _c_nll_loss.table
+_c_cross_entropy = COMPOSITES['cross_entropy']
+_c_cross_entropy_table = _c_cross_entropy.table
+_c_mse_loss = COMPOSITES['mse_loss']
+_c_mse_loss_table = _c_mse_loss.table
+_c_l1_loss = COMPOSITES['l1_loss']
+_c_l1_loss_table = _c_l1_loss.table
+_c_dropout = COMPOSITES['dropout']
+_c_dropout_table = _c_dropout.table
+_c_embedding = COMPOSITES['embedding']
+_c_embedding_table = _c_embedding.table
+_c_one_hot = COMPOSITES['one_hot']
+_c_one_hot_table = _c_one_hot.table
+_c_layer_norm = COMPOSITES['layer_norm']
+_c_layer_norm_table = _c_layer_norm.table
+_c_stack = COMPOSITES['stack']
+_c_stack_table = _c_stack.table
+_c_flip = COMPOSITES['flip']
+_c_flip_table = _c_flip.table
+_c_repeat = COMPOSITES['repeat']
+_c_repeat_table = _c_repeat.table
+_c_movedim = COMPOSITES['movedim']
+_c_movedim_table = _c_movedim.table
+_c_broadcast_to = COMPOSITES['broadcast_to']
+_c_broadcast_to_table = _c_broadcast_to.table
+_c_expand_as = COMPOSITES['expand_as']
+_c_expand_as_table = _c_expand_as.table
+_c_view_as = COMPOSITES['view_as']
+_c_view_as_table = _c_view_as.table
+_c_broadcast_tensors = COMPOSITES['broadcast_tensors']
+_c_broadcast_tensors_table = _c_broadcast_tensors.table
+_c_max = COMPOSITES['max']
+_c_max_table = _c_max.table
+_c_min = COMPOSITES['min']
+_c_min_table = _c_min.table
+_c_var = COMPOSITES['var']
+_c_var_table = _c_var.table
+_c_std = COMPOSITES['std']
+_c_std_table = _c_std.table
+_c_logsumexp = COMPOSITES['logsumexp']
+_c_logsumexp_table = _c_logsumexp.table
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -1200,7 +1338,7 @@ def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
     return run(input, approximate)
 
 
-def gelu_backward(upstream: Any, input: Any, approximate: str) -> Any:
+def method_gelu_backward(upstream: Any, input: Any, approximate: str) -> Any:
     """Gradient of gelu."""
     try:
         key = upstream._key | input._key
@@ -1891,7 +2029,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return run(input, dim)
 
 
-def basic_index(input: Any, index: Any) -> Any:
+def method_basic_index(input: Any, index: Any) -> Any:
     """Indexing by a tuple of ints, slices, None and Ellipsis."""
     try:
         key = input._key
@@ -1906,7 +2044,7 @@ def basic_index(input: Any, index: Any) -> Any:
     return run(input, index)
 
 
-def alias(input: Any) -> Any:
+def method_alias(input: Any) -> Any:
     """The same tensor as a new object."""
     try:
         key = input._key
@@ -1936,7 +2074,7 @@ def clone(input: Any) -> Any:
     return run(input)
 
 
-def embed_index(input: Any, shape: Any, index: Any) -> Any:
+def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
     """Zeros of a shape, with input at a basic index."""
     try:
         key = input._key
@@ -1963,7 +2101,7 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return run(tensors, dim)
 
 
-def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
         other = _arithmetic.scaled(input, other, alpha)
@@ -1974,7 +2112,7 @@ def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('add_', add_, input, other)
+        return called_again('add_', method_add_, input, other)
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -2002,7 +2140,7 @@ def __iadd__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def method_sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
     if alpha != 1:
         other = _arithmetic.scaled(input, other, alpha)
@@ -2013,7 +2151,7 @@ def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('sub_', sub_, input, other)
+        return called_again('sub_', method_sub_, input, other)
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -2041,7 +2179,7 @@ def __isub__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def mul_(input: Any, other: Any) -> Any:
+def method_mul_(input: Any, other: Any) -> Any:
     """In-place form of mul."""
     kind = type(other)
     try:
@@ -2050,7 +2188,7 @@ def mul_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('mul_', mul_, input, other)
+        return called_again('mul_', method_mul_, input, other)
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -2078,7 +2216,7 @@ def __imul__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
+def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     """In-place form of div."""
     if rounding_mode is not None:
         return input.copy_(_arithmetic.div_rounded(input, other, rounding_mode))
@@ -2089,7 +2227,7 @@ def div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('div_', div_, input, other)
+        return called_again('div_', method_div_, input, other)
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -2117,7 +2255,7 @@ def __itruediv__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def neg_(input: Any) -> Any:
+def method_neg_(input: Any) -> Any:
     """In-place form of neg."""
     try:
         key = input._key
@@ -2132,7 +2270,7 @@ def neg_(input: Any) -> Any:
     return run(input)
 
 
-def abs_(input: Any) -> Any:
+def method_abs_(input: Any) -> Any:
     """In-place form of abs."""
     try:
         key = input._key
@@ -2147,7 +2285,7 @@ def abs_(input: Any) -> Any:
     return run(input)
 
 
-def floor_divide_(input: Any, other: Any) -> Any:
+def method_floor_divide_(input: Any, other: Any) -> Any:
     """In-place form of floor_divide."""
     kind = type(other)
     try:
@@ -2156,7 +2294,7 @@ def floor_divide_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('floor_divide_', floor_divide_, input, other)
+        return called_again('floor_divide_', method_floor_divide_, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -2184,7 +2322,7 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def remainder_(input: Any, other: Any) -> Any:
+def method_remainder_(input: Any, other: Any) -> Any:
     """In-place form of remainder."""
     kind = type(other)
     try:
@@ -2193,7 +2331,7 @@ def remainder_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('remainder_', remainder_, input, other)
+        return called_again('remainder_', method_remainder_, input, other)
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -2221,7 +2359,7 @@ def __imod__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def fmod_(input: Any, other: Any) -> Any:
+def method_fmod_(input: Any, other: Any) -> Any:
     """In-place form of fmod."""
     kind = type(other)
     try:
@@ -2230,7 +2368,7 @@ def fmod_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('fmod_', fmod_, input, other)
+        return called_again('fmod_', method_fmod_, input, other)
     if ACTIVE:
         return run_with_modes(_fmod_, key, (input, other))
     try:
@@ -2240,7 +2378,7 @@ def fmod_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def pow_(input: Any, exponent: Any) -> Any:
+def method_pow_(input: Any, exponent: Any) -> Any:
     """In-place form of pow."""
     kind = type(exponent)
     try:
@@ -2249,7 +2387,7 @@ def pow_(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again('pow_', pow_, input, exponent)
+        return called_again('pow_', method_pow_, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -2277,7 +2415,7 @@ def __ipow__(input: Any, exponent: Any) -> Any:
     return run(input, exponent)
 
 
-def clamp_min_(input: Any, min: Any) -> Any:
+def method_clamp_min_(input: Any, min: Any) -> Any:
     """In-place form of clamp_min."""
     kind = type(min)
     try:
@@ -2286,7 +2424,7 @@ def clamp_min_(input: Any, min: Any) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        return called_again('clamp_min_', clamp_min_, input, min)
+        return called_again('clamp_min_', method_clamp_min_, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min_, key, (input, min))
     try:
@@ -2296,7 +2434,7 @@ def clamp_min_(input: Any, min: Any) -> Any:
     return run(input, min)
 
 
-def clamp_max_(input: Any, max: Any) -> Any:
+def method_clamp_max_(input: Any, max: Any) -> Any:
     """In-place form of clamp_max."""
     kind = type(max)
     try:
@@ -2305,7 +2443,7 @@ def clamp_max_(input: Any, max: Any) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        return called_again('clamp_max_', clamp_max_, input, max)
+        return called_again('clamp_max_', method_clamp_max_, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max_, key, (input, max))
     try:
@@ -2315,7 +2453,7 @@ def clamp_max_(input: Any, max: Any) -> Any:
     return run(input, max)
 
 
-def addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """In-place form of addcmul."""
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -2330,7 +2468,7 @@ def addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any
     return run(input, tensor1, tensor2, value)
 
 
-def addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
     """In-place form of addcdiv."""
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -2345,7 +2483,7 @@ def addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any
     return run(input, tensor1, tensor2, value)
 
 
-def lerp_(input: Any, end: Any, weight: Any) -> Any:
+def method_lerp_(input: Any, end: Any, weight: Any) -> Any:
     """In-place form of lerp."""
     key = key_of(_lerp_, (input, end, weight,))
     if ACTIVE:
@@ -2357,7 +2495,7 @@ def lerp_(input: Any, end: Any, weight: Any) -> Any:
     return run(input, end, weight)
 
 
-def exp_(input: Any) -> Any:
+def method_exp_(input: Any) -> Any:
     """In-place form of exp."""
     try:
         key = input._key
@@ -2372,7 +2510,7 @@ def exp_(input: Any) -> Any:
     return run(input)
 
 
-def expm1_(input: Any) -> Any:
+def method_expm1_(input: Any) -> Any:
     """In-place form of expm1."""
     try:
         key = input._key
@@ -2387,7 +2525,7 @@ def expm1_(input: Any) -> Any:
     return run(input)
 
 
-def log_(input: Any) -> Any:
+def method_log_(input: Any) -> Any:
     """In-place form of log."""
     try:
         key = input._key
@@ -2402,7 +2540,7 @@ def log_(input: Any) -> Any:
     return run(input)
 
 
-def log1p_(input: Any) -> Any:
+def method_log1p_(input: Any) -> Any:
     """In-place form of log1p."""
     try:
         key = input._key
@@ -2417,7 +2555,7 @@ def log1p_(input: Any) -> Any:
     return run(input)
 
 
-def sqrt_(input: Any) -> Any:
+def method_sqrt_(input: Any) -> Any:
     """In-place form of sqrt."""
     try:
         key = input._key
@@ -2432,7 +2570,7 @@ def sqrt_(input: Any) -> Any:
     return run(input)
 
 
-def rsqrt_(input: Any) -> Any:
+def method_rsqrt_(input: Any) -> Any:
     """In-place form of rsqrt."""
     try:
         key = input._key
@@ -2447,7 +2585,7 @@ def rsqrt_(input: Any) -> Any:
     return run(input)
 
 
-def reciprocal_(input: Any) -> Any:
+def method_reciprocal_(input: Any) -> Any:
     """In-place form of reciprocal."""
     try:
         key = input._key
@@ -2462,7 +2600,7 @@ def reciprocal_(input: Any) -> Any:
     return run(input)
 
 
-def sin_(input: Any) -> Any:
+def method_sin_(input: Any) -> Any:
     """In-place form of sin."""
     try:
         key = input._key
@@ -2477,7 +2615,7 @@ def sin_(input: Any) -> Any:
     return run(input)
 
 
-def cos_(input: Any) -> Any:
+def method_cos_(input: Any) -> Any:
     """In-place form of cos."""
     try:
         key = input._key
@@ -2492,7 +2630,7 @@ def cos_(input: Any) -> Any:
     return run(input)
 
 
-def tanh_(input: Any) -> Any:
+def method_tanh_(input: Any) -> Any:
     """In-place form of tanh."""
     try:
         key = input._key
@@ -2507,7 +2645,7 @@ def tanh_(input: Any) -> Any:
     return run(input)
 
 
-def erf_(input: Any) -> Any:
+def method_erf_(input: Any) -> Any:
     """In-place form of erf."""
     try:
         key = input._key
@@ -2522,7 +2660,7 @@ def erf_(input: Any) -> Any:
     return run(input)
 
 
-def sigmoid_(input: Any) -> Any:
+def method_sigmoid_(input: Any) -> Any:
     """In-place form of sigmoid."""
     try:
         key = input._key
@@ -2537,7 +2675,7 @@ def sigmoid_(input: Any) -> Any:
     return run(input)
 
 
-def square_(input: Any) -> Any:
+def method_square_(input: Any) -> Any:
     """In-place form of square."""
     try:
         key = input._key
@@ -2552,7 +2690,7 @@ def square_(input: Any) -> Any:
     return run(input)
 
 
-def sign_(input: Any) -> Any:
+def method_sign_(input: Any) -> Any:
     """In-place form of sign."""
     try:
         key = input._key
@@ -2567,7 +2705,7 @@ def sign_(input: Any) -> Any:
     return run(input)
 
 
-def floor_(input: Any) -> Any:
+def method_floor_(input: Any) -> Any:
     """In-place form of floor."""
     try:
         key = input._key
@@ -2582,7 +2720,7 @@ def floor_(input: Any) -> Any:
     return run(input)
 
 
-def ceil_(input: Any) -> Any:
+def method_ceil_(input: Any) -> Any:
     """In-place form of ceil."""
     try:
         key = input._key
@@ -2597,7 +2735,7 @@ def ceil_(input: Any) -> Any:
     return run(input)
 
 
-def trunc_(input: Any) -> Any:
+def method_trunc_(input: Any) -> Any:
     """In-place form of trunc."""
     try:
         key = input._key
@@ -2612,7 +2750,7 @@ def trunc_(input: Any) -> Any:
     return run(input)
 
 
-def round_(input: Any) -> Any:
+def method_round_(input: Any) -> Any:
     """In-place form of round."""
     try:
         key = input._key
@@ -2627,7 +2765,7 @@ def round_(input: Any) -> Any:
     return run(input)
 
 
-def relu_(input: Any) -> Any:
+def method_relu_(input: Any) -> Any:
     """In-place form of relu."""
     try:
         key = input._key
@@ -2642,7 +2780,7 @@ def relu_(input: Any) -> Any:
     return run(input)
 
 
-def eq_(input: Any, other: Any) -> Any:
+def method_eq_(input: Any, other: Any) -> Any:
     """In-place form of eq."""
     kind = type(other)
     try:
@@ -2651,7 +2789,7 @@ def eq_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('eq_', eq_, input, other)
+        return called_again('eq_', method_eq_, input, other)
     if ACTIVE:
         return run_with_modes(_eq_, key, (input, other))
     try:
@@ -2661,7 +2799,7 @@ def eq_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def ne_(input: Any, other: Any) -> Any:
+def method_ne_(input: Any, other: Any) -> Any:
     """In-place form of ne."""
     kind = type(other)
     try:
@@ -2670,7 +2808,7 @@ def ne_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ne_', ne_, input, other)
+        return called_again('ne_', method_ne_, input, other)
     if ACTIVE:
         return run_with_modes(_ne_, key, (input, other))
     try:
@@ -2680,7 +2818,7 @@ def ne_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def lt_(input: Any, other: Any) -> Any:
+def method_lt_(input: Any, other: Any) -> Any:
     """In-place form of lt."""
     kind = type(other)
     try:
@@ -2689,7 +2827,7 @@ def lt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('lt_', lt_, input, other)
+        return called_again('lt_', method_lt_, input, other)
     if ACTIVE:
         return run_with_modes(_lt_, key, (input, other))
     try:
@@ -2699,7 +2837,7 @@ def lt_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def le_(input: Any, other: Any) -> Any:
+def method_le_(input: Any, other: Any) -> Any:
     """In-place form of le."""
     kind = type(other)
     try:
@@ -2708,7 +2846,7 @@ def le_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('le_', le_, input, other)
+        return called_again('le_', method_le_, input, other)
     if ACTIVE:
         return run_with_modes(_le_, key, (input, other))
     try:
@@ -2718,7 +2856,7 @@ def le_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def gt_(input: Any, other: Any) -> Any:
+def method_gt_(input: Any, other: Any) -> Any:
     """In-place form of gt."""
     kind = type(other)
     try:
@@ -2727,7 +2865,7 @@ def gt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('gt_', gt_, input, other)
+        return called_again('gt_', method_gt_, input, other)
     if ACTIVE:
         return run_with_modes(_gt_, key, (input, other))
     try:
@@ -2737,7 +2875,7 @@ def gt_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def ge_(input: Any, other: Any) -> Any:
+def method_ge_(input: Any, other: Any) -> Any:
     """In-place form of ge."""
     kind = type(other)
     try:
@@ -2746,7 +2884,7 @@ def ge_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ge_', ge_, input, other)
+        return called_again('ge_', method_ge_, input, other)
     if ACTIVE:
         return run_with_modes(_ge_, key, (input, other))
     try:
@@ -2756,7 +2894,7 @@ def ge_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def logical_not_(input: Any) -> Any:
+def method_logical_not_(input: Any) -> Any:
     """In-place form of logical_not."""
     try:
         key = input._key
@@ -2771,7 +2909,7 @@ def logical_not_(input: Any) -> Any:
     return run(input)
 
 
-def logical_and_(input: Any, other: Any) -> Any:
+def method_logical_and_(input: Any, other: Any) -> Any:
     """In-place form of logical_and."""
     kind = type(other)
     try:
@@ -2780,7 +2918,7 @@ def logical_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_and_', logical_and_, input, other)
+        return called_again('logical_and_', method_logical_and_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_and_, key, (input, other))
     try:
@@ -2790,7 +2928,7 @@ def logical_and_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def logical_or_(input: Any, other: Any) -> Any:
+def method_logical_or_(input: Any, other: Any) -> Any:
     """In-place form of logical_or."""
     kind = type(other)
     try:
@@ -2799,7 +2937,7 @@ def logical_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_or_', logical_or_, input, other)
+        return called_again('logical_or_', method_logical_or_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_or_, key, (input, other))
     try:
@@ -2809,7 +2947,7 @@ def logical_or_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def logical_xor_(input: Any, other: Any) -> Any:
+def method_logical_xor_(input: Any, other: Any) -> Any:
     """In-place form of logical_xor."""
     kind = type(other)
     try:
@@ -2818,7 +2956,7 @@ def logical_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_xor_', logical_xor_, input, other)
+        return called_again('logical_xor_', method_logical_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_xor_, key, (input, other))
     try:
@@ -2828,7 +2966,7 @@ def logical_xor_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def bitwise_and_(input: Any, other: Any) -> Any:
+def method_bitwise_and_(input: Any, other: Any) -> Any:
     """In-place form of bitwise_and."""
     kind = type(other)
     try:
@@ -2837,7 +2975,7 @@ def bitwise_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_and_', bitwise_and_, input, other)
+        return called_again('bitwise_and_', method_bitwise_and_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -2865,7 +3003,7 @@ def __iand__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def bitwise_or_(input: Any, other: Any) -> Any:
+def method_bitwise_or_(input: Any, other: Any) -> Any:
     """In-place form of bitwise_or."""
     kind = type(other)
     try:
@@ -2874,7 +3012,7 @@ def bitwise_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_or_', bitwise_or_, input, other)
+        return called_again('bitwise_or_', method_bitwise_or_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -2902,7 +3040,7 @@ def __ior__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def bitwise_xor_(input: Any, other: Any) -> Any:
+def method_bitwise_xor_(input: Any, other: Any) -> Any:
     """In-place form of bitwise_xor."""
     kind = type(other)
     try:
@@ -2911,7 +3049,7 @@ def bitwise_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_xor_', bitwise_xor_, input, other)
+        return called_again('bitwise_xor_', method_bitwise_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -2939,7 +3077,7 @@ def __ixor__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def bitwise_not_(input: Any) -> Any:
+def method_bitwise_not_(input: Any) -> Any:
     """In-place form of bitwise_not."""
     try:
         key = input._key
@@ -2954,7 +3092,7 @@ def bitwise_not_(input: Any) -> Any:
     return run(input)
 
 
-def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
+def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     """Elements of src, converted and moved, in place."""
     kind = type(src)
     try:
@@ -2963,7 +3101,7 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         else:
             key = input._key | src._key
     except AttributeError:
-        return called_again('copy_', copy_, input, src)
+        return called_again('copy_', method_copy_, input, src)
     if ACTIVE:
         return run_with_modes(_copy_, key, (input, src, non_blocking))
     try:
@@ -2973,7 +3111,7 @@ def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     return run(input, src, non_blocking)
 
 
-def fill_(input: Any, value: float) -> Any:
+def method_fill_(input: Any, value: float) -> Any:
     """One value everywhere, in place."""
     try:
         key = input._key
@@ -3159,51 +3297,1243 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     return run(input, dim, keepdim)
 
 
-reshape: Callable[..., Any] = _movement.reshape
-as_strided: Callable[..., Any] = _movement.as_strided
-t: Callable[..., Any] = _movement.t
-flatten: Callable[..., Any] = _movement.flatten
-select: Callable[..., Any] = _movement.select
-narrow: Callable[..., Any] = _movement.narrow
-split: Callable[..., Any] = _movement.split
-chunk: Callable[..., Any] = _movement.chunk
-unbind: Callable[..., Any] = _movement.unbind
-clamp: Callable[..., Any] = _arithmetic.clamp
-where: Callable[..., Any] = _arithmetic.where
-masked_fill: Callable[..., Any] = _arithmetic.masked_fill
-gather: Callable[..., Any] = _indexing.gather
-scatter: Callable[..., Any] = _indexing.scatter
-scatter_add: Callable[..., Any] = _indexing.scatter_add
-index_select: Callable[..., Any] = _indexing.index_select
-nonzero: Callable[..., Any] = _indexing.nonzero
-index_put: Callable[..., Any] = _indexing.index_put
-matmul: Callable[..., Any] = _matmul.matmul
-mm: Callable[..., Any] = _matmul.mm
-bmm: Callable[..., Any] = _matmul.bmm
-mv: Callable[..., Any] = _matmul.mv
-dot: Callable[..., Any] = _matmul.dot
-addmm: Callable[..., Any] = _matmul.addmm
-linear: Callable[..., Any] = _matmul.linear
-softmax: Callable[..., Any] = _nn.softmax
-log_softmax: Callable[..., Any] = _nn.log_softmax
-nll_loss: Callable[..., Any] = _nn.nll_loss
-cross_entropy: Callable[..., Any] = _nn.cross_entropy
-mse_loss: Callable[..., Any] = _nn.mse_loss
-l1_loss: Callable[..., Any] = _nn.l1_loss
-dropout: Callable[..., Any] = _nn.dropout
-embedding: Callable[..., Any] = _nn.embedding
-one_hot: Callable[..., Any] = _nn.one_hot
-layer_norm: Callable[..., Any] = _nn.layer_norm
-stack: Callable[..., Any] = _rearrangement.stack
-flip: Callable[..., Any] = _rearrangement.flip
-movedim: Callable[..., Any] = _rearrangement.movedim
-broadcast_to: Callable[..., Any] = _rearrangement.broadcast_to
-broadcast_tensors: Callable[..., Any] = _rearrangement.broadcast_tensors
-max: Callable[..., Any] = _reduction.max_of
-min: Callable[..., Any] = _reduction.min_of
-var: Callable[..., Any] = _reduction.var
-std: Callable[..., Any] = _reduction.std
-logsumexp: Callable[..., Any] = _reduction.logsumexp
+def reshape(input: Any, *shape: int) -> Any:
+    """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('reshape', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_reshape, key, (input, shape))
+    try:
+        run = _c_reshape_table[key]
+    except KeyError:
+        run = _c_reshape.resolve(key)
+    return run(input, *shape)
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
+    """A view with any geometry; the offset counts from the tensor's first element."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('as_strided', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_as_strided, key, (input, size, stride, storage_offset))
+    try:
+        run = _c_as_strided_table[key]
+    except KeyError:
+        run = _c_as_strided.resolve(key)
+    return run(input, size, stride, storage_offset)
+
+
+def method_contiguous(input: Any) -> Any:
+    """This tensor if its elements lie in row-major order without gaps, else a copy for which that holds."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('contiguous', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_contiguous, key, (input,))
+    try:
+        run = _c_contiguous_table[key]
+    except KeyError:
+        run = _c_contiguous.resolve(key)
+    return run(input)
+
+
+def t(input: Any) -> Any:
+    """A matrix transposed; vectors and numbers stay as they are."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('t', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_t, key, (input,))
+    try:
+        run = _c_t_table[key]
+    except KeyError:
+        run = _c_t.resolve(key)
+    return run(input)
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('flatten', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_flatten, key, (input, start_dim, end_dim))
+    try:
+        run = _c_flatten_table[key]
+    except KeyError:
+        run = _c_flatten.resolve(key)
+    return run(input, start_dim, end_dim)
+
+
+def select(input: Any, dim: int, index: int) -> Any:
+    """One position of a dimension; a view without that dimension."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('select', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_select, key, (input, dim, index))
+    try:
+        run = _c_select_table[key]
+    except KeyError:
+        run = _c_select.resolve(key)
+    return run(input, dim, index)
+
+
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """``length`` positions of a dimension from ``start`` on; a view."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('narrow', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_narrow, key, (input, dim, start, length))
+    try:
+        run = _c_narrow_table[key]
+    except KeyError:
+        run = _c_narrow.resolve(key)
+    return run(input, dim, start, length)
+
+
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('split', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_split, key, (input, split_size_or_sections, dim))
+    try:
+        run = _c_split_table[key]
+    except KeyError:
+        run = _c_split.resolve(key)
+    return run(input, split_size_or_sections, dim)
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('chunk', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_chunk, key, (input, chunks, dim))
+    try:
+        run = _c_chunk_table[key]
+    except KeyError:
+        run = _c_chunk.resolve(key)
+    return run(input, chunks, dim)
+
+
+def unbind(input: Any, dim: int = 0) -> Any:
+    """Views of every position of a dimension."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('unbind', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_unbind, key, (input, dim))
+    try:
+        run = _c_unbind_table[key]
+    except KeyError:
+        run = _c_unbind.resolve(key)
+    return run(input, dim)
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Limited to the range from min to max, which are numbers or tensors; None is no limit.
+
+    Raises:
+        ArgumentError: Both limits are None.
+    """
+    key = key_of(_c_clamp, (input, min, max,))
+    if ACTIVE:
+        return run_with_modes(_c_clamp, key, (input, min, max))
+    try:
+        run = _c_clamp_table[key]
+    except KeyError:
+        run = _c_clamp.resolve(key)
+    return run(input, min, max)
+
+
+def method_clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
+    """``clamp`` in place."""
+    key = key_of(_c_clamp_, (input, min, max,))
+    if ACTIVE:
+        return run_with_modes(_c_clamp_, key, (input, min, max))
+    try:
+        run = _c_clamp__table[key]
+    except KeyError:
+        run = _c_clamp_.resolve(key)
+    return run(input, min, max)
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
+    key = key_of(_c_where, (condition, input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_where, key, (condition, input, other))
+    try:
+        run = _c_where_table[key]
+    except KeyError:
+        run = _c_where.resolve(key)
+    return run(condition, input, other)
+
+
+def method_where_self(input: Any, condition: Any, other: Any) -> Any:
+    """``input`` where the condition holds, else ``other``."""
+    key = key_of(_c_where_self, (input, condition, other,))
+    if ACTIVE:
+        return run_with_modes(_c_where_self, key, (input, condition, other))
+    try:
+        run = _c_where_self_table[key]
+    except KeyError:
+        run = _c_where_self.resolve(key)
+    return run(input, condition, other)
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    key = key_of(_c_masked_fill, (input, mask, value,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_fill, key, (input, mask, value))
+    try:
+        run = _c_masked_fill_table[key]
+    except KeyError:
+        run = _c_masked_fill.resolve(key)
+    return run(input, mask, value)
+
+
+def method_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
+    """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('to', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_to, key, (input, args, device, dtype, non_blocking, copy))
+    try:
+        run = _c_to_table[key]
+    except KeyError:
+        run = _c_to.resolve(key)
+    return run(input, *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy)
+
+
+def method_float(input: Any) -> Any:
+    """This tensor as float32."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('float', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_float, key, (input,))
+    try:
+        run = _c_float_table[key]
+    except KeyError:
+        run = _c_float.resolve(key)
+    return run(input)
+
+
+def method_double(input: Any) -> Any:
+    """This tensor as float64."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('double', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_double, key, (input,))
+    try:
+        run = _c_double_table[key]
+    except KeyError:
+        run = _c_double.resolve(key)
+    return run(input)
+
+
+def method_half(input: Any) -> Any:
+    """This tensor as float16."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('half', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_half, key, (input,))
+    try:
+        run = _c_half_table[key]
+    except KeyError:
+        run = _c_half.resolve(key)
+    return run(input)
+
+
+def method_bfloat16(input: Any) -> Any:
+    """This tensor as bfloat16."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('bfloat16', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_bfloat16, key, (input,))
+    try:
+        run = _c_bfloat16_table[key]
+    except KeyError:
+        run = _c_bfloat16.resolve(key)
+    return run(input)
+
+
+def method_int(input: Any) -> Any:
+    """This tensor as int32."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('int', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_int, key, (input,))
+    try:
+        run = _c_int_table[key]
+    except KeyError:
+        run = _c_int.resolve(key)
+    return run(input)
+
+
+def method_long(input: Any) -> Any:
+    """This tensor as int64."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('long', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_long, key, (input,))
+    try:
+        run = _c_long_table[key]
+    except KeyError:
+        run = _c_long.resolve(key)
+    return run(input)
+
+
+def method_short(input: Any) -> Any:
+    """This tensor as int16."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('short', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_short, key, (input,))
+    try:
+        run = _c_short_table[key]
+    except KeyError:
+        run = _c_short.resolve(key)
+    return run(input)
+
+
+def method_char(input: Any) -> Any:
+    """This tensor as int8."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('char', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_char, key, (input,))
+    try:
+        run = _c_char_table[key]
+    except KeyError:
+        run = _c_char.resolve(key)
+    return run(input)
+
+
+def method_byte(input: Any) -> Any:
+    """This tensor as uint8."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('byte', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_byte, key, (input,))
+    try:
+        run = _c_byte_table[key]
+    except KeyError:
+        run = _c_byte.resolve(key)
+    return run(input)
+
+
+def method_bool(input: Any) -> Any:
+    """This tensor as bool."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('bool', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_bool, key, (input,))
+    try:
+        run = _c_bool_table[key]
+    except KeyError:
+        run = _c_bool.resolve(key)
+    return run(input)
+
+
+def method_type_as(input: Any, other: Any) -> Any:
+    """This tensor with another tensor's dtype."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        raise argument_error('type_as', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_c_type_as, key, (input, other))
+    try:
+        run = _c_type_as_table[key]
+    except KeyError:
+        run = _c_type_as.resolve(key)
+    return run(input, other)
+
+
+def method_cpu(input: Any) -> Any:
+    """This tensor in host memory."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cpu', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cpu, key, (input,))
+    try:
+        run = _c_cpu_table[key]
+    except KeyError:
+        run = _c_cpu.resolve(key)
+    return run(input)
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+    try:
+        key = input._key | index._key
+    except AttributeError:
+        raise argument_error('gather', input, index) from None
+    if ACTIVE:
+        return run_with_modes(_c_gather, key, (input, dim, index))
+    try:
+        run = _c_gather_table[key]
+    except KeyError:
+        run = _c_gather.resolve(key)
+    return run(input, dim, index)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks."""
+    key = key_of(_c_scatter, (input, dim, index, src,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter, key, (input, dim, index, src))
+    try:
+        run = _c_scatter_table[key]
+    except KeyError:
+        run = _c_scatter.resolve(key)
+    return run(input, dim, index, src)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        raise argument_error('scatter_add', input, index, src) from None
+    if ACTIVE:
+        return run_with_modes(_c_scatter_add, key, (input, dim, index, src))
+    try:
+        run = _c_scatter_add_table[key]
+    except KeyError:
+        run = _c_scatter_add.resolve(key)
+    return run(input, dim, index, src)
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Positions of a dimension, in the order of a vector of indices."""
+    try:
+        key = input._key | index._key
+    except AttributeError:
+        raise argument_error('index_select', input, index) from None
+    if ACTIVE:
+        return run_with_modes(_c_index_select, key, (input, dim, index))
+    try:
+        run = _c_index_select_table[key]
+    except KeyError:
+        run = _c_index_select.resolve(key)
+    return run(input, dim, index)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('nonzero', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_nonzero, key, (input, as_tuple))
+    try:
+        run = _c_nonzero_table[key]
+    except KeyError:
+        run = _c_nonzero.resolve(key)
+    return run(input, as_tuple=as_tuple)
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of input with values written (or added) at index tensors."""
+    kind = type(values)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | values._key
+    except AttributeError:
+        return called_again('index_put', index_put, input, values)
+    if ACTIVE:
+        return run_with_modes(_c_index_put, key, (input, indices, values, accumulate))
+    try:
+        run = _c_index_put_table[key]
+    except KeyError:
+        run = _c_index_put.resolve(key)
+    return run(input, indices, values, accumulate)
+
+
+def method_index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Write (or add) values at index tensors, in place."""
+    kind = type(values)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | values._key
+    except AttributeError:
+        return called_again('index_put_', method_index_put_, input, values)
+    if ACTIVE:
+        return run_with_modes(_c_index_put_, key, (input, indices, values, accumulate))
+    try:
+        run = _c_index_put__table[key]
+    except KeyError:
+        run = _c_index_put_.resolve(key)
+    return run(input, indices, values, accumulate)
+
+
+def method_zero_(input: Any) -> Any:
+    """Zeros, in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('zero_', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_zero_, key, (input,))
+    try:
+        run = _c_zero__table[key]
+    except KeyError:
+        run = _c_zero_.resolve(key)
+    return run(input)
+
+
+def method_masked_fill_(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, in place."""
+    key = key_of(_c_masked_fill_, (input, mask, value,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_fill_, key, (input, mask, value))
+    try:
+        run = _c_masked_fill__table[key]
+    except KeyError:
+        run = _c_masked_fill_.resolve(key)
+    return run(input, mask, value)
+
+
+def method_scatter_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``scatter`` in place."""
+    key = key_of(_c_scatter_, (input, dim, index, src,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter_, key, (input, dim, index, src))
+    try:
+        run = _c_scatter__table[key]
+    except KeyError:
+        run = _c_scatter_.resolve(key)
+    return run(input, dim, index, src)
+
+
+def method_scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``scatter_add`` in place."""
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        raise argument_error('scatter_add_', input, index, src) from None
+    if ACTIVE:
+        return run_with_modes(_c_scatter_add_, key, (input, dim, index, src))
+    try:
+        run = _c_scatter_add__table[key]
+    except KeyError:
+        run = _c_scatter_add_.resolve(key)
+    return run(input, dim, index, src)
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        raise argument_error('matmul', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_c_matmul, key, (input, other))
+    try:
+        run = _c_matmul_table[key]
+    except KeyError:
+        run = _c_matmul.resolve(key)
+    return run(input, other)
+
+
+def __matmul__(input: Any, other: Any) -> Any:
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        return NotImplemented
+    if ACTIVE:
+        return run_with_modes(_c_matmul, key, (input, other))
+    try:
+        run = _c_matmul_table[key]
+    except KeyError:
+        run = _c_matmul.resolve(key)
+    return run(input, other)
+
+
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices."""
+    try:
+        key = input._key | mat2._key
+    except AttributeError:
+        raise argument_error('mm', input, mat2) from None
+    if ACTIVE:
+        return run_with_modes(_c_mm, key, (input, mat2))
+    try:
+        run = _c_mm_table[key]
+    except KeyError:
+        run = _c_mm.resolve(key)
+    return run(input, mat2)
+
+
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of two batches of matrices."""
+    try:
+        key = input._key | mat2._key
+    except AttributeError:
+        raise argument_error('bmm', input, mat2) from None
+    if ACTIVE:
+        return run_with_modes(_c_bmm, key, (input, mat2))
+    try:
+        run = _c_bmm_table[key]
+    except KeyError:
+        run = _c_bmm.resolve(key)
+    return run(input, mat2)
+
+
+def mv(input: Any, vec: Any) -> Any:
+    """Matrix times vector."""
+    try:
+        key = input._key | vec._key
+    except AttributeError:
+        raise argument_error('mv', input, vec) from None
+    if ACTIVE:
+        return run_with_modes(_c_mv, key, (input, vec))
+    try:
+        run = _c_mv_table[key]
+    except KeyError:
+        run = _c_mv.resolve(key)
+    return run(input, vec)
+
+
+def dot(input: Any, tensor: Any) -> Any:
+    """Inner product of two vectors."""
+    try:
+        key = input._key | tensor._key
+    except AttributeError:
+        raise argument_error('dot', input, tensor) from None
+    if ACTIVE:
+        return run_with_modes(_c_dot, key, (input, tensor))
+    try:
+        run = _c_dot_table[key]
+    except KeyError:
+        run = _c_dot.resolve(key)
+    return run(input, tensor)
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Beta * input + alpha * (mat1 @ mat2)."""
+    try:
+        key = input._key | mat1._key | mat2._key
+    except AttributeError:
+        raise argument_error('addmm', input, mat1, mat2) from None
+    if ACTIVE:
+        return run_with_modes(_c_addmm, key, (input, mat1, mat2, beta, alpha))
+    try:
+        run = _c_addmm_table[key]
+    except KeyError:
+        run = _c_addmm.resolve(key)
+    return run(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Input @ weight.T + bias; weight is [out, in]."""
+    key = key_of(_c_linear, (input, weight, bias,))
+    if ACTIVE:
+        return run_with_modes(_c_linear, key, (input, weight, bias))
+    try:
+        run = _c_linear_table[key]
+    except KeyError:
+        run = _c_linear.resolve(key)
+    return run(input, weight, bias)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('softmax', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_softmax, key, (input, dim, dtype))
+    try:
+        run = _c_softmax_table[key]
+    except KeyError:
+        run = _c_softmax.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('log_softmax', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_log_softmax, key, (input, dim, dtype))
+    try:
+        run = _c_log_softmax_table[key]
+    except KeyError:
+        run = _c_log_softmax.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean') -> Any:
+    """Negative log likelihood: minus the log probability of each target class.
+
+    Args:
+        input: Log probabilities, [N, C], [C] or [N, C, d1, ...].
+        target: Class indices, [N], [] or [N, d1, ...]; int64.
+        weight: A factor per class, [C].
+        ignore_index: Target value that counts for nothing.
+        reduction: ``none``, ``mean`` (weighted) or ``sum``.
+    """
+    key = key_of(_c_nll_loss, (input, target, weight, ignore_index, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_nll_loss, key, (input, target, weight, ignore_index, reduction))
+    try:
+        run = _c_nll_loss_table[key]
+    except KeyError:
+        run = _c_nll_loss.resolve(key)
+    return run(input, target, weight, ignore_index, reduction)
+
+
+def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean', label_smoothing: float = 0.0) -> Any:
+    """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
+
+    Args:
+        input: Logits, [N, C], [C] or [N, C, d1, ...].
+        target: Class indices (int64), or probabilities of the input's shape (floating point).
+        weight: A factor per class, [C].
+        ignore_index: Target value that counts for nothing; for class indices only.
+        reduction: ``none``, ``mean`` (weighted) or ``sum``.
+        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+    """
+    key = key_of(_c_cross_entropy, (input, target, weight, ignore_index, reduction, label_smoothing,))
+    if ACTIVE:
+        return run_with_modes(_c_cross_entropy, key, (input, target, weight, ignore_index, reduction, label_smoothing))
+    try:
+        run = _c_cross_entropy_table[key]
+    except KeyError:
+        run = _c_cross_entropy.resolve(key)
+    return run(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def mse_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
+    """Squared difference."""
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        raise argument_error('mse_loss', input, target) from None
+    if ACTIVE:
+        return run_with_modes(_c_mse_loss, key, (input, target, reduction))
+    try:
+        run = _c_mse_loss_table[key]
+    except KeyError:
+        run = _c_mse_loss.resolve(key)
+    return run(input, target, reduction=reduction)
+
+
+def l1_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
+    """Absolute difference."""
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        raise argument_error('l1_loss', input, target) from None
+    if ACTIVE:
+        return run_with_modes(_c_l1_loss, key, (input, target, reduction))
+    try:
+        run = _c_l1_loss_table[key]
+    except KeyError:
+        run = _c_l1_loss.resolve(key)
+    return run(input, target, reduction=reduction)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('dropout', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_dropout, key, (input, p, training))
+    try:
+        run = _c_dropout_table[key]
+    except KeyError:
+        run = _c_dropout.resolve(key)
+    return run(input, p, training)
+
+
+def embedding(input: Any, weight: Any) -> Any:
+    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*input.shape, D]."""
+    try:
+        key = input._key | weight._key
+    except AttributeError:
+        raise argument_error('embedding', input, weight) from None
+    if ACTIVE:
+        return run_with_modes(_c_embedding, key, (input, weight))
+    try:
+        run = _c_embedding_table[key]
+    except KeyError:
+        run = _c_embedding.resolve(key)
+    return run(input, weight)
+
+
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """int64 ones at the given classes along a new last dimension.
+
+    Raises:
+        DtypeError: The classes are not int64.
+        ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('one_hot', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_one_hot, key, (input, num_classes))
+    try:
+        run = _c_one_hot_table[key]
+    except KeyError:
+        run = _c_one_hot.resolve(key)
+    return run(input, num_classes)
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Any:
+    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias."""
+    key = key_of(_c_layer_norm, (input, normalized_shape, weight, bias, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_layer_norm, key, (input, normalized_shape, weight, bias, eps))
+    try:
+        run = _c_layer_norm_table[key]
+    except KeyError:
+        run = _c_layer_norm.resolve(key)
+    return run(input, normalized_shape, weight, bias, eps)
+
+
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape joined along a new dimension."""
+    key = key_of(_c_stack, (tensors, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_stack, key, (tensors, dim))
+    try:
+        run = _c_stack_table[key]
+    except KeyError:
+        run = _c_stack.resolve(key)
+    return run(tensors, dim)
+
+
+def flip(input: Any, *dims: int) -> Any:
+    """Elements in reverse order along dimensions; a copy."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('flip', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_flip, key, (input, dims))
+    try:
+        run = _c_flip_table[key]
+    except KeyError:
+        run = _c_flip.resolve(key)
+    return run(input, *dims)
+
+
+def method_repeat(input: Any, *repeats: int) -> Any:
+    """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('repeat', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_repeat, key, (input, repeats))
+    try:
+        run = _c_repeat_table[key]
+    except KeyError:
+        run = _c_repeat.resolve(key)
+    return run(input, *repeats)
+
+
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """One dimension (or several) moved to other positions; the others keep their order."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('movedim', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_movedim, key, (input, source, destination))
+    try:
+        run = _c_movedim_table[key]
+    except KeyError:
+        run = _c_movedim.resolve(key)
+    return run(input, source, destination)
+
+
+def broadcast_to(input: Any, size: Any) -> Any:
+    """The tensor expanded to a shape."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('broadcast_to', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_broadcast_to, key, (input, size))
+    try:
+        run = _c_broadcast_to_table[key]
+    except KeyError:
+        run = _c_broadcast_to.resolve(key)
+    return run(input, size)
+
+
+def method_expand_as(input: Any, other: Any) -> Any:
+    """The tensor expanded to another tensor's shape."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        raise argument_error('expand_as', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_c_expand_as, key, (input, other))
+    try:
+        run = _c_expand_as_table[key]
+    except KeyError:
+        run = _c_expand_as.resolve(key)
+    return run(input, other)
+
+
+def method_view_as(input: Any, other: Any) -> Any:
+    """The tensor viewed as another tensor's shape."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        raise argument_error('view_as', input, other) from None
+    if ACTIVE:
+        return run_with_modes(_c_view_as, key, (input, other))
+    try:
+        run = _c_view_as_table[key]
+    except KeyError:
+        run = _c_view_as.resolve(key)
+    return run(input, other)
+
+
+def broadcast_tensors(*tensors: Any) -> Any:
+    """The tensors expanded to their common shape."""
+    key = key_of(_c_broadcast_tensors, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_broadcast_tensors, key, (tensors,))
+    try:
+        run = _c_broadcast_tensors_table[key]
+    except KeyError:
+        run = _c_broadcast_tensors.resolve(key)
+    return run(*tensors)
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('max', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_max, key, (input, dim, keepdim))
+    try:
+        run = _c_max_table[key]
+    except KeyError:
+        run = _c_max.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('min', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_min, key, (input, dim, keepdim))
+    try:
+        run = _c_min_table[key]
+    except KeyError:
+        run = _c_min.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('var', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_var, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_var_table[key]
+    except KeyError:
+        run = _c_var.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """Standard deviation: square root of the variance."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('std', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_std, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_std_table[key]
+    except KeyError:
+        run = _c_std.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(exp(input))), without overflow."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('logsumexp', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
+    try:
+        run = _c_logsumexp_table[key]
+    except KeyError:
+        run = _c_logsumexp.resolve(key)
+    return run(input, dim, keepdim)
+
+
+_add.public = add
+_sub.public = sub
+_mul.public = mul
+_div.public = div
+_neg.public = neg
+_abs.public = abs
+_floor_divide.public = floor_divide
+_remainder.public = remainder
+_fmod.public = fmod
+_pow.public = pow
+_maximum.public = maximum
+_minimum.public = minimum
+_clamp_min.public = clamp_min
+_clamp_max.public = clamp_max
+_addcmul.public = addcmul
+_addcdiv.public = addcdiv
+_lerp.public = lerp
+_exp.public = exp
+_expm1.public = expm1
+_log.public = log
+_log1p.public = log1p
+_sqrt.public = sqrt
+_rsqrt.public = rsqrt
+_reciprocal.public = reciprocal
+_sin.public = sin
+_cos.public = cos
+_tanh.public = tanh
+_erf.public = erf
+_sigmoid.public = sigmoid
+_square.public = square
+_sign.public = sign
+_floor.public = floor
+_ceil.public = ceil
+_trunc.public = trunc
+_round.public = round
+_relu.public = relu
+_gelu.public = gelu
+_gelu_backward.public = method_gelu_backward
+_silu.public = silu
+_leaky_relu.public = leaky_relu
+_eq.public = eq
+_ne.public = ne
+_lt.public = lt
+_le.public = le
+_gt.public = gt
+_ge.public = ge
+_isnan.public = isnan
+_isinf.public = isinf
+_isfinite.public = isfinite
+_logical_not.public = logical_not
+_logical_and.public = logical_and
+_logical_or.public = logical_or
+_logical_xor.public = logical_xor
+_bitwise_and.public = bitwise_and
+_bitwise_or.public = bitwise_or
+_bitwise_xor.public = bitwise_xor
+_bitwise_not.public = bitwise_not
+_view.public = view
+_transpose.public = transpose
+_permute.public = permute
+_expand.public = expand
+_unsqueeze.public = unsqueeze
+_squeeze.public = squeeze
+_basic_index.public = method_basic_index
+_alias.public = method_alias
+_clone.public = clone
+_embed_index.public = method_embed_index
+_cat.public = cat
+_add_.public = method_add_
+_sub_.public = method_sub_
+_mul_.public = method_mul_
+_div_.public = method_div_
+_neg_.public = method_neg_
+_abs_.public = method_abs_
+_floor_divide_.public = method_floor_divide_
+_remainder_.public = method_remainder_
+_fmod_.public = method_fmod_
+_pow_.public = method_pow_
+_clamp_min_.public = method_clamp_min_
+_clamp_max_.public = method_clamp_max_
+_addcmul_.public = method_addcmul_
+_addcdiv_.public = method_addcdiv_
+_lerp_.public = method_lerp_
+_exp_.public = method_exp_
+_expm1_.public = method_expm1_
+_log_.public = method_log_
+_log1p_.public = method_log1p_
+_sqrt_.public = method_sqrt_
+_rsqrt_.public = method_rsqrt_
+_reciprocal_.public = method_reciprocal_
+_sin_.public = method_sin_
+_cos_.public = method_cos_
+_tanh_.public = method_tanh_
+_erf_.public = method_erf_
+_sigmoid_.public = method_sigmoid_
+_square_.public = method_square_
+_sign_.public = method_sign_
+_floor_.public = method_floor_
+_ceil_.public = method_ceil_
+_trunc_.public = method_trunc_
+_round_.public = method_round_
+_relu_.public = method_relu_
+_eq_.public = method_eq_
+_ne_.public = method_ne_
+_lt_.public = method_lt_
+_le_.public = method_le_
+_gt_.public = method_gt_
+_ge_.public = method_ge_
+_logical_not_.public = method_logical_not_
+_logical_and_.public = method_logical_and_
+_logical_or_.public = method_logical_or_
+_logical_xor_.public = method_logical_xor_
+_bitwise_and_.public = method_bitwise_and_
+_bitwise_or_.public = method_bitwise_or_
+_bitwise_xor_.public = method_bitwise_xor_
+_bitwise_not_.public = method_bitwise_not_
+_copy_.public = method_copy_
+_fill_.public = method_fill_
+_sum.public = sum
+_mean.public = mean
+_prod.public = prod
+_amax.public = amax
+_amin.public = amin
+_any.public = any
+_all.public = all
+_argmax.public = argmax
+_argmin.public = argmin
+_c_reshape.public = reshape
+_c_as_strided.public = as_strided
+_c_contiguous.public = method_contiguous
+_c_t.public = t
+_c_flatten.public = flatten
+_c_select.public = select
+_c_narrow.public = narrow
+_c_split.public = split
+_c_chunk.public = chunk
+_c_unbind.public = unbind
+_c_clamp.public = clamp
+_c_clamp_.public = method_clamp_
+_c_where.public = where
+_c_where_self.public = method_where_self
+_c_masked_fill.public = masked_fill
+_c_to.public = method_to
+_c_float.public = method_float
+_c_double.public = method_double
+_c_half.public = method_half
+_c_bfloat16.public = method_bfloat16
+_c_int.public = method_int
+_c_long.public = method_long
+_c_short.public = method_short
+_c_char.public = method_char
+_c_byte.public = method_byte
+_c_bool.public = method_bool
+_c_type_as.public = method_type_as
+_c_cpu.public = method_cpu
+_c_gather.public = gather
+_c_scatter.public = scatter
+_c_scatter_add.public = scatter_add
+_c_index_select.public = index_select
+_c_nonzero.public = nonzero
+_c_index_put.public = index_put
+_c_index_put_.public = method_index_put_
+_c_zero_.public = method_zero_
+_c_masked_fill_.public = method_masked_fill_
+_c_scatter_.public = method_scatter_
+_c_scatter_add_.public = method_scatter_add_
+_c_matmul.public = matmul
+_c_mm.public = mm
+_c_bmm.public = bmm
+_c_mv.public = mv
+_c_dot.public = dot
+_c_addmm.public = addmm
+_c_linear.public = linear
+_c_softmax.public = softmax
+_c_log_softmax.public = log_softmax
+_c_nll_loss.public = nll_loss
+_c_cross_entropy.public = cross_entropy
+_c_mse_loss.public = mse_loss
+_c_l1_loss.public = l1_loss
+_c_dropout.public = dropout
+_c_embedding.public = embedding
+_c_one_hot.public = one_hot
+_c_layer_norm.public = layer_norm
+_c_stack.public = stack
+_c_flip.public = flip
+_c_repeat.public = method_repeat
+_c_movedim.public = movedim
+_c_broadcast_to.public = broadcast_to
+_c_expand_as.public = method_expand_as
+_c_view_as.public = method_view_as
+_c_broadcast_tensors.public = broadcast_tensors
+_c_max.public = max
+_c_min.public = min
+_c_var.public = var
+_c_std.public = std
+_c_logsumexp.public = logsumexp
 subtract = sub
 multiply = mul
 divide = div
@@ -3220,18 +4550,6 @@ swapaxes = transpose
 swapdims = transpose
 concat = cat
 concatenate = cat
-subtract_ = sub_
-multiply_ = mul_
-divide_ = div_
-true_divide_ = div_
-negative_ = neg_
-absolute_ = abs_
-fix_ = trunc_
-not_equal_ = ne_
-less_ = lt_
-less_equal_ = le_
-greater_ = gt_
-greater_equal_ = ge_
 clip = clamp
 moveaxis = movedim
 

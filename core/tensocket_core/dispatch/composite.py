@@ -1,49 +1,117 @@
-"""Composite operators: functions over public operators. Autograd, devices and modes act on what they call."""
+"""Composite operators: functions over public operators.
+
+Devices and autograd act on what they call; ``direct`` makes a shortcut for keys where one kernel call does the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from .schema import Schema, parse_schema
+from ..autograd.node import Derivative
+from ..device import BY_KEY, DeviceEntry
+from .keys import AUTOGRAD, DEVICE_MASK
+from .layers import record
+from .modes import STATE, thread_state
+from .operator import Operator
+from .registry import COMPOSITES
 
 F = TypeVar("F", bound=Callable[..., Any])
+Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
+
+_VARIADIC: Final = 0x04
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
-    """A composite's record; attributes as in ``Operator``."""
+class Composite(Operator):
+    """An operator that is a function over others.
 
-    schema: Schema
-    function: Callable[..., Any]
-    method: bool | str
-    is_function: bool
-    namespace: str
-    aliases: tuple[str, ...]
-    dunder: tuple[str, ...]
+    Attributes:
+        body: The function.
+        direct: ``direct(key, entry, body) -> closure or None`` for keys of one host-resident device.
+        variadic: Name of the parameter that collects positional arguments.
+    """
+
+    kind = "composite"
+
+    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, **record: Any) -> None:
+        super().__init__(schema, body.__doc__ or "", **record)
+        self.body: Callable[..., Any] = body
+        self.direct = direct
+        code = body.__code__
+        self.positional = code.co_argcount
+        self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
+            code.co_flags & _VARIADIC) else ""
+
+    def _register(self) -> None:
+        if self.name in COMPOSITES:
+            raise ValueError(f"composite {self.name!r} is defined twice")
+        COMPOSITES[self.name] = self
+
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
+        if self.derivative is None:
+            return self._shortcut(key) or self.body
+        return record(self.derivative, self._shortcut(key & ~AUTOGRAD) or _unrecorded(self.body))
+
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """The function, for any device and any mixture, or a shortcut."""
+        return self._shortcut(key) or self.body
+
+    def _shortcut(self, key: int) -> Callable[..., Any] | None:
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        if self.direct is None or entry is None or not entry.runtime.profile.host_resident:
+            return None
+        return self.direct(key, entry, self.body)
+
+    def how(self, entry: DeviceEntry, dtype: Any) -> str:
+        """``composite``."""
+        return "composite"
+
+    def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Keyword-only arguments go by name."""
+        count = self.positional
+        names = self.schema.names
+        if self.variadic:
+            at = names.index(self.variadic)
+            return kernel(*args[:at], *args[at], **dict(zip(names[at + 1:], args[at + 1:], strict=True)))
+        if count == len(names):
+            return kernel(*args)
+        return kernel(*args[:count], **dict(zip(names[count:], args[count:], strict=True)))
+
+    def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """What the collecting parameter collected is one argument of the schema."""
+        if not self.variadic:
+            return super().gathered(args, keywords)
+        at = self.schema.names.index(self.variadic)
+        return (*args[:at], args[at:], *[keywords[name] for name in self.schema.names[at + 1:]])
 
 
-COMPOSITES: Final[dict[str, Composite]] = {}
+def _unrecorded(body: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **keywords: Any) -> Any:
+        with thread_state(exclude=STATE.exclude | AUTOGRAD):
+            return body(*args, **keywords)
+
+    return run
 
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
-              aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = ()) -> Callable[[F], F]:
+              aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
+              derivative: Derivative | None = None) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     Raises:
         ValueError: The name is taken, or the schema's parameters are not the function's.
     """
-    parsed = parse_schema(schema)
 
     def register(run: F) -> F:
+        item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
+                           dunder=dunder, direct=direct, derivative=derivative)
         code = run.__code__
-        actual = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        if actual != parsed.names and not code.co_flags & 0x04:  # with *args, the schema is the documentation
-            raise ValueError(f"composite {parsed.name}: schema {parsed.names}, function {actual}")
-        if parsed.name in COMPOSITES:
-            raise ValueError(f"composite {parsed.name!r} is defined twice")
-        COMPOSITES[parsed.name] = Composite(parsed, run, method, function, namespace, aliases, dunder)
+        names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
+                 *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]
+        if tuple(names) != item.schema.names:
+            del COMPOSITES[item.name]
+            raise ValueError(f"composite {item.name}: schema {item.schema.names}, function {tuple(names)}")
         return run
 
     return register

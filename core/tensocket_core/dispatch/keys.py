@@ -4,10 +4,11 @@ A tensor's key holds a one-hot dtype, ``DIM0`` for zero-dimensional tensors, ``A
 and one bit per opened device. The keys of an operator's arguments are or-ed; a Python number adds a bit for its kind,
 on the left or the right. One dict lookup of the result settles dtype, promotion, device and autograd.
 
-    bits 0-17   dtype (``DType.bit``)
+    bits 0-16   dtype (``DType.bit``)
+    bit  17     automatic choice of precision is on in this thread
     bit  18     a zero-dimensional tensor takes part
     bit  19     a tensor that requires a gradient takes part
-    bit  20     a wrapper subclass takes part
+    bit  20     a tensor that is no plain one takes part: of an overriding subclass, or of a transform
     bits 21-24  a Python bool, int, float or complex on the right; 25-28 on the left
     bits 29-    opened devices
 """
@@ -19,7 +20,8 @@ from typing import Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
-DTYPE_MASK: Final = (1 << 18) - 1
+DTYPE_MASK: Final = (1 << 17) - 1
+AUTOCAST: Final = 1 << 17
 DIM0: Final = 1 << 18
 AUTOGRAD: Final = 1 << 19
 WRAPPER: Final = 1 << 20
@@ -41,6 +43,9 @@ OPTIONS: Final = DEVICE_MASK | DTYPE_MASK
 DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.ALL}
 
 
+_FLAGS: Final = (("dim0", DIM0), ("wrapper", WRAPPER), ("autocast", AUTOCAST), ("autograd", AUTOGRAD))
+
+
 def dtype_bit(dtype: DType) -> int:
     """Key bit of a dtype."""
     return 1 << dtype.bit
@@ -53,6 +58,6 @@ def describe_key(key: int) -> str:
     'float32 dim0 autograd'
     """
     words = [dtype.name for bit, dtype in DTYPE_OF.items() if key & bit]
-    words += [name for name, bit in (("dim0", DIM0), ("autograd", AUTOGRAD), ("wrapper", WRAPPER)) if key & bit]
+    words += [name for name, bit in _FLAGS if key & bit]
     words += [f"number:{kind.__name__}" for kind, bit in SCALAR.items() if key & (bit | bit << 4)]
     return " ".join(words)

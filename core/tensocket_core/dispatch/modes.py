@@ -1,4 +1,8 @@
-"""Thread modes. ``ACTIVE`` is empty while no thread has any mode on, so that the common case costs one truth test."""
+"""Thread modes. ``ACTIVE`` is empty while no thread has any mode on, so that the common case costs one truth test.
+
+A thread's state masks the keys of its calls: ``include`` bits are added, ``exclude`` bits taken away (recording no
+gradients is nothing but excluding ``AUTOGRAD``). Function and dispatch modes see every call; see ``protocol``.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,99 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from .keys import NO_AUTOGRAD
+from . import trace
+from .keys import AUTOGRAD, WRAPPER
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-class _ThreadState(threading.local):
-    grad_enabled = True
-
-
-STATE: Final = _ThreadState()
-#: One entry per mode that some thread has on.
+#: One entry per thread whose state is not the default one.
 ACTIVE: Final[list[object]] = []
 
 
+if trace.ENABLED:
+    ACTIVE.append(None)
+
+
+class _Busy:
+    """An entry of ``ACTIVE`` that goes when its thread's state returns to the default, or with the thread."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        ACTIVE.append(None)
+
+    def __del__(self) -> None:
+        ACTIVE.pop()
+
+
+class _ThreadState(threading.local):
+    """What belongs to a thread.
+
+    Attributes:
+        include: Key bits that every call gets.
+        exclude: Key bits that every call loses.
+        function_modes: Active ``__torch_function__`` modes, innermost last.
+        dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
+        overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
+    """
+
+    include = 0
+    exclude = 0
+    function_modes: tuple[Any, ...] = ()
+    dispatch_modes: tuple[Any, ...] = ()
+    overrides_off = False
+    _busy: _Busy | None = None
+
+    @property
+    def grad_enabled(self) -> bool:
+        """Whether operators record gradients."""
+        return not self.exclude & AUTOGRAD
+
+
+STATE: Final = _ThreadState()
+
+
+def update_state(**values: Any) -> dict[str, Any]:
+    """Change attributes of this thread's state; returns their former values."""
+    state = STATE
+    before = {name: getattr(state, name) for name in values}
+    for name, value in values.items():
+        setattr(state, name, value)
+    busy = state.exclude or state.include or state.function_modes or state.dispatch_modes or state.overrides_off
+    if not busy:
+        state._busy = None
+    elif state._busy is None:
+        state._busy = _Busy()
+    return before
+
+
+class thread_state:
+    """``with thread_state(exclude=AUTOGRAD):`` — attributes of the thread's state for a while."""
+
+    __slots__ = ("_before", "_values")
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    def __enter__(self) -> None:
+        self._before = update_state(**self._values)
+
+    def __exit__(self, *error: object) -> None:
+        update_state(**self._before)
+
+
 def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
-    """Run an operator while some thread has a mode on."""
-    if not STATE.grad_enabled:
-        key &= NO_AUTOGRAD
+    """Run an operator while some thread has a mode on, or calls are traced."""
+    state = STATE
+    if state.function_modes:
+        return operator.run_function_mode(args)
+    if state.dispatch_modes:
+        key |= WRAPPER
+    key = (key | state.include) & ~state.exclude
     kernel = operator.table.get(key)
     if kernel is None:
         kernel = operator.resolve(key)
-    return kernel(*args)
+    return operator.invoke(kernel, args) if not trace.ENABLED else trace.traced(operator, key, kernel, args)
 
 
 class set_grad_enabled:
@@ -39,29 +114,21 @@ class set_grad_enabled:
     def __init__(self, mode: bool) -> None:
         self.mode = mode
         self._previous = STATE.grad_enabled
-        self._switch(mode)
+        _switch(mode)
         self._entered = False
-
-    def _switch(self, enabled: bool) -> None:
-        """Set the thread's mode; ``ACTIVE`` holds one entry per thread whose mode is not the default."""
-        if STATE.grad_enabled and not enabled:
-            ACTIVE.append(None)
-        elif enabled and not STATE.grad_enabled:
-            ACTIVE.pop()
-        STATE.grad_enabled = enabled
 
     def __enter__(self) -> None:
         if self._entered:
             self._previous = STATE.grad_enabled
-            self._switch(self.mode)
+            _switch(self.mode)
         self._entered = True
 
     def __exit__(self, *error: object) -> None:
-        self._switch(self._previous)
+        _switch(self._previous)
 
     def __call__(self, function: F) -> F:
         """Decorate ``function``; the mode then holds in its calls only, not from now on."""
-        self._switch(self._previous)
+        _switch(self._previous)
         mode = self.mode
 
         @wraps(function)
@@ -70,6 +137,13 @@ class set_grad_enabled:
                 return function(*args, **kwargs)
 
         return wrapped  # type: ignore[return-value]
+
+
+def _switch(enabled: bool) -> None:
+    exclude = STATE.exclude
+    wanted = exclude & ~AUTOGRAD if enabled else exclude | AUTOGRAD
+    if wanted != exclude:
+        update_state(exclude=wanted)
 
 
 class _Mode:

@@ -1,7 +1,8 @@
 """Operators and their dispatch: a dict from key to closure, filled by ``resolve`` on a miss.
 
-An operator is a record: schema, documentation, derivative, and a ``build`` that makes the closure for a key without
-autograd. ``resolve`` peels the key in priority order: autograd first, then the device.
+An operator is a record: schema, documentation, derivative, and a ``build`` that makes the closure for a key that has
+nothing but a device, dtypes and kinds of numbers. ``resolve`` peels the key in the order of ``layers.LAYERS``: tensors
+that are no plain ones, automatic precision, autograd; what is left is the device.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOperator
 
 from ..autograd.node import Derivative
-from ..autograd.record import recorder
-from ..device import DeviceEntry, entry_of_key
+from ..device import BY_KEY, DeviceEntry, entry_of_key
+from . import layers, protocol
+from .call import key_of
 from .fallback import with_fallback
-from .keys import AUTOGRAD
+from .keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
+from .modes import ACTIVE, run_with_modes
 from .registry import OPERATORS
-from .schema import Schema, parse_schema
+from .schema import Schema, bound, parse_schema
 
 
 class Operator:
@@ -27,6 +30,7 @@ class Operator:
     Attributes:
         schema: Signature.
         table: Key to closure, called with all arguments by position.
+        overrides: Functions registered for a layer or a device from outside, by its name; see ``layers``.
         derivative: How gradients flow; None where the operator is declared not differentiable.
         doc: Documentation: first line, then details with formula.
         method: Whether tensors have it as a method; a string names the method differently.
@@ -38,6 +42,12 @@ class Operator:
     """
 
     kind = "operator"
+    #: Name of the parameter that collects positional arguments, of composites that have one.
+    variadic = ""
+    #: What a composite runs.
+    body: Callable[..., Any] | None = None
+    #: The generated public function.
+    public: Callable[..., Any] | None = None
 
     def __init__(self, schema: str, doc: str, *, derivative: Derivative | None = None, method: bool | str = True,
                  function: bool = True, namespace: str = "torch", aliases: tuple[str, ...] = (),
@@ -46,6 +56,7 @@ class Operator:
         self.name = self.schema.name
         self.doc = doc
         self.table: dict[int, Callable[..., Any]] = {}
+        self.overrides: dict[str, Callable[..., Any]] = {}
         self.derivative = derivative
         self.method = method
         self.function = function
@@ -55,6 +66,9 @@ class Operator:
         self.inplace = inplace
         if derivative is not None:
             derivative.bind(self.schema)
+        self._register()
+
+    def _register(self) -> None:
         if self.name in OPERATORS:
             raise ValueError(f"operator {self.name!r} is defined twice")
         OPERATORS[self.name] = self
@@ -62,26 +76,79 @@ class Operator:
     def __repr__(self) -> str:
         return f"<operator {self.schema.text}>"
 
+    # ------------------------------------------------------------------------------------------ resolution
+
     def resolve(self, key: int) -> Callable[..., Any]:
         """Make, store and return the closure for a key."""
         closure = self._closure(key)
         self.table[key] = closure
         return closure
 
+    def below(self, key: int) -> Callable[..., Any]:
+        """The closure for what is left of a key when a layer took its bit away."""
+        return self.table.get(key) or self.resolve(key)
+
     def _closure(self, key: int) -> Callable[..., Any]:
-        if key & AUTOGRAD:
-            below_key = key & ~AUTOGRAD
-            below = self.table.get(below_key) or self.resolve(below_key)
-            return below if self.derivative is None else recorder(self.derivative, below)
-        return self.resolve_device(key)
+        layer = layers.highest(key)
+        if layer is None:
+            override = self.overrides.get(self._device_name(key)) or layers.fallback_for(self, self._device_name(key))
+            return override or self.resolve_device(key)
+        override = self.overrides.get(layer.name) or layers.fallback_for(self, layer.name)
+        if override is layers.FALLTHROUGH:
+            return self.below(key & ~layer.bit)
+        return override or layer.build(self, key)
+
+    def _device_name(self, key: int) -> str:
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        return "" if entry is None else str(entry.device.type)
+
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """The closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
+        return layers.record(self.derivative, self.below(key & ~AUTOGRAD))
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """The closure for a key without autograd."""
+        """The closure for a key without layers."""
         return with_fallback(self, self.build(key, entry_of_key(self.name, key)))
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The closure for a key without autograd, on one device."""
+        """The closure for a key without layers, on one device."""
         raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------ calling
+
+    def invoke(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a closure of this operator with all arguments in schema order."""
+        return kernel(*args)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the operator by its record, as dispatch modes do; arguments as in the schema."""
+        given = bound(self.schema, args, keywords)
+        key = key_of(self, given)
+        if ACTIVE:
+            return run_with_modes(self, key, given)
+        return self.invoke(self.below(key), given)
+
+    def gathered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """Arguments of a closure's call in schema order: the inverse of ``invoke``."""
+        return (*args, *[keywords[name] for name in self.schema.names[len(args):]])
+
+    def run_function_mode(self, args: tuple[Any, ...]) -> Any:
+        """Hand a call to the innermost function mode."""
+        return protocol.run_function_mode(self, args)
+
+    # ------------------------------------------------------------------------------------------ listing
+
+    def path(self, key: int) -> str:
+        """What a call with this key passes through, ``autograd > cpu direct``."""
+        steps = []
+        while (layer := layers.highest(key)) is not None:
+            steps.append(layer.name.lower() + (" (override)" if layer.name in self.overrides else ""))
+            key &= ~layer.bit
+        entry, dtypes = BY_KEY.get(key & DEVICE_MASK), key & DTYPE_MASK
+        if entry is not None and dtypes:
+            how = self.how(entry, DTYPE_OF[1 << dtypes.bit_length() - 1])
+            steps.append(f"{entry.device} {'override' if entry.device.type in self.overrides else how}")
+        return " > ".join(steps)
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """How this operator runs on a device: ``direct``, ``registered``, ``generated``, ``composite`` or ``view``."""
@@ -109,4 +176,3 @@ def missing_primitive(operator: str, entry: DeviceEntry, dtype: DType, primitive
     return UnsupportedOperator(
         operator, f"{dtype.name} on {entry.device}", f"the backend registers no kernel for the primitive {primitive!r}",
         "use another device, or allow copies to the host with tensocket.set_fallback('cpu')")
-

@@ -8,9 +8,10 @@ to; ``~`` marks a result that is a view of the argument.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 _SCHEMA: Final = re.compile(r"(\w+)\((.*)\) -> (.+)", re.DOTALL)
 _PARAM: Final = re.compile(r"([\w\[\]]+(?:\.\.\.)?)([!~]?)(\??) (\w+)(?:=(.+))?")
@@ -98,3 +99,25 @@ def parse_schema(text: str) -> Schema:
         kind, marker, optional, label, default = found.groups()
         parameters.append(Parameter(label, kind, bool(optional), default, keyword_only, marker == "!"))
     return Schema(name, tuple(parameters), returns, text.strip())
+
+
+def bound(schema: Schema, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments of a call in schema order, with defaults.
+
+    Raises:
+        TypeError: An argument is missing, unknown or given twice.
+
+    >>> bound(parse_schema("f(Tensor x, int dim=-1, *, float eps=1e-05) -> Tensor"), (1,), {"eps": 2.0})
+    (1, -1, 2.0)
+    """
+    values = dict(zip(schema.names, args, strict=False))
+    wrong = [name for name in keywords if name in values or name not in schema.names]
+    if wrong or len(args) > len(schema.names):
+        raise TypeError(f"{schema.name}: arguments {wrong or args} do not fit {schema.text}")
+    values.update(keywords)
+    for parameter in schema.parameters:
+        if parameter.name not in values:
+            if parameter.default is None:
+                raise TypeError(f"{schema.name}: argument {parameter.name!r} is missing in {schema.text}")
+            values[parameter.name] = ast.literal_eval(parameter.default)
+    return tuple(values[name] for name in schema.names)

@@ -48,11 +48,10 @@ class InPlaceOperator(Operator):
 
     kind = "inplace"
 
-    def _closure(self, key: int) -> Callable[..., Any]:
-        if key & AUTOGRAD and self.derivative is not None:
-            below_key = key & ~AUTOGRAD
-            return inplace_recorder(self.name, self.derivative, self.table.get(below_key) or self.resolve(below_key))
-        return super()._closure(key & ~AUTOGRAD)
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """Recording makes the target the result of the new node."""
+        below = self.below(key & ~AUTOGRAD)
+        return below if self.derivative is None else inplace_recorder(self.name, self.derivative, below)
 
 
 class InPlace(InPlaceOperator):

@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from .. import tensors
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
-from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
+from ..dispatch.keys import DIM0, SCALAR_MASK
 from ..dispatch.operator import Operator
 
 _new = object.__new__
@@ -29,9 +29,10 @@ class View(Operator):
         super().__init__(schema, doc, **record)
         self.view = view
 
-    def _closure(self, key: int) -> Callable[..., Any]:
-        closure = super()._closure(key)
-        return _noted(closure) if key & AUTOGRAD and self.derivative is not None else closure
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """Recorded views are known to their base, whose in-place changes they follow."""
+        closure = super().recorded(key)
+        return closure if self.derivative is None else _noted(closure)
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``view``: no device runs anything."""

@@ -33,7 +33,7 @@ def again(function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
     return NotImplemented if number is None else function(input, number)
 
 
-def called_again(operator: str, function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
+def called_again(operator: str, function: Callable[..., Any], input: Any, other: Any) -> Any:
     """A function with an operand of an unknown type.
 
     Raises:

@@ -1,0 +1,72 @@
+"""The layers above devices, in the order in which a key is peeled, and what is registered for them from outside.
+
+A layer is a bit of the key and a way to make an operator's closure for keys with that bit. A function registered for a
+layer (or a device) replaces it: for one operator in ``Operator.overrides``, for all operators as a boxed fallback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ..autograd.record import recorder
+from . import protocol
+from .keys import AUTOCAST, AUTOGRAD, WRAPPER
+
+if TYPE_CHECKING:
+    from ..autograd.node import Derivative
+    from .operator import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        name: As in registrations: ``Python``, ``Autocast``, ``Autograd``.
+        bit: Its bit of the key.
+        build: Makes an operator's closure for a key with that bit.
+    """
+
+    name: str
+    bit: int
+    build: Callable[[Operator, int], Callable[..., Any]]
+
+
+def record(derivative: Derivative | None, below: Callable[..., Any]) -> Callable[..., Any]:
+    """``below`` with recording; as it is where nothing is recorded."""
+    return below if derivative is None else recorder(derivative, below)
+
+
+def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
+    """Registered for a layer: go on to the layer below. Never called.
+
+    Raises:
+        RuntimeError: It was called.
+    """
+    raise RuntimeError("the fallthrough marker is no kernel")
+
+
+LAYERS: Final = (
+    Layer("Python", WRAPPER, lambda operator, key: partial(protocol.run_wrapped, operator)),
+    Layer("Autocast", AUTOCAST, lambda operator, key: operator.below(key & ~AUTOCAST)),
+    Layer("Autograd", AUTOGRAD, lambda operator, key: operator.recorded(key)),
+)
+_BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD
+#: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name.
+FALLBACKS: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def highest(key: int) -> Layer | None:
+    """The first layer of a key; None where only the device is left."""
+    if not key & _BITS:
+        return None
+    return next(layer for layer in LAYERS if key & layer.bit)
+
+
+def fallback_for(operator: Operator, name: str) -> Callable[..., Any] | None:
+    """The boxed fallback of a layer or device, bound to an operator; None where there is none."""
+    boxed = FALLBACKS.get(name)
+    return boxed if boxed is None or boxed is FALLTHROUGH else partial(boxed, operator)
