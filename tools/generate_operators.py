@@ -224,7 +224,7 @@ def functions_source() -> str:
     ]
     functions = "".join(_function(o) for o in records)
     # Modules that no generated statement uses are imported for the records that they define.
-    lines += [f"from ..ops import {module} as _{module}{'' if f'_{module}.' in functions else '  # noqa: F401'}\n"
+    lines += [f"from ..ops import {module} as _{module}{'' if f' _{module}.' in functions else '  # noqa: F401'}\n"
               for module in _modules()]
     lines.append("from ..ops.out import again, argument_error, called_again, write_out\n\n")
     for o in records:

@@ -11,7 +11,7 @@ from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
-from ..ops import matmul as _matmul
+from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
