@@ -16,6 +16,10 @@ from .dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF
 
 _DEFAULT: Final[list[DType]] = [dtypes.float32]
 _CATEGORY_OF_NUMBER: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
+#: Dtypes for storage: converted and moved, never computed with.
+FLOAT8: Final = frozenset({dtypes.float8_e4m3fn, dtypes.float8_e5m2})
+#: Unsigned integers without a signed dtype that holds them all.
+WIDE_UNSIGNED: Final = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 
 
 def get_default_dtype() -> DType:
@@ -43,39 +47,45 @@ def promote_types(a: DType, b: DType) -> DType:
     tensocket.int16
 
     Raises:
-        DtypeError: The pair has no common dtype (float8 with others; uint16, uint32, uint64 with signed integers).
+        DtypeError: The pair has no common dtype: float8 with any other, uint16, uint32 and uint64 with any other but
+            real floats.
     """
     if a is b:
         return a
+    _check_pair(a, b)
     if a.category != b.category:
         low, high = (a, b) if a.category < b.category else (b, a)
         if high.kind == "complex" and low is dtypes.float64:
             return dtypes.complex128
         return high
-    if a.kind == "float":
-        return _promote_floats(a, b)
-    if a.kind == "complex":
-        return dtypes.complex128
+    if a.kind == "float" and a.itemsize == b.itemsize:  # float16 with bfloat16
+        return dtypes.float32
     if a.kind == b.kind:
         return a if a.itemsize > b.itemsize else b
-    unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
-    if unsigned is not dtypes.uint8:
-        raise DtypeError(
-            "promote_types",
-            f"{a.name} and {b.name}",
-            "wide unsigned integers do not mix with signed ones",
-            "convert one of them with .to(dtype)",
-        )
+    signed = a if a.kind == "int" else b
     return dtypes.int16 if signed is dtypes.int8 else signed
 
 
-def _promote_floats(a: DType, b: DType) -> DType:
-    if a.itemsize == 1 or b.itemsize == 1:
+def _check_pair(a: DType, b: DType) -> None:
+    """Refuse pairs of different dtypes that have no common one."""
+    if FLOAT8 & {a, b}:
         raise DtypeError("promote_types", f"{a.name} and {b.name}", "float8 dtypes are for storage",
                          "convert with .to(dtype) first")
-    if a.itemsize == b.itemsize:  # float16 with bfloat16
-        return dtypes.float32
-    return a if a.itemsize > b.itemsize else b
+    if WIDE_UNSIGNED & {a, b} and not (a.is_floating_point or b.is_floating_point):
+        raise DtypeError("promote_types", f"{a.name} and {b.name}", "wide unsigned integers mix with real floats only",
+                         "convert one of them with .to(dtype)")
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype with the precision of a float one; complex64 for the half-precision types.
+
+    Raises:
+        DtypeError: float8, which no complex dtype goes with.
+    """
+    if dtype in FLOAT8:
+        raise DtypeError("result_type", f"{dtype.name} and a complex number", "float8 dtypes are for storage",
+                         "convert with .to(dtype) first")
+    return dtypes.complex128 if dtype is dtypes.float64 else dtypes.complex64
 
 
 def number_dtype(category: int) -> DType:
@@ -110,15 +120,22 @@ def result_type(operands: Iterable[Any]) -> DType:
                 zeros = dtype if zeros is None else promote_types(zeros, dtype)
             else:
                 dims = dtype if dims is None else promote_types(dims, dtype)
-    result = dims
-    if zeros is not None and (result is None or zeros.category > result.category):
-        result = zeros if result is None else promote_types(result, zeros)
+    result = _outranked(dims, zeros)
     if number >= 0 and (result is None or number > result.category):
-        if number == 3 and result is not None and result.kind == "float":
-            return dtypes.complex128 if result is dtypes.float64 else dtypes.complex64
-        result = number_dtype(number)
+        result = complex_dtype(result) if result is not None and result.kind == "float" else number_dtype(number)
     assert result is not None, "an operator has at least one operand"
     return result
+
+
+def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
+    """What operands of a higher rank and of a lower one promote to: the lower only adds its category."""
+    if higher is None or lower is None:
+        return lower if higher is None else higher
+    if higher.kind == "float":
+        return complex_dtype(higher) if lower.kind == "complex" else higher
+    if higher.category == 3 or lower.category == 1 == higher.category or lower.kind == "bool":
+        return higher
+    return lower if lower.kind == "complex" else promote_types(higher, lower)
 
 
 def pair_type(tensor1: Any, tensor2: Any) -> DType:

@@ -40,25 +40,25 @@ class Expr:
     dtype: DType
 
     def __add__(self, other: Operand) -> Expr:
-        return call("add", self, other)
+        return call("add", self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __radd__(self, other: Operand) -> Expr:
         return call("add", other, self)
 
     def __sub__(self, other: Operand) -> Expr:
-        return call("sub", self, other)
+        return call("sub", self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __rsub__(self, other: Operand) -> Expr:
         return call("sub", other, self)
 
     def __mul__(self, other: Operand) -> Expr:
-        return call("mul", self, other)
+        return call("mul", self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __rmul__(self, other: Operand) -> Expr:
         return call("mul", other, self)
 
     def __truediv__(self, other: Operand) -> Expr:
-        return call("div", self, other)
+        return call("div", self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __rtruediv__(self, other: Operand) -> Expr:
         return call("div", other, self)
@@ -142,6 +142,8 @@ class Call(Expr):
 
 
 Operand = Expr | bool | int | float
+#: The same, for operators: what they do not know (complex values) may know them.
+_OPERANDS: Final[tuple[type, ...]] = (Expr, bool, int, float)
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:

@@ -1,0 +1,170 @@
+"""Functions of complex values, written in terms of real ones: the same for every device and printer.
+
+Formulas are those of W. Kahan ("Branch cuts for complex elementary functions", 1987) where cancellation matters;
+branch cuts are C99's. Real functions are the IR's: float32 ones are decomposed later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from ...contract.dtypes import float32
+from ..complex import Complex, choose
+from ..nodes import Expr, call, const, select
+from .arctangent import atan2, copysign, is_negative
+
+
+def absolute(z: Complex) -> Expr:
+    """|z|, without overflow of the squares; infinite if a part is."""
+    a, b = call("abs", z.re), call("abs", z.im)
+    large, small = call("max", a, b), call("min", a, b)
+    ratio = small / large
+    size = large * call("sqrt", ratio * ratio + 1.0)
+    size = select(call("eq", large, 0.0), large, size)
+    return select(call("eq", a, math.inf) | call("eq", b, math.inf), const(math.inf, size.dtype), size)
+
+
+def angle(z: Complex) -> Expr:
+    """The argument of z, within -pi .. pi."""
+    return atan2(z.im, z.re)
+
+
+def conj(z: Complex) -> Complex:
+    """The conjugate."""
+    return Complex(z.re, -z.im)
+
+
+def sgn(z: Complex) -> Complex:
+    """The direction z / |z|, and 0 of 0."""
+    size = absolute(z)
+    zero = call("eq", size, 0.0)
+    return Complex(select(zero, 0.0, z.re / size), select(zero, 0.0, z.im / size))
+
+
+def _polar(size: Expr, turn: Expr) -> Complex:
+    """The value size (cos turn + i sin turn); a turn of 0 stays one also where the size is infinite."""
+    none = call("eq", turn, 0.0)
+    return Complex(select(none, size, size * call("cos", turn)), select(none, turn, size * call("sin", turn)))
+
+
+def polar(size: Expr, turn: Expr) -> Complex:
+    """The value of a magnitude and an angle."""
+    return Complex(size * call("cos", turn), size * call("sin", turn))
+
+
+def exp(z: Complex) -> Complex:
+    """e^z."""
+    return _polar(call("exp", z.re), z.im)
+
+
+def expm1(z: Complex) -> Complex:
+    """e^z - 1: (e^x - 1) cos y - 2 sin^2(y/2), accurate near 0."""
+    half = call("sin", z.im * 0.5)
+    grown = call("expm1", z.re)
+    return Complex(grown * call("cos", z.im) - half * half * 2.0, (grown + 1.0) * call("sin", z.im))
+
+
+def _log_size(re: Expr, im: Expr) -> Expr:
+    """Logarithm of |z|; near the unit circle from |z|^2 - 1, of which the larger part is an exact product."""
+    a, b = call("abs", re), call("abs", im)
+    large, small = call("max", a, b), call("min", a, b)
+    near = call("log1p", (large - 1.0) * (large + 1.0) + small * small) * 0.5
+    use = (large > 0.5) & (large < 2.0)
+    return select(use, near, call("log", absolute(Complex(re, im))))
+
+
+def log(z: Complex) -> Complex:
+    """The principal logarithm."""
+    return Complex(_log_size(z.re, z.im), angle(z))
+
+
+def log1p(z: Complex) -> Complex:
+    """log(1 + z), accurate near 0."""
+    outer = z.re + 1.0
+    small = (call("abs", z.re) < 0.5) & (call("abs", z.im) < 0.5)
+    near = call("log1p", z.re * (z.re + 2.0) + z.im * z.im) * 0.5
+    return Complex(select(small, near, _log_size(outer, z.im)), atan2(z.im, outer))
+
+
+def sqrt(z: Complex) -> Complex:
+    """The root whose real part is not negative."""
+    size = call("sqrt", (call("abs", z.re) * 0.5 + absolute(z) * 0.5))
+    zero = call("eq", size, 0.0)
+    other = select(zero, 0.0, call("abs", z.im) / (size * 2.0))
+    left = is_negative(z.re)
+    infinite = call("eq", call("abs", z.im), math.inf)
+    re, im = select(left, other, size), select(left, size, other)
+    inf = const(math.inf, size.dtype)
+    return Complex(select(infinite, inf, re), copysign(select(infinite, inf, im), z.im))
+
+
+def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
+    """Hyperbolic sine and cosine, accurate near 0."""
+    size = call("abs", x)
+    grown = call("expm1", size)
+    # e^x itself overflows before its half does.
+    half = call("exp", size * 0.5)
+    large = half * 0.5 * half
+    far = size > (80.0 if x.dtype is float32 else 700.0)
+    sinh = select(far, large, (grown + grown / (grown + 1.0)) * 0.5)
+    cosh = select(far, large, (grown * grown) / (grown + 1.0) * 0.5 + 1.0)
+    return copysign(sinh, x), cosh
+
+
+def sin(z: Complex) -> Complex:
+    """Sine."""
+    sinh, cosh = _hyperbolic(z.im)
+    return Complex(call("sin", z.re) * cosh, call("cos", z.re) * sinh)
+
+
+def cos(z: Complex) -> Complex:
+    """Cosine."""
+    sinh, cosh = _hyperbolic(z.im)
+    return Complex(call("cos", z.re) * cosh, -(call("sin", z.re) * sinh))
+
+
+def sinh(z: Complex) -> Complex:
+    """Hyperbolic sine: -i sin(i z)."""
+    turned = sin(Complex(-z.im, z.re))
+    return Complex(turned.im, -turned.re)
+
+
+def cosh(z: Complex) -> Complex:
+    """Hyperbolic cosine: cos(i z)."""
+    return cos(Complex(-z.im, z.re))
+
+
+def tanh(z: Complex) -> Complex:
+    """Hyperbolic tangent: (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y); 1 for large x."""
+    bound = 20.0 if z.re.dtype is float32 else 40.0
+    size = call("abs", z.re)
+    far = size > bound
+    sinh, cosh = _hyperbolic(select(far, bound, size))
+    sine, cosine = call("sin", z.im), call("cos", z.im)
+    below = sinh * sinh + cosine * cosine
+    im = sine * cosine / below
+    tail = sine * cosine * call("exp", size * -2.0) * 4.0
+    return Complex(copysign(select(far, 1.0, sinh * cosh / below), z.re), select(far, tail, im))
+
+
+def tan(z: Complex) -> Complex:
+    """Tangent: -i tanh(i z)."""
+    turned = tanh(Complex(-z.im, z.re))
+    return Complex(turned.im, -turned.re)
+
+
+def pow(x: Complex, y: Complex) -> Complex:
+    """e^(y log x); 0 to a power with a positive real part is 0, anything to the power 0 is 1."""
+    result = exp(y * log(x))
+    zero = call("eq", x.re, 0.0) & call("eq", x.im, 0.0)
+    result = choose(zero & (y.re > 0.0), 0.0, result)
+    return choose(call("eq", y.re, 0.0) & call("eq", y.im, 0.0), 1.0, result)
+
+
+#: Functions of one complex value, by the name that formulas use.
+UNARY: Final[dict[str, Callable[[Complex], Complex | Expr]]] = {
+    "abs": absolute, "angle": angle, "conj": conj, "sgn": sgn, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p,
+    "sqrt": sqrt, "sin": sin, "cos": cos, "tan": tan, "sinh": sinh, "cosh": cosh, "tanh": tanh,
+}
