@@ -70,6 +70,7 @@ from .device_module import DeviceModule, accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .printing import get_printoptions, printoptions, set_printoptions
 from .promotion import can_cast, get_default_dtype, promote_types, set_default_dtype
 from .promotion import pair_type as result_type
 from .random import (
@@ -130,6 +131,7 @@ __all__ = [
     "get_default_dtype",
     "get_device_info",
     "get_device_module",
+    "get_printoptions",
     "get_rng_state",
     "initial_seed",
     "int16",
@@ -146,6 +148,7 @@ __all__ = [
     "no_grad",
     "ones",
     "ones_like",
+    "printoptions",
     "profile",
     "promote_types",
     "rand",
@@ -162,6 +165,7 @@ __all__ = [
     "set_default_dtype",
     "set_fallback",
     "set_grad_enabled",
+    "set_printoptions",
     "set_rng_state",
     "set_stream",
     "Size",

@@ -2,100 +2,226 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError
+
+from .promotion import get_default_dtype, number_dtype
 
 if TYPE_CHECKING:
     from .tensors import Tensor
 
-_THRESHOLD: Final = 1000
-_EDGE: Final = 3
-_WIDTH: Final = 80
-_PREFIX: Final = "tensor("
+
+@dataclass(slots=True)
+class PrintOptions:
+    """How tensors are printed; attributes as the arguments of ``set_printoptions``."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_OPTIONS: Final = PrintOptions()
+_PROFILES: Final = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
+}
+
+
+def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+    """Set how tensors are printed; None keeps an option, except ``sci_mode``, which None sets to automatic.
+
+    Args:
+        precision: Digits behind the point.
+        threshold: Number of elements above which only the edges are shown.
+        edgeitems: Elements shown at either edge of a dimension.
+        linewidth: Characters of a line.
+        profile: ``default``, ``short`` or ``full``; the other options go before it.
+        sci_mode: Scientific notation always, never, or (None) where magnitudes differ much.
+
+    Raises:
+        ArgumentError: There is no such profile.
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ArgumentError("set_printoptions", f"profile={profile!r}",
+                                "the profile is 'default', 'short' or 'full'", "pass one of these")
+        chosen = _PROFILES[profile]
+        _OPTIONS.precision, _OPTIONS.threshold = chosen.precision, chosen.threshold
+        _OPTIONS.edgeitems, _OPTIONS.linewidth = chosen.edgeitems, chosen.linewidth
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in given.items():
+        if value is not None:
+            setattr(_OPTIONS, name, value)
+    _OPTIONS.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options in force, as keyword arguments of ``set_printoptions``."""
+    return asdict(_OPTIONS)
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """Options for a ``with`` block; arguments as those of ``set_printoptions``."""
+    before = replace(_OPTIONS)
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**asdict(before))
 
 
 def format_tensor(tensor: Tensor) -> str:
     """The tensor's values and what is not the default of dtype, device and autograd."""
+    prefix = "tensor(" if "_plain_repr" in type(tensor).__dict__ else f"{type(tensor).__name__}("
+    meta = tensor.device.type == "meta"
+    body = "..." if meta else _body(tensor, len(prefix))
+    return _with_suffixes(prefix + body, _suffixes(tensor, meta), len(prefix))
+
+
+def _body(tensor: Tensor, indent: int) -> str:
+    if tensor.numel() == 0:
+        return "[]"
+    values = tensor._values()
+    return _Printer(values).nested(values, indent)
+
+
+def _suffixes(tensor: Tensor, meta: bool) -> list[str]:
+    empty = tensor.numel() == 0
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if tensor.numel() == 0 and len(tensor.shape) != 1:
+    if meta or (empty and tensor.ndim != 1) or (not empty and not _OPTIONS.edgeitems):
         suffixes.append(f"size={tuple(tensor.shape)}")
-    if tensor.dtype not in (dtypes.float32, dtypes.int64, dtypes.bool_) or (
-            tensor.numel() == 0 and tensor.dtype is not dtypes.float32):
+    implied = (
+        (get_default_dtype(),)
+        if meta or empty
+        else (get_default_dtype(), number_dtype(3), dtypes.int64, dtypes.bool_)
+    )
+    if tensor.dtype not in implied:
         suffixes.append(f"dtype={tensor.dtype!r}")
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
-    values = tensor._values()
-    body = "[]" if values.size == 0 else _format_array(values)
-    text = _PREFIX + body
+    return suffixes
+
+
+def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """Suffixes behind the values, on a new line where they do not fit."""
+    column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        wide = len(text) - (text.rfind("\n") + 1) + len(suffix) + 3 > _WIDTH
-        text += ",\n" + " " * len(_PREFIX) + suffix if wide else ", " + suffix
+        if column + len(suffix) + 2 > _OPTIONS.linewidth:
+            text += ",\n" + " " * indent + suffix
+            column = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            column += len(suffix) + 2
     return text + ")"
 
 
-def _format_array(values: np.ndarray[Any, Any]) -> str:
-    words, width = _format_numbers(_summarised(values).ravel())
-    return _nest(values.shape, iter([w.rjust(width) for w in words]), width, len(_PREFIX), values.size > _THRESHOLD)
+class _Column:
+    """The common form and width of real numbers: that of numbers other than 0, infinity and NaN."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.width = 1
+        self.form = ""
+        if values.dtype.kind != "f":
+            self.width = max((len(str(v)) for v in values.ravel().tolist()), default=1)
+            return
+        numbers = values.ravel().astype(np.float64)
+        finite = numbers[np.isfinite(numbers) & (numbers != 0)]
+        self.form = self._form(finite)
+        # A whole number is followed by a point.
+        self.width = max((len(self._text(v)) for v in finite.tolist()), default=1)
+
+    @staticmethod
+    def _form(finite: np.ndarray[Any, Any]) -> str:
+        """Whole, with some digits, or scientific where magnitudes differ much."""
+        if not finite.size:
+            return "whole"
+        size = np.abs(finite)
+        scientific = _OPTIONS.sci_mode
+        if scientific is None:
+            low, high = float(size.min()), float(size.max())
+            scientific = high / low > 1000 or high > 1e8 or low < 1e-4
+        if scientific:
+            return f".{_OPTIONS.precision}e"
+        return "whole" if bool(np.all(size == np.floor(size))) else f".{_OPTIONS.precision}f"
+
+    def _text(self, value: Any) -> str:
+        if not self.form:
+            return str(value)
+        if self.form == "whole":
+            return f"{value:.0f}." if math.isfinite(value) else f"{value:.0f}"
+        return format(value, self.form)
+
+    def word(self, value: Any) -> str:
+        """One number, filled up to the column's width."""
+        return self._text(value).rjust(self.width)
 
 
-def _summarised(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The elements that are shown."""
-    if values.size <= _THRESHOLD:
-        return values
+class _Printer:
+    """Numbers of one tensor in brackets."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.summary = values.size > _OPTIONS.threshold
+        shown = _edges(values) if self.summary else values
+        self.imaginary: _Column | None = None
+        if values.dtype.kind == "c":
+            self.real, self.imaginary = _Column(shown.real), _Column(shown.imag)
+        else:
+            self.real = _Column(shown)
+
+    def word(self, value: Any) -> str:
+        """One number."""
+        if self.imaginary is None:
+            return self.real.word(value)
+        imaginary = (self.imaginary.word(value.imag) + "j").lstrip()
+        return self.real.word(value.real) + ("" if imaginary[0] in "+-" else "+") + imaginary
+
+    def nested(self, values: np.ndarray[Any, Any], indent: int) -> str:
+        """Brackets around the parts of one dimension."""
+        if values.ndim == 0:
+            return self.word(values.item())
+        cut = self.summary and values.shape[0] > 2 * _OPTIONS.edgeitems
+        if values.ndim == 1:
+            return self._line(values, cut, indent)
+        edge = _OPTIONS.edgeitems
+        rows = [*values[:edge], None, *values[len(values) - edge :]] if cut else list(values)
+        parts = ["..." if row is None else self.nested(row, indent + 1) for row in rows]
+        return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+    def _line(self, values: np.ndarray[Any, Any], cut: bool, indent: int) -> str:
+        edge = _OPTIONS.edgeitems
+        if self.summary and not edge:
+            words = ["..."]
+        elif cut:
+            words = [*map(self.word, values[:edge].tolist()), " ...", *map(self.word, values[-edge:].tolist())]
+        else:
+            words = [self.word(v) for v in values.tolist()]
+        width = self.real.width + 2 + (0 if self.imaginary is None else self.imaginary.width + 1)
+        count = max(1, (_OPTIONS.linewidth - indent) // width)
+        lines = [", ".join(words[k : k + count]) for k in range(0, len(words), count)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _edges(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements that are shown of a tensor that is too large."""
+    edge = _OPTIONS.edgeitems
     for axis, size in enumerate(values.shape):
-        if size > 2 * _EDGE:
-            values = np.take(values, [*range(_EDGE), *range(size - _EDGE, size)], axis)
+        if size > 2 * edge:
+            values = np.take(values, [*range(edge), *range(size - edge, size)], axis)
     return values
-
-
-def _format_numbers(values: np.ndarray[Any, Any]) -> tuple[list[str], int]:
-    """Words for the numbers, and the width of a column: that of numbers other than 0, infinity and NaN."""
-    if values.dtype.kind != "f":
-        words = [str(v) for v in values.tolist()]
-        return words, max(map(len, words))
-    numbers = values.astype(np.float64)
-    finite = numbers[np.isfinite(numbers) & (numbers != 0)]
-    form = _form(finite)
-    return [_word(v, form) for v in numbers], max((len(_word(v, form)) for v in finite), default=1)
-
-
-def _form(finite: np.ndarray[Any, Any]) -> str:
-    """Format of finite numbers: whole, with four digits, or scientific where magnitudes differ much."""
-    size = np.abs(finite)
-    if size.size and (size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4):
-        return "{:.4e}"
-    return "{:.0f}." if np.all(size == np.floor(size)) else "{:.4f}"
-
-
-def _word(value: float, form: str) -> str:
-    return form.format(value) if np.isfinite(value) else str(value)
-
-
-def _nest(shape: tuple[int, ...], words: Iterator[str], width: int, indent: int, summary: bool) -> str:
-    """Brackets around the words of one dimension."""
-    if not shape:
-        return next(words)
-    size = shape[0]
-    cut = summary and size > 2 * _EDGE
-    inner = [_nest(shape[1:], words, width, indent + 1, summary) for _ in range(2 * _EDGE if cut else size)]
-    if cut:
-        inner.insert(_EDGE, "..." if len(shape) > 1 else " ...")
-    return _block(inner, len(shape), indent) if len(shape) > 1 else _line(inner, width, indent)
-
-
-def _block(parts: list[str], rank: int, indent: int) -> str:
-    return "[" + ("," + "\n" * (rank - 1) + " " * (indent + 1)).join(parts) + "]"
-
-
-def _line(parts: list[str], width: int, indent: int) -> str:
-    per_line = max(1, (_WIDTH - indent) // (width + 2))
-    lines = [", ".join(parts[k:k + per_line]) for k in range(0, len(parts), per_line)]
-    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType, float32
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
@@ -70,6 +71,8 @@ class Tensor(Operators):
     #: Hooks on a leaf's gradient, and weak references to recorded views; instance attributes once there are any.
     _hooks: Any = ()
     _views: Any = ()
+    #: The class that says so in its own body is printed as ``tensor(...)``, without its name.
+    _plain_repr: bool = True
 
     # ------------------------------------------------------------------------------------------ metadata
 
@@ -104,6 +107,8 @@ class Tensor(Operators):
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
+        if type(self._array) is DeviceArray:
+            return self._array.offset
         root = self._base if self._base is not None else self
         return (self.data_ptr() - root.data_ptr()) // self.element_size() if root is not self else 0
 

@@ -80,11 +80,12 @@ def test_gradients_are_named():
 
 
 def test_what_does_not_fit_the_line_goes_to_the_next_one():
-    # The last line of values, a comma, a space, the words and the closing bracket are to fit 80 characters.
-    values = torch.tensor([1.5] * 7)
-    assert repr(values) == "tensor([" + ", ".join(["1.5000"] * 7) + "], device='ref:0')"
-    values = torch.tensor([1.5] * 8)
-    assert repr(values) == "tensor([" + ", ".join(["1.5000"] * 8) + "],\n       device='ref:0')"
+    # As PyTorch counts: the text, the suffix and 4 characters more are to fit 80.
+    text = "tensor([{}]".format(", ".join(["123456."] * 6))
+    assert len(text) + len("device='ref:0'") + 4 == 79
+    assert repr(torch.tensor([123456.0] * 6)) == f"{text}, device='ref:0')"
+    text = "tensor([{}]".format(", ".join(["1234567."] + ["123456.".rjust(8)] * 5))
+    assert repr(torch.tensor([1234567.0] + [123456.0] * 5)) == f"{text},\n       device='ref:0')"
 
 
 def test_a_view_prints_its_own_elements():
@@ -95,3 +96,49 @@ def test_a_view_prints_its_own_elements():
 @pytest.mark.skipif(not torch.is_available("cpu"), reason="no backend on the host is installed")
 def test_the_host_is_not_named():
     assert repr(torch.tensor([1.5], device="cpu")) == "tensor([1.5000])"
+
+
+@pytest.fixture
+def options():
+    before = torch.get_printoptions()
+    yield torch.set_printoptions
+    torch.set_printoptions(**before)
+
+
+@pytest.mark.parametrize(
+    ("given", "values", "text"),
+    [
+        ({"precision": 2}, [1.12345, 2.0], "[1.12, 2.00]"),
+        ({"threshold": 5}, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "[0, 1, 2,  ..., 7, 8, 9]"),
+        ({"threshold": 5, "edgeitems": 1}, [0, 1, 2, 3, 4, 5, 60], "[ 0,  ..., 60]"),
+        ({"linewidth": 20}, [1, 2, 3, 4, 5], "[1, 2, 3, 4,\n        5]"),
+        ({"sci_mode": True}, [1.0, 20.0], "[1.0000e+00, 2.0000e+01]"),
+        ({"sci_mode": False}, [1e-7, 1.0], "[0.0000, 1.0000]"),
+        ({"profile": "short"}, [1.126, 2.0], "[1.13, 2.00]"),
+    ],
+    ids=repr,
+)
+def test_options(options, given, values, text):
+    options(**given)
+    assert repr(torch.tensor(values)).startswith(f"tensor({text},")
+
+
+def test_options_of_a_block():
+    before = torch.get_printoptions()
+    with torch.printoptions(precision=1, profile="full"):
+        assert torch.get_printoptions() == {**before, "precision": 1, "threshold": math.inf}
+        assert "..." not in repr(torch.zeros(1001))
+    assert torch.get_printoptions() == before
+
+
+def test_unknown_profiles_are_refused():
+    with pytest.raises(ValueError, match=r"\[set_printoptions\] profile='long' — the profile is 'default'"):
+        torch.set_printoptions(profile="long")
+
+
+def test_a_subclass_is_named():
+    class Marked(torch.Tensor):
+        pass
+
+    marked = Marked._make_subclass(torch.tensor([1, 2]))
+    assert repr(marked) == "Marked([1, 2], device='ref:0')"

@@ -20,6 +20,8 @@ class Parameter(Tensor):
         parameter: Parameter = cls._make_subclass(empty(0) if data is None else data.detach(), requires_grad)
         return parameter
 
+    _plain_repr = True
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
@@ -42,6 +44,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    _plain_repr = True
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """A buffer that shares the storage of ``data``."""
