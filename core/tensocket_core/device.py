@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.backend import OpenDevice, Stream
@@ -12,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
 from .dispatch.keys import DEVICE_SHIFT
+from .meta import META, MetaDevice, NoPrograms
 
 
 class DeviceEntry:
@@ -22,15 +24,17 @@ class DeviceEntry:
         runtime: The backend's opened device.
         key: Its bit in dispatch keys.
         programs: Compiled programs by structure (``execute.programs``).
+        holds_data: Whether tensors have values; False for ``meta`` alone.
     """
 
-    __slots__ = ("device", "key", "programs", "runtime")
+    __slots__ = ("device", "holds_data", "key", "programs", "runtime")
 
     def __init__(self, runtime: OpenDevice, device: Device, key: int) -> None:
         self.runtime = runtime
         self.device = device
         self.key = key
-        self.programs: dict[Any, Any] = {}
+        self.holds_data = device.type != META
+        self.programs: dict[Any, Any] = {} if self.holds_data else NoPrograms()
 
     def __repr__(self) -> str:
         return f"DeviceEntry({self.device})"
@@ -74,16 +78,22 @@ def open_entry(device: Any) -> DeviceEntry:
 
 def _open(parsed: Device, spelling: Any) -> DeviceEntry:
     with _LOCK:
-        runtime = registry().open(parsed)
+        runtime = _meta_device() if parsed.type == META else registry().open(parsed)
         entry = next((e for e in _ENTRIES if e.runtime is runtime), None)
         if entry is None:
-            name = Device(parsed.type, None if runtime.profile.host_resident else runtime.index)
+            indexed = not runtime.profile.host_resident and parsed.type != META
+            name = Device(parsed.type, runtime.index if indexed else None)
             entry = DeviceEntry(runtime, name, 1 << (DEVICE_SHIFT + len(_ENTRIES)))
             BY_KEY[entry.key] = entry
             _ENTRIES.append(entry)
         for alias in (spelling, parsed, entry.device):
             _BY_NAME[alias] = entry
         return entry
+
+
+@cache
+def _meta_device() -> MetaDevice:
+    return MetaDevice()
 
 
 def default_entry() -> DeviceEntry:

@@ -400,6 +400,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     chosen, entry = options(
         "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
+    if not entry.holds_data:
+        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, False)
     keys = finish(_draw("bits", _bits64, entry, (n,), dtypes.int64, 2, generator), dtypes.int64, entry, False)
     if not entry.runtime.profile.host_resident:
         note_host_operator("randperm", keys)

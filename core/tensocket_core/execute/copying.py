@@ -53,6 +53,8 @@ def converted(entry: DeviceEntry, source: Any, dtype: DType, stored: DType) -> A
 def to_device(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) -> Any:
     """A new contiguous array with the same elements on another device."""
     check_dtype("to", target, dtype)
+    if not target.holds_data:
+        return target.runtime.empty(source.shape, dtype, target.stream)
     if not contiguous(source):
         source = converted(origin, source, dtype, dtype)
     out = target.runtime.empty(source.shape, dtype, target.stream)

@@ -30,6 +30,7 @@ from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.inplace import bump, check_writable
 from ..execute.views import Custom
+from ..meta import missing_data
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -44,7 +45,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             operator, f"an index of dtype {index.dtype.name}", "indices are integers", "convert it with .long()"
         )
     index = index.detach().to(dtypes.int64)
-    if index.numel() == 0:
+    if index.numel() == 0 or not index._entry.holds_data:
         return index
     low, high = index.amin().item(), index.amax().item()
     if low < (-size if negative else 0) or high >= size:
@@ -191,6 +192,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)
+    if not input._entry.holds_data:
+        raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
     if input._entry.runtime.profile.host_resident:
         found = np.argwhere(input._values())
         result = from_values(found.astype(np.int64), dtypes.int64, input._entry)

@@ -282,7 +282,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             "pass num_classes",
         )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
-    if input.numel() and not 0 <= input.amin().item() <= input.amax().item() < classes:
+    if input.numel() and input._entry.holds_data and not 0 <= input.amin().item() <= input.amax().item() < classes:
         raise ArgumentError("one_hot", f"classes from {input.amin().item()} to {input.amax().item()} of {classes}",
                             "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
     return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)

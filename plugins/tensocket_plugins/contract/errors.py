@@ -14,6 +14,8 @@
     ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
+    ├── MissingDataError (NotImplementedError)     values of a tensor that has none, on the device meta
+    ├── ExchangeError (BufferError, RuntimeError)  memory that cannot be shared through DLPack
     ├── OutOfMemoryError (RuntimeError)
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
     └── SerializationError (RuntimeError)  a file that cannot be read or written
@@ -120,6 +122,14 @@ class UnsupportedOperator(TensocketError, NotImplementedError):
 
 class UnsupportedDtype(UnsupportedOperator):
     """The device or the operator does not support this dtype."""
+
+
+class MissingDataError(TensocketError, NotImplementedError):
+    """Values are asked of a tensor on the device ``meta``, which has none."""
+
+
+class ExchangeError(TensocketError, BufferError, RuntimeError):
+    """Memory that cannot be handed to, or taken from, another library."""
 
 
 class OutOfMemoryError(TensocketError, RuntimeError):
