@@ -17,6 +17,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from . import tensors
 from .device import DeviceEntry, default_entry, open_entry
 from .dispatch.keys import dtype_bit
+from .dispatch.modes import ACTIVE, STATE
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
 from .execute.copying import from_host
@@ -53,6 +54,9 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
 def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) -> Any:
     """A new leaf on a handle."""
     tensor = tensors.wrap(array, entry.key | dtype_bit(dtype))
+    if ACTIVE:
+        for transform in STATE.transforms:
+            tensor = transform.created(tensor)
     if requires_grad:
         tensor.requires_grad = True
     return tensor

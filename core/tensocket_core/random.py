@@ -21,9 +21,12 @@ from tensocket_plugins.ir.nodes import Expr, call, cast, select
 from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
 from tensocket_plugins.ir.schedule import Strategy
 
+from . import tensors
 from .creation import check_range, finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
 from .dispatch.fallback import note_host_operator
+from .dispatch.keys import dtype_bit
+from .dispatch.modes import STATE
 from .execute.math import arithmetic_dtype
 from .execute.nests import Operand, pointwise_nest
 from .execute.primitive import primitive, run_formula
@@ -227,6 +230,23 @@ def _draw(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tu
     return out
 
 
+def _through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
+    """``draw(())``; while transforms run that want one draw per example, ``draw`` of as many, as theirs."""
+    transforms = STATE.transforms
+    copies = [transform.copies(name) for transform in transforms]
+    tensor = draw(tuple([n for n in copies if n is not None]))
+    for transform, count in zip(transforms, copies, strict=True):
+        tensor = transform.created(tensor, count is not None)
+    return tensor
+
+
+def _drawn(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+           words: int, generator: Generator | None) -> Any:
+    """A tensor of drawn numbers."""
+    return _through_transforms(name, lambda lead: tensors.wrap(
+        _draw(name, formula, entry, (*lead, *shape), dtype, words, generator), entry.key | dtype_bit(dtype)))
+
+
 def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
     """The same numbers from the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
     count = out.size
@@ -301,7 +321,7 @@ def _floats(
         )
     wide = dtype is dtypes.float64
     work = arithmetic_dtype(dtype)
-    result = finish(_draw(operator, formulas[wide], entry, shape, work, 1 + wide, generator), work, entry, False)
+    result = _drawn(operator, formulas[wide], entry, shape, work, 1 + wide, generator)
     return result if dtype is work else result.to(dtype)
 
 
@@ -387,8 +407,7 @@ def randint(
         raise ArgumentError(
             "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
         )
-    array = _draw("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
-    drawn = finish(array, dtypes.int64, entry, False)
+    drawn = _drawn("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
     # All 63 bits are in a range of that size, which int64 does not hold.
     return ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
 
@@ -402,10 +421,15 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     )
     if not entry.holds_data:
         return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, False)
-    keys = finish(_draw("bits", _bits64, entry, (n,), dtypes.int64, 2, generator), dtypes.int64, entry, False)
-    if not entry.runtime.profile.host_resident:
-        note_host_operator("randperm", keys)
-    return from_values(np.argsort(keys._host(), kind="stable"), chosen, entry)
+
+    def draw(lead: tuple[int, ...]) -> Any:
+        keys = tensors.wrap(_draw("bits", _bits64, entry, (*lead, n), dtypes.int64, 2, generator),
+                            entry.key | dtype_bit(dtypes.int64))
+        if not entry.runtime.profile.host_resident:
+            note_host_operator("randperm", keys)
+        return from_values(np.argsort(keys._host(), axis=-1, kind="stable"), chosen, entry)
+
+    return _through_transforms("randperm", draw)
 
 
 def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:

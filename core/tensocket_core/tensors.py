@@ -297,6 +297,9 @@ class Tensor(Operators):
         alias._base = None
         return alias
 
+    #: ``detach`` as recording needs it: of a tensor of a transform, it cuts that transform's graph only.
+    _cut = detach
+
     @property
     def data(self) -> Tensor:
         """The same memory without autograd."""

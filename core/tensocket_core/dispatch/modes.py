@@ -45,6 +45,7 @@ class _ThreadState(threading.local):
         function_modes: Active ``__torch_function__`` modes, innermost last.
         dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
         overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
+        transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
     """
 
     include = 0
@@ -52,6 +53,7 @@ class _ThreadState(threading.local):
     function_modes: tuple[Any, ...] = ()
     dispatch_modes: tuple[Any, ...] = ()
     overrides_off = False
+    transforms: tuple[Any, ...] = ()
     _busy: _Busy | None = None
 
     @property

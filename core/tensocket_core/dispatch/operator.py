@@ -104,7 +104,11 @@ class Operator:
 
     def recorded(self, key: int) -> Callable[..., Any]:
         """The closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
-        return layers.record(self.derivative, self.below(key & ~AUTOGRAD))
+        return self.recording(self.below(key & ~AUTOGRAD))
+
+    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
+        """``below``, which runs this operator somehow, with recording of what it did."""
+        return layers.record(self.derivative, below)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The closure for a key without layers."""

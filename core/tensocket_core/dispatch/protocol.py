@@ -1,7 +1,8 @@
 """Tensors that are no plain ones: overriding subclasses, modes, and tensors of transforms.
 
-Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then the transform of the
-highest level among the arguments, then autograd, then ``__torch_dispatch__`` (modes first, then subclasses).
+Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then the innermost running
+transform (which calls the operator again for the next one), then autograd, then ``__torch_dispatch__`` (modes first,
+then subclasses). While transforms run, all calls of the thread come here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ..autograd.record import recorder
+from .call import call
 from .keys import AUTOGRAD, SCALAR, WRAPPER
 from .modes import STATE, thread_state
 
@@ -117,18 +118,18 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
             return call_overrides(operator, given, public_function(operator), *packed(operator, args))
     if operator.body is not None:
         return operator.invoke(operator.body, args)
-    levels = [value for value in special if value._level]
-    if levels:
-        top = max(levels, key=lambda value: value._level)
-        return top._transform.run(operator, args)
-    return _run_recorded(operator, args)
+    stack = STATE.transforms
+    for value in special:
+        if value._level and stack[value._level - 1:value._level] != (value._transform,):
+            return call(operator, *value._transform.released(operator, args))
+    return stack[-1].run(operator, args) if stack else _run_recorded(operator, args)
 
 
 def _run_recorded(operator: Operator, args: tuple[Any, ...]) -> Any:
     key = _key_without(WRAPPER, operator, args)
     if STATE.exclude & AUTOGRAD or not key & AUTOGRAD or operator.derivative is None:
         return run_dispatch(operator, args)
-    return recorder(operator.derivative, lambda *given: run_dispatch(operator, given))(*args)
+    return operator.recording(lambda *given: run_dispatch(operator, given))(*args)
 
 
 def _key_without(bits: int, operator: Operator, args: tuple[Any, ...]) -> int:

@@ -10,7 +10,7 @@ from tensocket_plugins.contract.kernels import Kernel
 
 from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
-from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
+from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
 from .geometry import broadcast_shapes, element_strides, partly_shared
@@ -48,9 +48,8 @@ class InPlaceOperator(Operator):
 
     kind = "inplace"
 
-    def recorded(self, key: int) -> Callable[..., Any]:
+    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
         """Recording makes the target the result of the new node."""
-        below = self.below(key & ~AUTOGRAD)
         return below if self.derivative is None else inplace_recorder(self.name, self.derivative, below)
 
 

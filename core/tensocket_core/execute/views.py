@@ -29,9 +29,9 @@ class View(Operator):
         super().__init__(schema, doc, **record)
         self.view = view
 
-    def recorded(self, key: int) -> Callable[..., Any]:
+    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
         """Recorded views are known to their base, whose in-place changes they follow."""
-        closure = super().recorded(key)
+        closure = super().recording(below)
         return closure if self.derivative is None else _noted(closure)
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
