@@ -127,13 +127,36 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
             "except AttributeError:",
             f"    {foreign}",
         ]
-    if (
-        kinds[0] == "Tensor[]"
-        or "Operand" in kinds
-        or any(p.optional for p in operator.schema.parameters if p.is_tensor)
-    ):
-        return [f"key = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"]
-    return ["try:", f"    key = {' | '.join(f'{n}._key' for n in names)}", "except AttributeError:", f"    {foreign}"]
+    return _mixed_key_lines(operator)
+
+
+def _mixed_key_lines(operator: Operator) -> list[str]:
+    """Lists, numbers and optional tensors; ``key_of`` says what is wrong with other types."""
+    slow = f"key = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
+    terms = []
+    for p in operator.schema.parameters:
+        if p.type == "Tensor[]":
+            if p is not operator.schema.parameters[0]:
+                return [slow]
+        elif p.type == "Operand":
+            kinds = "OPTIONAL" if p.optional else "SCALAR"
+            terms.append(f"({kinds}[type({p.name})] if type({p.name}) in {kinds} else {p.name}._key)")
+        elif p.type == "Tensor":
+            terms.append(f"(0 if {p.name} is None else {p.name}._key)" if p.optional else f"{p.name}._key")
+    first = operator.schema.parameters[0]
+    if first.type != "Tensor[]":
+        return ["try:", f"    key = {' | '.join(terms)}", "except AttributeError:", f"    {slow}"]
+    return [
+        f"key = {' | '.join(terms) or 0}",
+        f"if type({first.name}) in LISTS:",
+        "    try:",
+        f"        for item in {first.name}:",
+        "            key |= item._key",
+        "    except AttributeError:",
+        f"        {slow}",
+        "else:",
+        f"    {slow}",
+    ]
 
 
 def _label(operator: Operator) -> str:
@@ -192,9 +215,10 @@ def _function(operator: Operator) -> str:
 def _dunder(operator: Operator, name: str) -> str:
     """A Python operator method; foreign operands give NotImplemented."""
     tensors = [p.name for p in operator.schema.parameters]
-    if len(tensors) == 1:
-        body = "\n".join(["key = input._key", *_call_lines(operator, ["input"])])
-        return f"def {name}(input: Any) -> Any:\n{textwrap.indent(body, '    ')}\n"
+    if len(operator.schema.tensors) == 1:
+        body = "\n".join(["key = input._key", *_call_lines(operator, tensors)])
+        given = ", ".join(f"{name}: Any" for name in tensors)
+        return f"def {name}({given}) -> Any:\n{textwrap.indent(body, '    ')}\n"
     left, right = tensors
     if name.startswith("__r") and name != "__rshift__":
         lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:",
@@ -207,7 +231,7 @@ def _dunder(operator: Operator, name: str) -> str:
 
 def _records() -> list[Operator]:
     """Everything that users can call."""
-    return [o for o in (*OPERATORS.values(), *COMPOSITES.values()) if o.function or o.method]
+    return [o for o in (*OPERATORS.values(), *COMPOSITES.values()) if o.function or o.method or o.dunder]
 
 
 def functions_source() -> str:
@@ -218,7 +242,7 @@ def functions_source() -> str:
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
         "from ..dispatch.call import key_of\n",
-        "from ..dispatch.keys import SCALAR, SCALAR_LEFT\n",
+        "from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
         "from ..dispatch.registry import COMPOSITES, OPERATORS\n",
     ]
@@ -268,25 +292,24 @@ def methods_source() -> str:
         "from collections.abc import Callable\nfrom typing import Any\n\n",
         "from . import functions as _f  # first: it defines what the records import\n\n# isort: split\n",
         "from .. import creation as _creation\nfrom .. import random as _random\n",
-        "from ..ops import subscript as _subscript\n",
         "\n\n",
         'class Operators:\n    """Every operator that tensors have as a method."""\n\n    __slots__ = ()\n\n',
     ]
     for record in _records():
-        if record.method:
+        if record.method or record.dunder:
             lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
     lines += [
         f"    {name} = _creation.{name}\n"
         for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")
     ]
     lines += [f"    {name} = _random.{name}\n" for name in ("uniform_", "normal_")]
-    lines.append("    __getitem__ = _subscript.getitem\n    __setitem__ = _subscript.setitem\n")
     return "".join(lines)
 
 
 def _method_sources(record: Operator) -> list[tuple[str, str]]:
     """Method names of a record with the expressions that give their functions."""
-    names = (record.method if isinstance(record.method, str) else record.name, *record.aliases)
+    method = record.method if isinstance(record.method, str) else record.name
+    names = (method, *record.aliases) if record.method else ()
     special = [*record.dunder, *(text.split("(")[0][4:] for text in _augmented(record))]
     return [*((name, f"_f.{_function_name(record)}") for name in names), *((name, f"_f.{name}") for name in special)]
 

@@ -56,6 +56,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "expand": [(COLUMN, (4, 2, 3)), (ONE, (2, 2))],
     "permute": [(CUBE, (2, 0, 1))],
     "squeeze": [(COLUMN, None), (COLUMN, 1)],
+    "t": [(X,), (ROW,)],
     "transpose": [(CUBE, 0, 2)],
     "unsqueeze": [(X, 1)],
     "view": [(X, (3, 2)), (X, (-1,))],
@@ -138,7 +139,6 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "split": [(lambda x: x.split([1, 2], 1)[1] * 2, X)],
     "stack": [(lambda x, y: F.stack([x, y], 1), X, Y)],
     "std": [(F.std, X), (lambda x: F.std(x, 1, correction=0), X)],
-    "t": [(F.t, X), (F.t, ROW)],
     "to": [(lambda x: x.to("ref:1"), X)],
     "type_as": [(lambda x, y: x.type_as(y), X, Y)],
     "unbind": [(lambda x: F.unbind(x, 1)[2] * 2, X)],
@@ -151,7 +151,8 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
 #: No gradient, or one that central differences in float64 do not see.
 NO_GRADIENT = {"bool", "byte", "char", "int", "long", "nonzero", "one_hot", "short"}
 ROUNDED = {"bfloat16", "float", "half"}
-ELSEWHERE = {"cpu"}  # needs a backend that is not installed everywhere; the same as to
+# A backend that is not installed everywhere, the same as to; tests of indexing.
+ELSEWHERE = {"cpu", "getitem", "setitem"}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]
 FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(len(cases))]

@@ -13,11 +13,10 @@ from ..device import BY_KEY, DeviceEntry
 from .keys import AUTOGRAD, DEVICE_MASK
 from .layers import record
 from .modes import STATE, thread_state
-from .operator import Operator
+from .operator import Direct, Operator
 from .registry import COMPOSITES
 
 F = TypeVar("F", bound=Callable[..., Any])
-Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
 
 _VARIADIC: Final = 0x04
 
@@ -27,7 +26,7 @@ class Composite(Operator):
 
     Attributes:
         body: The function.
-        direct: ``direct(key, entry, body) -> closure or None`` for keys of one host-resident device.
+        direct: a shortcut for keys of one host-resident device; recorded keys are among them.
         variadic: Name of the parameter that collects positional arguments.
     """
 

@@ -23,6 +23,9 @@ from .modes import ACTIVE, run_with_modes
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
+#: ``direct(key, entry, general) -> closure or None``: a shortcut for keys of one host-resident device.
+Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
+
 
 class Operator:
     """One operator: its record and its dispatch table.

@@ -13,9 +13,10 @@ from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
+from . import direct
 from .geometry import broadcast_shapes, element_strides, partly_shared
 from .math import arithmetic_dtype
-from .pointwise import Pointwise, number_array
+from .pointwise import Pointwise
 
 
 def bump(target: Any) -> None:
@@ -81,7 +82,7 @@ class InPlace(InPlaceOperator):
         """Check, run, count."""
         origin = self.origin
         origin.check_key(key)
-        direct = self._direct(key, entry)
+        kernel = self._direct(key, entry)
 
         def run(target: Any, *args: Any) -> Any:
             self._check(target, args)
@@ -96,7 +97,9 @@ class InPlace(InPlaceOperator):
             bump(target)
             return target
 
-        return run if direct is None else _direct_inplace(direct, run)
+        if kernel is None:
+            return run
+        return direct.inplace(kernel, DTYPE_OF[key & DTYPE_MASK], bool(key & SCALAR_MASK), run)
 
     def _direct(self, key: int, entry: DeviceEntry) -> Kernel | None:
         """The kernel for small arrays, where the key settles that dtype and number kind fit."""
@@ -127,25 +130,6 @@ class InPlace(InPlaceOperator):
             raise ShapeError(self.name, f"operands that broadcast beyond the tensor's shape {list(shape)}",
                              "an in-place result has the tensor's shape", "use the out-of-place form")
         check_writable(self.name, target)
-
-
-def _direct_inplace(kernel: Kernel, general: Callable[..., Any]) -> Callable[..., Any]:
-    run, limit = kernel.run, float("inf") if kernel.limit is None else kernel.limit
-
-    def direct_inplace(target: Any, other: Any) -> Any:
-        x = target._array
-        y = other._array if hasattr(other, "_key") else number_array(other, target.dtype)
-        if x.size > limit or not x.flags.c_contiguous or (y.shape and y.shape != x.shape):
-            return general(target, other)
-        x[...] = run(x, y)
-        counter = target._version_counter
-        if counter is None:
-            target._version_counter = [1]
-        else:
-            counter[0] += 1
-        return target
-
-    return direct_inplace
 
 
 class Assign(InPlaceOperator):

@@ -14,6 +14,7 @@ from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
+from . import direct
 from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from .nests import matmul_nest
 from .primitive import primitive
@@ -51,9 +52,9 @@ class MatMul(Operator):
         key = entry.key | dtype_bit(dtype)
         runtime = entry.runtime
         batch = broadcast_shapes(self.name, [x.shape[:-2], y.shape[:-2]])
-        direct = runtime.kernels.find(self.name, dtype.name, direct=True) if runtime.profile.host_resident else None
-        if direct is not None:
-            return tensors.wrap(direct.run(x, y), key)
+        kernel = runtime.kernels.find(self.name, dtype.name, direct=True) if runtime.profile.host_resident else None
+        if kernel is not None:
+            return tensors.wrap(direct.quietly(kernel)(x, y), key)
         shape = (*batch, x.shape[-2], y.shape[-1])
         out = runtime.empty(shape, dtype, entry.stream)
         if 0 not in shape:

@@ -16,12 +16,12 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.primitives import PRIMITIVES
+from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_kernels_math import NumpyMath
-from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
@@ -31,7 +31,6 @@ from ..dispatch.keys import (
     DIM0,
     DTYPE_MASK,
     DTYPE_OF,
-    NO_AUTOGRAD,
     SCALAR,
     SCALAR_LEFT,
     SCALAR_MASK,
@@ -39,37 +38,31 @@ from ..dispatch.keys import (
     dtype_bit,
 )
 from ..dispatch.operator import Operator, check_dtype
-from ..promotion import number_dtype, result_type
+from ..promotion import FLOAT8, number_dtype, result_type
+from . import direct
 from .convert import to_dtype
-from .geometry import broadcast_shapes, coalesce, contiguous, element_strides, expanded_strides
+from .elements import kernel_handle
+from .geometry import broadcast_shapes, coalesce, contiguous, element_strides, expand, expanded_strides
+from .layout import empty_pointwise, memory_order
 from .math import ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
 from .programs import index_dtype, launch
 
-_new = object.__new__
-#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not
-#: kept.
-_NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
-_CACHED_NUMBERS: Final = 4096
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
 _NUMBER_TYPES: Final = (bool, int, float, complex)
+#: Types of extra arguments that are passed to kernels.
+_EXTRAS: Final = (int, float, complex)
+_BOOL: Final = dtype_bit(dtypes.bool_)
 _BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
 
 
-def number_array(value: Any, dtype: DType) -> Any:
-    """A Python number as a 0-d array of a NumPy dtype."""
-    cache = _NUMBERS[dtype]
-    try:
-        return cache[value]
-    except KeyError:
-        array = to_dtype(np.asarray(value), dtype)
-        if value == value and value != 0:
-            if len(cache) >= _CACHED_NUMBERS:
-                cache.clear()
-            cache[value] = array
-        return array
+def kind_letter(dtype: DType) -> str:
+    """The letter of a dtype's kind, as records list them."""
+    if dtype.kind == "uint":
+        return "i"
+    return "8" if dtype in FLOAT8 else dtype.kind[0]
 
 
 class Pointwise(Operator):
@@ -77,12 +70,14 @@ class Pointwise(Operator):
 
     Attributes:
         formula: ``formula(m, *operands, *extras)``; see ``execute.math``.
-        result: Dtype of the result: ``same`` as the compute dtype, or ``bool``.
+        result: Dtype of the result: ``same`` as the compute dtype, ``bool``, or ``real``: that of the parts of a
+            complex one.
         compute: ``promote``: what the operands promote to. ``float``: likewise, but the default float type for integers
             and bools.
         count: Number of tensor operands; the schema's first parameters.
         condition: Whether the first operand is a bool condition that takes no part in promotion.
-        kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats.
+        kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex
+            numbers, ``8`` float8, which is refused else.
         bools: Whether bool operands may take part, next to others that decide the compute dtype.
         guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
@@ -92,7 +87,8 @@ class Pointwise(Operator):
 
     kind = "pointwise"
 
-    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *, result: Literal["same", "bool"] = "same",
+    def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
+                 result: Literal["same", "bool", "real"] = "same",
                  compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
                  bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
                  keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
@@ -144,8 +140,10 @@ class Pointwise(Operator):
                              "use ^ or logical_not for masks, or convert with .to(dtype)")
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        bits = key & DTYPE_MASK
-        if self.extras or self.condition or key & DIM0 or bits & (bits - 1):
+        bits, zero_dim = key & DTYPE_MASK, bool(key & DIM0)
+        if self.condition and bits != _BOOL:
+            bits &= ~_BOOL
+        if self.extras or bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
         number = (key & SCALAR_MASK).bit_length()
@@ -156,15 +154,18 @@ class Pointwise(Operator):
         kernel = self.direct_kernel(entry, compute, result) if compute is dtype else None
         if kernel is None:
             return None
-        out_key = key & NO_AUTOGRAD & ~SCALAR_MASK & ~DTYPE_MASK | dtype_bit(result)
-        limit = float("inf") if kernel.limit is None else kernel.limit
+        out_key = entry.key | dtype_bit(result)
+        if self.condition:
+            # A mask of bools is told from values of the same key by looking; 0-d operands are left to promotion.
+            return None if number or zero_dim or dtype is dtypes.bool_ else direct.choice(
+                kernel, out_key, dtype, general)
         if self.count == 1:
-            return _direct_unary(kernel.run, limit, out_key, general)
+            return direct.unary(kernel, out_key, zero_dim, general)
         if self.count == 2 and not number:
-            return _direct_binary(kernel.run, limit, out_key, general)
+            return direct.binary(kernel, out_key, zero_dim, general)
         # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
         if self.count == 2 and arithmetic_dtype(dtype) is dtype:
-            return _direct_number(kernel.run, limit, out_key, dtype, general)
+            return direct.number(kernel, out_key, dtype, zero_dim, general)
         return None
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
@@ -194,14 +195,15 @@ class Pointwise(Operator):
         compute = promoted
         if self.compute == "float" and promoted.category < 2:
             compute = number_dtype(2)
-        letter = "i" if compute.kind == "uint" else compute.kind[0]
-        if letter not in self.kinds:
-            raise DtypeError(
+        if kind_letter(compute) not in self.kinds:
+            raise UndefinedDtype(
                 self.name,
                 f"dtype {compute.name}",
-                f"{self.name} is not defined for {compute.kind} dtypes",
+                f"{self.name} is not defined for {'float8' if compute in FLOAT8 else compute.kind} dtypes",
                 "convert with .to(dtype) first",
             )
+        if self.result == "real":
+            return compute, COMPONENT.get(compute, compute)
         return compute, dtypes.bool_ if self.result == "bool" else compute
 
     # ------------------------------------------------------------------------------------------ general path
@@ -231,6 +233,9 @@ class Pointwise(Operator):
                    extras: tuple[Any, ...], target: Any) -> Any:
         """The result's handle; written into ``target`` (a tensor) if there is one."""
         check_dtype(self.name, entry, compute)
+        if extras and compute.kind != "complex" and any(type(x) is complex for x in extras):
+            raise DtypeError(self.name, f"a complex number for operands of dtype {compute.name}",
+                             "a factor is of the operands' category", "convert the operands to a complex dtype")
         if self.guard is not None:
             self.guard(compute, operands)
         shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
@@ -238,19 +243,20 @@ class Pointwise(Operator):
         out = None
         if target is not None:
             shape, out = target._array.shape, target._array
-        direct = self.direct_kernel(entry, compute, result)
-        if direct is not None and (
-            direct.limit is None or all(x.size <= direct.limit for x in arrays if type(x) is np.ndarray)
+        kernel = self.direct_kernel(entry, compute, result)
+        if kernel is not None and (
+            kernel.limit is None or all(x.size <= kernel.limit for x in arrays if type(x) is np.ndarray)
         ):
-            made = np.asarray(direct.run(*[x if type(x) is np.ndarray else number_array(x, compute) for x in arrays],
-                                         *[as_number(x, compute) if type(x) in (int, float) else x for x in extras]))
+            given = [x if type(x) is np.ndarray else direct.number_array(x, compute) for x in arrays]
+            numbers = [as_number(x, compute) if type(x) in _EXTRAS else x for x in extras]
+            made = np.asarray(direct.quietly(kernel)(*given, *numbers))
             if out is None:
                 return made
             out[...] = to_dtype(made, target.dtype)
             return out
         stored = result if target is None else target.dtype
         if out is None:
-            out = entry.runtime.empty(shape, stored, entry.stream)
+            out = empty_pointwise(entry, shape, stored, arrays)
         if 0 not in shape:
             self._run_kernel(entry, compute, stored, arrays, extras, shape, out)
         return out
@@ -285,14 +291,14 @@ class Pointwise(Operator):
     def _is_primitive(self, compute: DType) -> bool:
         """Whether a registered kernel of this name means this operator: a primitive does in its domain."""
         primitive = PRIMITIVES.get(self.name)
-        return primitive is None or ("i" if compute.kind == "uint" else compute.kind[0]) in primitive.domain
+        return primitive is None or kind_letter(compute) in primitive.domain
 
     def _bind(self, compute: DType, extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
         """The formula over expressions, what specialises it, and the numbers that it takes as arguments.
 
         Python ints and floats among the extra arguments become kernel arguments; None, bools and strings specialise.
         """
-        numeric = [type(x) in (int, float) for x in extras]
+        numeric = [type(x) in _EXTRAS for x in extras]
         static = tuple(x if not n else "number" for x, n in zip(extras, numeric, strict=True))
         numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
         m = ExprMath(arithmetic_dtype(compute))
@@ -319,68 +325,7 @@ def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) ->
     def run(*values: Any) -> Any:
         return np.asarray(formula(m, *values), dtype)
 
-    return quiet(run)
-
-
-# ----------------------------------------------------------------------------------------------- direct closures
-
-
-def _direct_unary(run: Callable[..., Any], limit: float, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
-    Tensor = tensors.Tensor
-
-    def direct_unary(a: Any) -> Any:
-        x = a._array
-        if x.size > limit:
-            return general(a)
-        t = _new(Tensor)
-        t._array = run(x)
-        t._key = key
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
-
-    return direct_unary
-
-
-def _direct_binary(run: Callable[..., Any], limit: float, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
-    Tensor = tensors.Tensor
-
-    def direct_binary(a: Any, b: Any) -> Any:
-        x, y = a._array, b._array
-        if x.size > limit or y.size > limit:
-            return general(a, b)
-        try:
-            r = run(x, y)
-        except ValueError:  # shapes that do not broadcast; the general path says so in the house form
-            return general(a, b)
-        t = _new(Tensor)
-        t._array = r
-        t._key = key
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
-
-    return direct_binary
-
-
-def _direct_number(run: Callable[..., Any], limit: float, key: int, dtype: DType,
-                   general: Callable[..., Any]) -> Callable[..., Any]:
-    Tensor = tensors.Tensor
-    cache = _NUMBERS[dtype]
-
-    def direct_number(a: Any, b: Any) -> Any:
-        x = a._array
-        if x.size > limit:
-            return general(a, b)
-        try:
-            y = cache[b]
-        except KeyError:
-            y = number_array(b, dtype)
-        t = _new(Tensor)
-        t._array = run(x, y)
-        t._key = key
-        t._grad = t._grad_fn = t._version_counter = t._base = None
-        return t
-
-    return direct_number
+    return run
 
 
 # ---------------------------------------------------------------------------------------------- generated kernels
@@ -401,6 +346,14 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
     """
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in _NUMBER_TYPES]
     flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
+    if not flat:
+        order = memory_order(shape, [element_strides(results[0][0])])
+        if order != sorted(order):
+            # Loops walk through the result's memory in order; what is left of this call is row-major.
+            turned = [[(x if type(x) in _NUMBER_TYPES else expand(x, shape).transpose(tuple(order)), dtype)
+                       for x, dtype in group] for group in (operands, results)]
+            run_generated(entry, name, formula, turned[0], turned[1][0][0].shape, turned[1])
+            return
     strides: list[tuple[int, ...]] = []
     if flat:
         sizes: tuple[int, ...] = (results[0][0].size,)
@@ -411,15 +364,27 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
     specs = tuple(Operand("number" if type(x) in _NUMBER_TYPES else kind, dtype) for x, dtype in operands)
     targets = tuple(Operand(kind, dtype) for _, dtype in results)
     reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
-    index = index_dtype(entry, (*sizes, results[0][0].size, *reach))
-    numbers = [as_number(x, arithmetic_dtype(dtype)) for x, dtype in operands if type(x) in _NUMBER_TYPES]
+    words = 2 if any(dtype.kind == "complex" for _, dtype in (*results, *arrays)) else 1
+    index = index_dtype(entry, [words * n for n in (*sizes, results[0][0].size, *reach)])
+    numbers = [n for x, dtype in operands if type(x) in _NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
     launch(entry, (name, specs, targets, len(sizes), index),
            lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index), Strategy.SERIAL,
-           [x for x, _ in (*results, *arrays)], [*sizes, *(s for step in strides for s in step), *numbers])
+           [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
+           [*sizes, *(s for step in strides for s in step), *numbers])
+
+
+def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:
+    """A Python number as scalar arguments: two for a complex one."""
+    number = as_number(value, dtype)
+    return (number.real, number.imag) if dtype.kind == "complex" else (number,)
 
 
 def as_number(value: Any, dtype: DType) -> Any:
     """A Python number as an argument of a dtype; integers wrap as in two's complement."""
+    if dtype.kind == "complex":
+        return complex(value)
+    if type(value) is complex:
+        value = value.real
     if dtype.kind == "float":
         return float(value)
     if dtype.kind == "bool":

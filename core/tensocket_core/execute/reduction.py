@@ -9,14 +9,17 @@ from typing import Any, Literal
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.schedule import pick_strategy
 
 from .. import tensors
 from ..device import DeviceEntry
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..dispatch.operator import Operator, check_dtype, missing_primitive
-from ..promotion import number_dtype
+from ..promotion import FLOAT8, number_dtype
+from . import direct
+from .elements import kernel_handle
 from .geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
 from .math import ExprMath, arithmetic_dtype
 from .nests import Fold, reduction_nest
@@ -27,8 +30,11 @@ from .programs import index_dtype, launch
 def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
     """The element type in which a device adds up values of ``dtype``."""
     work = arithmetic_dtype(dtype)
-    wider = entry.runtime.profile.accumulation.get(work.name)
-    return work if wider is None else dtypes.dtype_from_name(wider)
+    part = COMPONENT.get(work, work)
+    wider = entry.runtime.profile.accumulation.get(part.name)
+    if wider is None:
+        return work
+    return dtypes.dtype_from_name(wider) if part is work else dtypes.complex128
 
 
 class Reduction(Operator):
@@ -41,6 +47,7 @@ class Reduction(Operator):
         result: Dtype of the result: ``same`` as computed, ``bool`` or ``int64``.
         wide: Whether accumulators are as wide as the device's profile says.
         empty: Whether folding no elements has a value.
+        complex: Whether complex numbers can be folded.
         decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
         keywords: NumPy's spelling of arguments, as in ``Pointwise``.
     """
@@ -49,19 +56,34 @@ class Reduction(Operator):
 
     def __init__(self, schema: str, doc: str, fold: Fold, *, compute: Literal["same", "sum", "float", "bool"] = "same",
                  result: Literal["same", "bool", "int64"] = "same", wide: bool = False, empty: bool = True,
-                 decompose: Callable[..., Any] | None = None, **record: Any) -> None:
+                 complex: bool = False, decompose: Callable[..., Any] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.fold = fold
         self.compute = compute
         self.result = result
         self.wide = wide
         self.empty = empty
+        self.complex = complex
         self.decompose = decompose
         self.keywords = {"axis": ("None", "dim = axis")}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The general closure; what depends on the key alone is cheap."""
-        return partial(self.run, entry)
+        """A direct closure where the key settles everything, else the general one."""
+        general = partial(self.run, entry)
+        bits = key & DTYPE_MASK
+        if key & DIM0 or not entry.runtime.profile.host_resident:
+            return general
+        dtype = DTYPE_OF[bits]
+        try:
+            compute = self._compute_dtype(dtype)
+        except DtypeError:  # unless a call says dtype=
+            return general
+        kernel = entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        stored = self._stored_dtype(compute)
+        if kernel is None or (compute is not dtype and self.compute != "bool") or dtype is dtypes.uint8:
+            return general
+        everything = entry.runtime.kernels.find(f"{self.name}_all", compute.name, direct=True)
+        return direct.reduction(kernel, everything, entry.key | dtype_bit(stored), len(self.schema.names) == 3, general)
 
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
@@ -84,11 +106,14 @@ class Reduction(Operator):
         source = input.dtype
         if source is not compute:
             input = input.detach().to(compute)
-        stored = {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
+        stored = self._stored_dtype(compute)
         array = self._array(entry, input, axes, keepdim, compute, stored)
         result = tensors.wrap(array, entry.key | dtype_bit(stored))
         # PyTorch's exception: what any and all say of uint8 is uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
+
+    def _stored_dtype(self, compute: DType) -> DType:
+        return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
 
     def _given_dtype(self, dtype: Any) -> DType:
         if not isinstance(dtype, DType):
@@ -97,11 +122,14 @@ class Reduction(Operator):
             )
         if dtype is dtypes.bool_:
             raise DtypeError(self.name, "dtype bool", f"{self.name} is defined for numbers", "use any or all")
-        return self._compute_dtype(dtype) if self.compute == "float" else dtype
+        return self._compute_dtype(dtype) if self.compute == "float" or dtype.category >= 2 else dtype
 
     def _compute_dtype(self, dtype: DType) -> DType:
         if self.compute == "bool":
             return dtypes.bool_
+        if dtype in FLOAT8 or (dtype.kind == "complex" and not self.complex):
+            raise UndefinedDtype(self.name, f"dtype {dtype.name}", f"{self.name} is not defined for it",
+                                 "convert with .to(dtype) first")
         if self.compute == "sum" and dtype.category < 2:
             return dtypes.int64
         if self.compute == "float" and dtype.category < 2:
@@ -115,7 +143,7 @@ class Reduction(Operator):
         if runtime.profile.host_resident and array.ndim:
             kernel = runtime.kernels.find(self.name, compute.name, direct=True)
             if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
-                return kernel.run(array, axes, keepdim)
+                return direct.quietly(kernel)(array, axes, keepdim)
         outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
         shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
         if runtime.target is None and runtime.kernels.find(self.name, compute.name, direct=False) is None:
@@ -147,19 +175,20 @@ class Reduction(Operator):
         inner, (inner_steps,) = coalesce(tuple(array.shape[k] for k in axes), [tuple(strides[k] for k in axes)])
         unit = (bool(outer_steps) and outer_steps[-1] == 1, inner_steps[-1] == 1)
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
-        index = index_dtype(entry, (array.size, reach))
+        words = 2 if compute.kind == "complex" else 1
+        index = index_dtype(entry, (words * array.size, words * reach))
         accumulator = accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
         # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
-        count = float(length) if accumulator.kind == "float" else accumulator.kind == "bool" or 1
+        count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         launch(
             entry,
             (self.name, compute, accumulator, stored, ranks, unit, index),
             lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
             strategy,
-            [out, array],
+            [kernel_handle(out, stored), kernel_handle(array, compute)],
             [*outer, *inner, *outer_steps, *inner_steps, count],
         )

@@ -14,6 +14,7 @@ from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
+from . import direct
 from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
@@ -74,7 +75,7 @@ class Row(Operator):
         if runtime.profile.host_resident and shape:
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
-                return tensors.wrap(kernel.run(*arrays, axis), key)
+                return tensors.wrap(direct.quietly(kernel)(*arrays, axis), key)
         if 0 in shape:  # rows without elements have no largest one, which formulas ask for
             return tensors.wrap(runtime.empty(shape, dtype, entry.stream), key)
         if runtime.target is None or not shape:

@@ -11,7 +11,7 @@ from .. import tensors
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, SCALAR_MASK
-from ..dispatch.operator import Operator
+from ..dispatch.operator import Direct, Operator
 
 _new = object.__new__
 
@@ -21,13 +21,16 @@ class View(Operator):
 
     Attributes:
         view: ``view(array, *args) -> array`` over handles of either kind.
+        host: The same over NumPy arrays, where these allow a shortcut.
     """
 
     kind = "view"
 
-    def __init__(self, schema: str, doc: str, view: Callable[..., Any], **record: Any) -> None:
+    def __init__(self, schema: str, doc: str, view: Callable[..., Any], host: Callable[..., Any] | None = None,
+                 **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.view = view
+        self.host = view if host is None else host
 
     def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
         """Recorded views are known to their base, whose in-place changes they follow."""
@@ -40,25 +43,48 @@ class View(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""
-        Tensor = tensors.Tensor
-        view = self.view
-        key &= ~(DIM0 | SCALAR_MASK)
+        view = self.host if entry.runtime.profile.host_resident else self.view
+        return viewer(view, key & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters))
 
-        def run(a: Any, *args: Any) -> Any:
-            array = view(a._array, *args)
-            version = a._version_counter
-            if version is None:
-                # Made when the first view appears, so that both sides count in-place changes together.
-                version = a._version_counter = [0]
-            t = _new(Tensor)
-            t._array = array
-            t._key = key if array.shape else key | DIM0
-            t._grad = t._grad_fn = None
-            t._version_counter = version
-            t._base = a if a._base is None else a._base
-            return t
 
-        return run
+def viewer(view: Callable[..., Any], key: int, arguments: int) -> Callable[..., Any]:
+    """A closure that makes a view tensor on ``view(array, ...)``; written out for two arguments, the most common case.
+
+    Args:
+        view: On handles.
+        key: The result's, without ``DIM0``.
+        arguments: Number of arguments, with the tensor.
+    """
+    Tensor = tensors.Tensor
+
+    def view_by(a: Any, argument: Any) -> Any:
+        array = view(a._array, argument)
+        version = a._version_counter
+        if version is None:
+            version = a._version_counter = [0]
+        t = _new(Tensor)
+        t._array = array
+        t._key = key if array.shape else key | DIM0
+        t._grad = t._grad_fn = None
+        t._version_counter = version
+        t._base = a if a._base is None else a._base
+        return t
+
+    def view_with(a: Any, *args: Any) -> Any:
+        array = view(a._array, *args)
+        version = a._version_counter
+        if version is None:
+            # Made when the first view appears, so that both sides count in-place changes together.
+            version = a._version_counter = [0]
+        t = _new(Tensor)
+        t._array = array
+        t._key = key if array.shape else key | DIM0
+        t._grad = t._grad_fn = None
+        t._version_counter = version
+        t._base = a if a._base is None else a._base
+        return t
+
+    return view_by if arguments == 2 else view_with
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,14 +100,16 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors.
+    the function itself works on handles or detached tensors. ``direct`` is as in composites.
     """
 
     kind = "custom"
 
-    def __init__(self, schema: str, doc: str, run: Callable[..., Any], **record: Any) -> None:
+    def __init__(self, schema: str, doc: str, run: Callable[..., Any], direct: Direct | None = None,
+                 **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
+        self.direct = direct
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The function with its device."""
@@ -90,4 +118,5 @@ class Custom(Operator):
         def call(*args: Any) -> Any:
             return run(entry, *args)
 
-        return call
+        shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
+        return shortcut or call

@@ -12,6 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..device import open_entry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import DTYPE_MASK, dtype_bit
 from ..promotion import result_type
 from . import pointwise
 from .movement import convert
@@ -76,7 +77,21 @@ def _has_limit(limit: Any) -> None:
         raise ArgumentError("clamp", "min=None, max=None", "at least one limit is given", "pass min or max")
 
 
-@composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False)
+def _where_direct(key: int, entry: Any, body: Any) -> Any:
+    """The record's closure, where the key shows a mask of bools and values of another dtype."""
+    bits = key & DTYPE_MASK
+    if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
+        return None
+    chosen = pointwise.where.below(key)
+    return lambda c, a, b: body(c, a, b) if a is None and b is None else chosen(c, a, b)
+
+
+_BOOL: Final = dtype_bit(dtypes.bool_)
+_UINT8: Final = dtype_bit(dtypes.uint8)
+
+
+@composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False,
+           direct=_where_direct)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
     if input is None and other is None:

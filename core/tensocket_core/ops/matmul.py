@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
+from ..execute import direct
 from ..execute.matmul import MatMul
 
 product: Final[MatMul] = MatMul(
@@ -22,7 +25,21 @@ product: Final[MatMul] = MatMul(
 )
 
 
-@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",))
+def _product_direct(key: int, entry: Any, body: Any) -> Any:
+    """Matrices of one dtype that the host's library multiplies; recorded ones through the record."""
+    if key & DIM0 or key & DTYPE_MASK not in _MULTIPLIED:
+        return None
+    if not key & AUTOGRAD:
+        return direct.product(key, body)
+    recorded = product.below(key)
+    return lambda a, b: recorded(a, b) if a._array.ndim == 2 == b._array.ndim else body(a, b)
+
+
+_MULTIPLIED: Final = (dtype_bit(float32), dtype_bit(float64))
+
+
+@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",),
+           direct=_product_direct)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
     left, right = input.ndim, other.ndim
@@ -40,7 +57,7 @@ def matmul(input: Any, other: Any) -> Any:
     return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
 
 
-@composite("mm(Tensor input, Tensor mat2) -> Tensor")
+@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct)
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     _ranks("mm", input, mat2, 2)
@@ -88,7 +105,28 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return (input if beta == 1 else input * beta) + (result if alpha == 1 else result * alpha)
 
 
-@composite("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", method=False, namespace="nn.functional")
+def _affine_direct(key: int, entry: Any, body: Any) -> Any:
+    return None if key & (DIM0 | AUTOGRAD) or key & DTYPE_MASK not in _MULTIPLIED else direct.affine(key, body)
+
+
+def _weight_gradient(grad: Any, input: Any) -> Any:
+    if input.ndim == 2:
+        return grad.t().mm(input)
+    rows = grad.reshape(-1, grad.shape[-1])
+    return rows.t().mm(input.reshape(-1, input.shape[-1]))
+
+
+@composite(
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    method=False,
+    namespace="nn.functional",
+    direct=_affine_direct,
+    derivative=Derivative(
+        input=lambda grad, weight: grad.matmul(weight),
+        weight=lambda grad, input: _weight_gradient(grad, input),
+        bias=lambda grad: grad,
+    ),
+)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """Input @ weight.T + bias; weight is [out, in]."""
     if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:

@@ -20,8 +20,9 @@ from ..autograd.node import Derivative
 from ..autograd.rebase import added_up, extent
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
+from ..execute import direct
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
 from ..execute.geometry import element_strides, normalize_axis, normalize_shape
@@ -53,6 +54,18 @@ def _view(array: Any, shape: tuple[Any, ...]) -> Any:
                          "use .reshape(...), which copies where needed") from None
 
 
+def _view_host(array: Any, shape: tuple[Any, ...]) -> Any:
+    """NumPy's rules are PyTorch's for one list of sizes, but for other negative sizes than -1."""
+    if array.flags.c_contiguous:
+        try:
+            result = array.reshape(shape)
+        except (TypeError, ValueError):
+            return _view(array, shape)
+        if result.shape == shape or -1 in shape:
+            return result
+    return _view(array, shape)
+
+
 def _transpose(array: Any, dim0: int, dim1: int) -> Any:
     rank = len(array.shape)
     first, second = normalize_axis("transpose", dim0, rank), normalize_axis("transpose", dim1, rank)
@@ -61,6 +74,16 @@ def _transpose(array: Any, dim0: int, dim1: int) -> Any:
     axes = list(range(rank))
     axes[first], axes[second] = second, first
     return array.transpose(tuple(axes))
+
+
+def _t(array: Any) -> Any:
+    rank = len(array.shape)
+    if rank == 2:
+        return array.transpose((1, 0))
+    if rank > 2:
+        raise ShapeError("t", f"a {rank}-dimensional tensor", "t() takes at most 2 dimensions",
+                         "use .mT or .transpose(...)")
+    return array[...]
 
 
 def _permute(array: Any, dims: tuple[Any, ...]) -> Any:
@@ -150,6 +173,7 @@ view: Final = View(
     "view(Tensor input, int... shape) -> Tensor~",
     "The same elements as another shape, without copying; -1 is inferred.",
     _view,
+    _view_host,
     derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)),
 )
 transpose: Final = View(
@@ -158,6 +182,12 @@ transpose: Final = View(
     _transpose,
     derivative=Derivative(input=lambda grad, dim0, dim1: grad.transpose(dim0, dim1)),
     aliases=("swapaxes", "swapdims"),
+)
+t: Final = View(
+    "t(Tensor input) -> Tensor~",
+    "A matrix transposed; vectors and numbers stay as they are.",
+    _t,
+    derivative=Derivative(input=lambda grad: grad.t()),
 )
 permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensions in another order.", _permute,
                       derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
@@ -257,6 +287,15 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
     return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
 
 
+#: Elements of the first tensor up to which NumPy joins arrays.
+_SMALL: Final = 4096
+
+
+def _cat_direct(key: int, entry: Any, general: Any) -> Any:
+    bits = key & DTYPE_MASK
+    return None if key & DIM0 or bits & (bits - 1) else direct.join(key, _SMALL, general)
+
+
 def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
     results: list[Any] = []
     start = 0
@@ -292,6 +331,7 @@ cat: Final = Custom(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
     "Tensors joined along a dimension.",
     _cat,
+    _cat_direct,
     method=False,
     aliases=("concat", "concatenate"),
     derivative=Derivative(_cat_gradient),
@@ -344,16 +384,6 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> A
 def contiguous(input: Any) -> Any:
     """This tensor if its elements lie in row-major order without gaps, else a copy for which that holds."""
     return input if input.is_contiguous() else input.clone()
-
-
-@composite("t(Tensor input) -> Tensor")
-def t(input: Any) -> Any:
-    """A matrix transposed; vectors and numbers stay as they are."""
-    if input.ndim > 2:
-        raise ShapeError(
-            "t", f"a {input.ndim}-dimensional tensor", "t() takes at most 2 dimensions", "use .mT or .transpose(...)"
-        )
-    return input.transpose(0, 1) if input.ndim == 2 else input.alias()
 
 
 @composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor")

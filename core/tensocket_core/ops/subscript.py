@@ -10,13 +10,16 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
+from .. import tensors
 from ..creation import from_values
 from ..dispatch.call import call
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import is_grad_enabled, no_grad
 from .indexing import index_tensors, trimmed, write_indices
 from .inplace import basic_put_
 
+_new = object.__new__
 #: A list of at least so many parts is always one index tensor.
 _MOST_DIMS: Final = 32
 
@@ -106,8 +109,56 @@ def _like_values(values: Any, like: Any) -> Any:
     return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
 
 
+_BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
+def _getitem_host(array: Any, index: Any) -> Any:
+    """A NumPy array at a basic index whose parts need no conversion; None for every other index."""
+    if type(index) is int:
+        return array[index, ...]
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is slice:
+            if part.step is not None and not (type(part.step) is int and part.step > 0):
+                return None
+        elif kind not in _BASIC:
+            return None
+    result = array[index]
+    # With an int for every dimension, NumPy gives a number unless it is asked for an array.
+    return result if type(result) is np.ndarray else array[(*index, ...)]
+
+
+def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
+    if key & AUTOGRAD:
+        return None
+    key &= ~DIM0
+    Tensor = tensors.Tensor
+
+    def direct_getitem(a: Any, index: Any) -> Any:
+        try:
+            array = _getitem_host(a._array, index)
+        except IndexError:
+            array = None
+        if array is None:
+            return body(a, index)
+        version = a._version_counter
+        if version is None:
+            version = a._version_counter = [0]
+        t = _new(Tensor)
+        t._array = array
+        t._key = key if array.shape else key | DIM0
+        t._grad = t._grad_fn = None
+        t._version_counter = version
+        t._base = a if a._base is None else a._base
+        return t
+
+    return direct_getitem
+
+
+@composite("getitem(Tensor input, any index) -> Tensor", method=False, function=False, dunder=("__getitem__",),
+           direct=_getitem_direct)
 def getitem(input: Any, index: Any) -> Any:
-    """``input[index]``."""
+    """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
     if type(index) is int:
         return input.basic_index((index,))
     basic, advanced = _parsed(input, index)
@@ -116,6 +167,8 @@ def getitem(input: Any, index: Any) -> Any:
     return index_tensors(input.basic_index(basic), advanced)
 
 
+@composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
+           dunder=("__setitem__",))
 def setitem(input: Any, index: Any, value: Any) -> None:
     """``input[index] = value``."""
     basic, advanced = _parsed(input, index)

@@ -1,13 +1,15 @@
 """NumPy kernels that host-resident backends share: pointwise ufuncs for small arrays, matmul, small reductions.
 
-All are direct kernels. Pointwise: ``kernel(*ins)`` of one compute dtype. Reductions: ``kernel(x, dims, keepdim)`` with
-sorted non-negative ``dims`` (every axis for a full reduction). A ufunc returns a NumPy scalar for 0-d operands; the
-runtime gives raw ufuncs operands of at least one dimension or wraps their result.
+All are direct kernels. NumPy may warn in them; the runtime silences it where it does. Pointwise: ``kernel(*ins)`` of
+one compute dtype. Reductions: ``kernel(x, dims, keepdim)`` with sorted non-negative ``dims`` (every axis for a full
+reduction). A ufunc returns a NumPy scalar for 0-d operands; the runtime wraps its result.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..contract.kernels import KernelTable
 from ..ir.scalar import bfloat16_to_float32, float32_to_bfloat16
-from .host_kernels_quiet import quiet
 from .host_kernels_rows import register_rows
 
 Array = NDArray[Any]
@@ -40,7 +41,7 @@ _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
     ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
     # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
-    ("sign", np.sign, INTEGERS),
+    ("sign", np.sign, INTEGERS), ("where", np.where, EVERY),
 )
 
 #: Operators on floats that NumPy may warn of, and the factor by which their limit is smaller than an addition's,
@@ -49,7 +50,11 @@ _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
     ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 1),
     ("square", np.square, 1), ("reciprocal", np.reciprocal, 1), ("sqrt", np.sqrt, 1), ("pow", np.power, 8),
     ("exp", np.exp, 1), ("log", np.log, 1), ("sin", np.sin, 2), ("cos", np.cos, 2), ("tanh", np.tanh, 2),
-    ("log1p", np.log1p, 8), ("expm1", np.expm1, 8),
+    ("log1p", np.log1p, 8), ("expm1", np.expm1, 8), ("exp2", np.exp2, 2), ("log2", np.log2, 2), ("log10", np.log10, 4),
+    ("tan", np.tan, 4), ("asin", np.arcsin, 4), ("acos", np.arccos, 4), ("atan", np.arctan, 4), ("atan2", np.arctan2, 8),
+    ("sinh", np.sinh, 4), ("cosh", np.cosh, 4), ("asinh", np.arcsinh, 8), ("acosh", np.arccosh, 8),
+    ("atanh", np.arctanh, 8), ("hypot", np.hypot, 8), ("logaddexp", np.logaddexp, 8),
+    ("logaddexp2", np.logaddexp2, 8), ("copysign", np.copysign, 1), ("signbit", np.signbit, 1),
 )
 
 
@@ -64,7 +69,9 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
     for operator, function, dtypes in _SILENT:
         _register(table, operator, function, dtypes, limit)
     for operator, function, share in _LOUD:
-        _register(table, operator, quiet(function), FLOATS, limit // share)
+        _register(table, operator, function, FLOATS, limit // share)
+    for dtype in FLOATS:
+        _register(table, "relu", partial(np.maximum, np.zeros((), dtype)), (dtype,), limit)
     register_matmul(table)
     register_reductions(table, limit=limit)
     # A generated kernel makes one pass where NumPy makes five.
@@ -95,9 +102,9 @@ def _matmul_bfloat16(x: Array, y: Array) -> Array:
 
 def register_matmul(table: KernelTable) -> None:
     """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32."""
-    table.register("matmul", quiet(_matmul), dtypes=(*INTEGERS, "float32", "float64"), direct=True)
-    table.register("matmul", quiet(_matmul_float16), dtypes=("float16",), direct=True)
-    table.register("matmul", quiet(_matmul_bfloat16), dtypes=("bfloat16",), direct=True)
+    table.register("matmul", _matmul, dtypes=(*INTEGERS, "float32", "float64"), direct=True)
+    table.register("matmul", _matmul_float16, dtypes=("float16",), direct=True)
+    table.register("matmul", _matmul_bfloat16, dtypes=("bfloat16",), direct=True)
 
 
 # ------------------------------------------------------------------------------------------------- reductions
@@ -107,14 +114,20 @@ Reduction = Callable[[Array, Dims, bool], Array]
 _WIDER: Final[dict[str, np.dtype[Any]]] = {"e": np.dtype(np.float32), "f": np.dtype(np.float64)}
 
 
+#: Elements up to which Python's own sum, in double precision, is faster than a reduction by NumPy.
+_FEW: Final = 16
+#: Elements up to which a product with ones in double precision is.
+_SMALL: Final = 4096
+_WEIGHTS: Final[dict[tuple[int, float], Array]] = {}
+
+
 def _fold(function: Any) -> Reduction:
     """A sum or product that accumulates in the next wider float type."""
     reduce: Any = function.reduce
 
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
         dtype = x.dtype
-        wide = _WIDER.get(dtype.char, dtype)
-        return np.asarray(reduce(x, axis=dims, dtype=wide, keepdims=keepdim), dtype)
+        return np.asarray(reduce(x, dims, _WIDER.get(dtype.char, dtype), None, keepdim), dtype)
 
     return run
 
@@ -122,25 +135,52 @@ def _fold(function: Any) -> Reduction:
 _add_reduce: Any = np.add.reduce
 
 
+def _sum_all(x: Array) -> Array:
+    """The sum of a small array, in Python's double precision."""
+    if x.size > _FEW:
+        return np.asarray(_add_reduce(x, None, np.float64), x.dtype)
+    return np.array(sum(x.tolist() if x.ndim == 1 else x.ravel().tolist()), x.dtype)
+
+
+def _weighted(x: Array, dims: Dims, weight: float) -> Array:
+    """A small matrix times equal weights: the sum or mean of its rows or columns, in double precision."""
+    count = x.shape[dims[0]]
+    try:
+        weights = _WEIGHTS[count, weight]
+    except KeyError:
+        weights = _WEIGHTS[count, weight] = np.full(count, weight)
+    result: Array = x.dot(weights) if dims[0] else weights.dot(x)
+    return result.astype(x.dtype)
+
+
+def _sum_float(x: Array, dims: Dims, keepdim: bool) -> Array:
+    if len(dims) == 1 and x.ndim == 2 and not keepdim and x.size <= _SMALL:
+        return _weighted(x, dims, 1.0)
+    return np.asarray(_add_reduce(x, dims, np.float64, None, keepdim), x.dtype)
+
+
 def _mean(x: Array, dims: Dims, keepdim: bool) -> Array:
-    wide: np.dtype[Any] = _WIDER.get(x.dtype.char, x.dtype)
-    total: Any = _add_reduce(x, axis=dims, dtype=wide, keepdims=keepdim)
-    count = 1
-    for axis in dims:
-        count *= x.shape[axis]
-    return np.asarray(np.true_divide(total, wide.type(count)), x.dtype)
+    dtype, shape = x.dtype, x.shape
+    if len(dims) == 1:
+        count = shape[dims[0]]
+        if x.ndim == 2 and not keepdim and 0 < x.size <= _SMALL and dtype.char != "e":
+            return _weighted(x, dims, 1.0 / count)
+    else:
+        count = math.prod([shape[axis] for axis in dims])
+    wide: np.dtype[Any] = _WIDER.get(dtype.char, dtype)
+    return np.asarray(np.true_divide(_add_reduce(x, dims, wide, None, keepdim), wide.type(count)), dtype)
 
 
 def _extreme(function: Any) -> Reduction:
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
-        return np.asarray(function.reduce(x, axis=dims, keepdims=keepdim))
+        return np.asarray(function.reduce(x, dims, None, None, keepdim))
 
     return run
 
 
 def _truth(function: Any) -> Reduction:
     def run(x: Array, dims: Dims, keepdim: bool) -> Array:
-        return np.asarray(function.reduce(x, axis=dims, dtype=np.bool_, keepdims=keepdim))
+        return np.asarray(function.reduce(x, dims, np.bool_, None, keepdim))
 
     return run
 
@@ -160,16 +200,17 @@ def _position(function: Any) -> Reduction:
 def register_reductions(table: KernelTable, *, limit: int | None) -> None:
     """``kernel(x, dims, keepdim)`` for arrays of fewer than ``limit`` elements.
 
-    Sums, products and means keep the dtype that they get and accumulate in a wider one; ``any`` and ``all`` return
-    bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN where one is among the elements.
-    Extremes and positions of no elements are the caller's error.
+    ``sum_all(x)`` is the sum over all dimensions. Sums, products and means keep the dtype that they get and accumulate
+    in a wider one; ``any`` and ``all`` return bool, ``argmax`` and ``argmin`` int64. ``amax`` and ``amin`` return NaN
+    where one is among the elements. Extremes and positions of no elements are the caller's error.
     """
     rows: tuple[tuple[str, Reduction, tuple[str, ...]], ...] = (
-        ("sum", quiet(_fold(np.add)), NUMBERS), ("prod", quiet(_fold(np.multiply)), NUMBERS),
-        ("mean", quiet(_mean), FLOATS),
+        ("sum", _fold(np.add), NUMBERS), ("sum", _sum_float, ("float32", "float64")),
+        ("prod", _fold(np.multiply), NUMBERS), ("mean", _mean, FLOATS),
         ("amax", _extreme(np.maximum), EVERY), ("amin", _extreme(np.minimum), EVERY),
         ("any", _truth(np.logical_or), EVERY), ("all", _truth(np.logical_and), EVERY),
         ("argmax", _position(np.argmax), EVERY), ("argmin", _position(np.argmin), EVERY),
     )
     for operator, run, dtypes in rows:
         table.register(operator, run, dtypes=dtypes, direct=True, limit=limit)
+    table.register("sum_all", _sum_all, dtypes=("float32", "float64"), direct=True, limit=limit)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contract.kernels import KernelTable
-from .host_kernels_quiet import quiet
 
 Array = NDArray[Any]
 
@@ -20,14 +19,14 @@ _max: Final[Any] = np.maximum.reduce
 
 def _total(x: Array, axis: int) -> Any:
     """Sums along ``axis``, which stays with size 1."""
-    return _sum(x, axis=axis, dtype=np.float64, keepdims=True).astype(x.dtype)
+    return _sum(x, axis, np.float64, None, True).astype(x.dtype)
 
 
 def softmax(x: Array, axis: int) -> Array:
     """``exp(x) / sum(exp(x))`` along ``axis``."""
     if not x.size:
         return x.copy()
-    powers = np.exp(x - _max(x, axis=axis, keepdims=True))
+    powers = np.exp(x - _max(x, axis, None, None, True))
     result: Array = np.divide(powers, _total(powers, axis), powers)
     return result
 
@@ -36,7 +35,7 @@ def log_softmax(x: Array, axis: int) -> Array:
     """``log(softmax(x))`` along ``axis``."""
     if not x.size:
         return x.copy()
-    shifted: Array = x - _max(x, axis=axis, keepdims=True)
+    shifted: Array = x - _max(x, axis, None, None, True)
     result: Array = np.subtract(shifted, np.log(_total(np.exp(shifted), axis)), shifted)
     return result
 
@@ -68,5 +67,5 @@ def register_rows(table: KernelTable, *, limit: int) -> None:
         "softmax_backward": softmax_backward, "log_softmax_backward": log_softmax_backward,
     }
     for operator, function in rows.items():
-        table.register(operator, quiet(function), dtypes=("float32", "float64"), direct=True, limit=limit)
-        table.register(operator, quiet(_through_float32(function)), dtypes=("float16",), direct=True, limit=limit)
+        table.register(operator, function, dtypes=("float32", "float64"), direct=True, limit=limit)
+        table.register(operator, _through_float32(function), dtypes=("float16",), direct=True, limit=limit)

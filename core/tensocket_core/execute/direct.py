@@ -1,0 +1,367 @@
+"""Shortcuts for small arrays on host-resident devices: one kernel call and one new tensor.
+
+Each function here makes a closure for a key that settles dtype and device, so that nothing is left to check but sizes.
+Whatever does not fit goes to the general closure, also what NumPy refuses or warns of: that one says what is wrong in
+the house form, and runs the kernel without warnings. (NumPy looks at its error settings only where a floating-point
+flag was raised, so the common case pays nothing.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+from .. import tensors
+from ..dispatch.keys import DIM0, dtype_bit
+from .convert import to_dtype
+
+_new = object.__new__
+_Array = np.ndarray
+Closure = Callable[..., Any]
+
+#: What NumPy raises where the general closure decides: shapes that do not fit, and flags where warnings are errors.
+REFUSED: Final = (ValueError, RuntimeWarning, FloatingPointError)
+# A flag that NumPy would report belongs to a kernel, not to the user's own NumPy code.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(core|plugins)\.")
+
+#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not
+#: kept.
+NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
+_CACHED_NUMBERS: Final = 4096
+_BOOL: Final = dtype_bit(dtypes.bool_)
+_QUIET: Final[dict[Kernel, Closure]] = {}
+
+
+def number_array(value: Any, dtype: DType) -> Any:
+    """A Python number as a 0-d array of a NumPy dtype."""
+    cache = NUMBERS[dtype]
+    try:
+        return cache[value]
+    except KeyError:
+        array = to_dtype(np.asarray(value), dtype)
+        if value == value and value != 0:
+            if len(cache) >= _CACHED_NUMBERS:
+                cache.clear()
+            cache[value] = array
+        return array
+
+
+def quietly(kernel: Kernel) -> Closure:
+    """A direct kernel without NumPy's warnings."""
+    run = _QUIET.get(kernel)
+    if run is None:
+        run = _QUIET[kernel] = quiet(kernel.run)
+    return run
+
+
+def size_limit(kernel: Kernel) -> float:
+    """Elements up to which a kernel is used."""
+    return float("inf") if kernel.limit is None else kernel.limit
+
+
+# ------------------------------------------------------------------------------------------------------- pointwise
+
+
+def unary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure:
+    """``kernel(x)``; for 0-d tensors with care for ufuncs, which return NumPy scalars then."""
+    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+
+    def direct_unary(a: Any) -> Any:
+        x = a._array
+        if x.size > limit:
+            return general(a)
+        try:
+            r = run(x)
+        except REFUSED:
+            return general(a)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    def direct_unary_0d(a: Any) -> Any:
+        try:
+            r = np.asarray(run(a._array))
+        except REFUSED:
+            return general(a)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key | DIM0
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_unary_0d if zero_dim else direct_unary
+
+
+def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure:
+    """``kernel(x, y)`` of two tensors of one dtype."""
+    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+
+    def direct_binary(a: Any, b: Any) -> Any:
+        x, y = a._array, b._array
+        if x.size > limit or y.size > limit:
+            return general(a, b)
+        try:
+            r = run(x, y)
+        except REFUSED:
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    def direct_binary_0d(a: Any, b: Any) -> Any:
+        x, y = a._array, b._array
+        if x.size > limit or y.size > limit:
+            return general(a, b)
+        try:
+            r = np.asarray(run(x, y))
+        except REFUSED:
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key if r.shape else key | DIM0
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_binary_0d if zero_dim else direct_binary
+
+
+def number(kernel: Kernel, key: int, dtype: DType, zero_dim: bool, general: Closure) -> Closure:
+    """``kernel(x, y)`` of a tensor and a Python number on the right that takes the tensor's dtype."""
+    Tensor, run, limit, cache = tensors.Tensor, kernel.run, size_limit(kernel), NUMBERS[dtype]
+
+    def direct_number(a: Any, b: Any) -> Any:
+        x = a._array
+        if x.size > limit:
+            return general(a, b)
+        try:
+            y = cache[b]
+        except KeyError:
+            y = number_array(b, dtype)
+        try:
+            r = run(x, y)
+        except REFUSED:
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r if type(r) is _Array else np.asarray(r)
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    key = key | DIM0 if zero_dim else key
+    return direct_number
+
+
+def choice(kernel: Kernel, key: int, dtype: DType, general: Closure) -> Closure:
+    """``kernel(condition, x, y)``: a bool tensor and two tensors of one other dtype."""
+    Tensor, run, limit, wanted = tensors.Tensor, kernel.run, size_limit(kernel), dtype_bit(dtype)
+
+    def direct_choice(c: Any, a: Any, b: Any) -> Any:
+        if not (c._key & _BOOL and a._key & b._key & wanted):
+            return general(c, a, b)
+        m, x, y = c._array, a._array, b._array
+        if m.size > limit or x.size > limit or y.size > limit:
+            return general(c, a, b)
+        try:
+            r = run(m, x, y)
+        except REFUSED:
+            return general(c, a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_choice
+
+
+def inplace(kernel: Kernel, dtype: DType, with_number: bool, general: Closure) -> Closure:
+    """``kernel(x, y)`` written to ``x``, for a contiguous target and an operand of its shape, or a number."""
+    run, limit, ufunc, cache = kernel.run, size_limit(kernel), isinstance(kernel.run, np.ufunc), NUMBERS[dtype]
+
+    def direct_inplace(target: Any, other: Any) -> Any:
+        x = target._array
+        if with_number:
+            try:
+                y = cache[other]
+            except KeyError:
+                y = number_array(other, dtype)
+        else:
+            y = other._array
+        if x.size > limit or not x.flags.c_contiguous or (y.shape and y.shape != x.shape):
+            return general(target, other)
+        try:
+            if ufunc:
+                run(x, y, x)
+            else:
+                x[...] = run(x, y)
+        except (RuntimeWarning, FloatingPointError):
+            if not ufunc:  # nothing was written
+                return general(target, other)
+            # NumPy reports flags after its loop: the result is there.
+        counter = target._version_counter
+        if counter is None:
+            target._version_counter = [1]
+        else:
+            counter[0] += 1
+        return target
+
+    return direct_inplace
+
+
+# ------------------------------------------------------------------------------------------------------ reductions
+
+#: All axes of an array of so many dimensions.
+_ALL: Final = tuple(tuple(range(rank)) for rank in range(65))
+
+
+def reduction(kernel: Kernel, everything: Kernel | None, key: int, positional: bool, general: Closure) -> Closure:
+    """``kernel(x, axes, keepdim)`` over all dimensions or one.
+
+    Args:
+        kernel: The kernel.
+        everything: ``kernel(x)`` over all dimensions, where there is a cheaper one.
+        key: The result's.
+        positional: Whether the operator has no ``dtype`` argument.
+        general: For everything else.
+    """
+    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+    total = None if everything is None else everything.run
+
+    def direct_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        x = a._array
+        if dim is None and total is not None and dtype is None and not keepdim and 0 < x.size <= limit:
+            try:
+                r = total(x)
+            except REFUSED:
+                return general(a)
+            t = _new(Tensor)
+            t._array = r
+            t._key = key | DIM0
+            t._grad = t._grad_fn = t._version_counter = t._base = None
+            return t
+        rank = x.ndim
+        if dim is None:
+            axes = _ALL[rank]
+        elif type(dim) is int and -rank <= dim < rank:
+            axes = (dim % rank,)
+        else:
+            return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
+        if dtype is not None or not 0 < x.size <= limit:
+            return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
+        try:
+            r = run(x, axes, keepdim)
+        except REFUSED:
+            return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key if r.shape else key | DIM0
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_reduction
+
+
+# -------------------------------------------------------------------------------------------- rows, joining, products
+
+
+def row(kernel: Kernel, key: int, general: Closure) -> Closure:
+    """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``."""
+    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+
+    def direct_row(a: Any, dim: int, dtype: Any = None) -> Any:
+        x = a._array
+        rank = x.ndim
+        if dtype is not None or type(dim) is not int or not -rank <= dim < rank or not 0 < x.size <= limit:
+            return general(a, dim, dtype=dtype)
+        try:
+            r = run(x, dim)
+        except REFUSED:
+            return general(a, dim)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_row
+
+
+def join(key: int, limit: int, general: Closure) -> Closure:
+    """``cat`` of tensors of one dtype."""
+    Tensor, concatenate = tensors.Tensor, np.concatenate
+
+    def direct_join(items: Any, dim: int = 0) -> Any:
+        if items[0]._array.size > limit:
+            return general(items, dim)
+        try:
+            r = concatenate([t._array for t in items], dim)
+        except (ValueError, TypeError):
+            return general(items, dim)
+        if not r.flags.c_contiguous:
+            return general(items, dim)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_join
+
+
+def product(key: int, general: Closure) -> Closure:
+    """Product of two matrices."""
+    Tensor = tensors.Tensor
+
+    def direct_product(a: Any, b: Any) -> Any:
+        x, y = a._array, b._array
+        if x.ndim != 2 or y.ndim != 2:
+            return general(a, b)
+        try:
+            r = x.dot(y)
+        except REFUSED:
+            return general(a, b)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_product
+
+
+def affine(key: int, general: Closure) -> Closure:
+    """``input @ weight.T + bias`` of matrices."""
+    Tensor = tensors.Tensor
+
+    def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:
+        x, w = a._array, weight._array
+        if x.ndim != 2 or w.ndim != 2:
+            return general(a, weight, bias)
+        try:
+            r = x.dot(w.T)
+            if bias is not None:
+                b = bias._array
+                if b.ndim != 1 or b.size != r.shape[1]:
+                    return general(a, weight, bias)
+                np.add(r, b, r)
+        except REFUSED:
+            return general(a, weight, bias)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_affine

@@ -1,0 +1,67 @@
+"""NumPy's floating-point warnings never reach users, whatever their settings; results are PyTorch's."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+
+pytest.importorskip("tensocket_cpu")
+
+CASES: dict[str, tuple[Callable[[], Any], list[float]]] = {
+    "exp": (lambda: torch.tensor([1e3, 0.0]).exp(), [math.inf, 1.0]),
+    "exp of a number": (lambda: torch.tensor(1e3).exp().reshape(1), [math.inf]),
+    "mul": (lambda: torch.tensor([3e38]) * torch.tensor([10.0]), [math.inf]),
+    "mul by a number": (lambda: torch.tensor([3e38]) * 10.0, [math.inf]),
+    "in place": (lambda: torch.tensor([3e38, 1.0]).mul_(10.0), [math.inf, 10.0]),
+    "in place by a tensor": (lambda: torch.tensor([3e38, 1.0]).mul_(torch.tensor([10.0, 2.0])), [math.inf, 2.0]),
+    "div": (lambda: torch.tensor([1.0, -1.0]) / torch.tensor([0.0, 0.0]), [math.inf, -math.inf]),
+    "log": (lambda: torch.tensor([0.0]).log(), [-math.inf]),
+    "sum": (lambda: torch.tensor([3e38, 3e38] * 20).sum().reshape(1), [math.inf]),
+    "softmax": (lambda: torch.softmax(torch.tensor([-math.inf, 0.0]), 0), [0.0, 1.0]),
+    "log_softmax": (lambda: torch.log_softmax(torch.tensor([-math.inf, 0.0]), 0), [-math.inf, 0.0]),
+    "matmul": (lambda: (torch.tensor([[3e38]]) @ torch.tensor([[10.0]]))[0], [math.inf]),
+}
+
+
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    torch.set_default_device("cpu")
+    yield
+    torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_where_warnings_are_errors(name: str) -> None:
+    run, expected = CASES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run().tolist() == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_where_numpy_raises(name: str) -> None:
+    run, expected = CASES[name]
+    with np.errstate(all="raise"):
+        assert run().tolist() == expected
+        assert set(np.geterr().values()) == {"raise"}
+
+
+def test_where_nothing_is_set() -> None:
+    program = ("import numpy as np, tensocket_core as torch\n"
+               "x = torch.tensor([3e38], device='cpu')\n"
+               "assert (x * 10.0).item() == np.inf and x.exp().item() == np.inf\n"
+               "np.array([3e38], np.float32) * np.float32(10)\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    # NumPy's own code still warns, and only that.
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "<string>:4: RuntimeWarning" in done.stderr
