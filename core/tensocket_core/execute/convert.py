@@ -1,4 +1,4 @@
-"""Conversion of host arrays between element types, bits of bfloat16 included."""
+"""Conversion of host arrays between element types, bits of bfloat16 and float8 included."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType, bfloat16
+from tensocket_plugins.kit.host_kernels_math import NUMPY_MATH
+
+from .float8 import LAYOUTS, decode, encode
 
 
 def float32_of_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -23,11 +26,25 @@ def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     )
 
 
+def native_values(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Stored elements of ``dtype`` as values that NumPy computes with: float32 for the types that it lacks."""
+    if dtype.native:
+        return values
+    return float32_of_bfloat16(values) if dtype is bfloat16 else np.asarray(decode(NUMPY_MATH, values, dtype))
+
+
 def to_dtype(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """NumPy values as the stored bits of ``dtype``. Never warns; out-of-range conversions are unspecified."""
+    """NumPy values as the stored bits of ``dtype``. Never warns; out-of-range conversions are unspecified.
+
+    Complex values lose their imaginary part, except on the way to bool.
+    """
+    if values.dtype == dtype.numpy and dtype.native:
+        return values
+    if values.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
+        values = values.real
     if dtype is bfloat16:
         return bfloat16_bits(values)
-    if values.dtype == dtype.numpy:
-        return values
     with np.errstate(all="ignore"):
+        if dtype in LAYOUTS:
+            return np.asarray(encode(NUMPY_MATH, np.asarray(values, np.float32), dtype))
         return values.astype(dtype.numpy)

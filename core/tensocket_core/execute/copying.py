@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import DType, bfloat16
+from tensocket_plugins.contract.dtypes import DType
 
 from ..device import DeviceEntry
 from ..dispatch.operator import check_dtype
-from .convert import float32_of_bfloat16, to_dtype
-from .geometry import contiguous, expand
-from .math import MOVED_AS
+from .convert import native_values, to_dtype
+from .elements import MOVED_AS, moved_handle
+from .geometry import contiguous, element_strides, expand
+from .layout import empty_preserved, memory_order
 from .pointwise import run_generated
 from .primitive import primitive
 from .usage import copy_arrays
@@ -32,31 +33,56 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
         return
     runtime = entry.runtime
     if runtime.profile.host_resident and (out.size < _HOST_LIMIT or stored is dtype):
-        values = float32_of_bfloat16(source) if dtype is bfloat16 and stored is not dtype else source
-        out[...] = values if stored is dtype else to_dtype(values, stored)
+        out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif runtime.target is not None:
         if stored is dtype:
-            stored = dtype = MOVED_AS.get(dtype, dtype)
+            _move(entry, out, source, dtype)
+            return
         run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
     else:
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
 
 
+def _move(entry: DeviceEntry, out: Any, source: Any, dtype: DType) -> None:
+    """Copy bits; elements of 16 bytes as pairs, which are a dimension of their own."""
+    word = MOVED_AS.get(dtype, dtype)
+    source, out = expand(source, out.shape), moved_handle(out, dtype)
+    run_generated(entry, ("copy", word, word), _identity, [(moved_handle(source, dtype), word)], out.shape,
+                  [(out, word)])
+
+
 def converted(entry: DeviceEntry, source: Any, dtype: DType, stored: DType) -> Any:
-    """A new contiguous array of element type ``stored``."""
+    """A new array of element type ``stored``, with the order of dimensions in memory of ``source``."""
     check_dtype("to", entry, stored)
-    out = entry.runtime.empty(source.shape, stored, entry.stream)
+    out = empty_preserved(entry, source, stored)
     copy_elements(entry, out, stored, source, dtype)
     return out
 
 
+def row_major(entry: DeviceEntry, source: Any, dtype: DType) -> Any:
+    """The array itself where it is contiguous, else a contiguous copy."""
+    if contiguous(source):
+        return source
+    out = entry.runtime.empty(source.shape, dtype, entry.stream)
+    copy_elements(entry, out, dtype, source, dtype)
+    return out
+
+
 def to_device(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) -> Any:
-    """A new contiguous array with the same elements on another device."""
+    """A new array with the same elements on another device, and the order of dimensions in memory of ``source``."""
     check_dtype("to", target, dtype)
     if not target.holds_data:
-        return target.runtime.empty(source.shape, dtype, target.stream)
-    if not contiguous(source):
-        source = converted(origin, source, dtype, dtype)
+        return empty_preserved(target, source, dtype)
+    if contiguous(source):
+        return _moved(source, dtype, origin, target)
+    order = memory_order(source.shape, [element_strides(source)])
+    dense = row_major(origin, source.transpose(tuple(order)), dtype)
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return _moved(dense, dtype, origin, target).transpose(tuple(inverse))
+
+
+def _moved(source: Any, dtype: DType, origin: DeviceEntry, target: DeviceEntry) -> Any:
+    """A contiguous array on another device."""
     out = target.runtime.empty(source.shape, dtype, target.stream)
     if 0 in source.shape:
         return out

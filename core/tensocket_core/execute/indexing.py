@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType, int64
-from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Store, Var, cast
+from tensocket_plugins.ir.complex import Complex
+from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Var, cast
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..device import DeviceEntry
+from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves
 from .geometry import element_strides
-from .math import MOVED_AS
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
@@ -26,26 +27,35 @@ def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr,
 def gather_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
     """``out0[i...] = in0[i... with index[i...] at axis]``."""
     nest = Nest("gather", index)
-    nest.buffer("out0", dtype, writable=True)
-    nest.buffer("in0", dtype)
+    nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
+    nest.buffer("in0", MOVED_AS.get(dtype, dtype))
     nest.buffer("index", int64)
     variables, sizes, _, moved = _walk(nest, rank, axis)
     source = dot(moved, nest.strides("in0", rank))
     target = dot(variables, nest.strides("out0", rank))
-    return nest.program(parallel(variables, sizes, [Store("out0", target, Load("in0", source, dtype))]))
+    return nest.program(parallel(variables, sizes, moves("out0", target, "in0", source, dtype)))
 
 
 def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool) -> Program:
     """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``."""
     nest = Nest("scatter_add" if add else "scatter", index)
-    nest.buffer("out0", dtype, writable=True)
-    nest.buffer("in0", dtype)
+    held = dtype if add else MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", held, writable=True)
+    nest.buffer("in0", held)
     nest.buffer("index", int64)
     variables, sizes, _, moved = _walk(nest, rank, axis)
     target = dot(moved, nest.strides("out0", rank))
-    value = Load("in0", dot(variables, nest.strides("in0", rank)), dtype)
-    statement: Stmt = Atomic("add", "out0", target, value) if add else Store("out0", target, value)
-    return nest.program(parallel(variables, sizes, [statement]))
+    source = dot(variables, nest.strides("in0", rank))
+    body = _additions(target, source, dtype) if add else moves("out0", target, "in0", source, dtype)
+    return nest.program(parallel(variables, sizes, body))
+
+
+def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
+    """Atomic additions of an element; the parts of a complex one are added each by itself."""
+    value = load("in0", source, dtype)
+    if isinstance(value, Complex):
+        return [Atomic("add", "out0", target * 2, value.re), Atomic("add", "out0", target * 2 + 1, value.im)]
+    return [Atomic("add", "out0", target, value)]
 
 
 def _arguments(index: Any, *arrays: Any) -> list[int]:
@@ -58,12 +68,16 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
     if entry.runtime.target is None:
         primitive("gather", entry, "gather", dtype)([out], [source, index], (axis,), entry.stream)
         return
-    rank, dtype = len(index.shape), MOVED_AS.get(dtype, dtype)
-    width = index_dtype(
-        entry, (source.size, out.size, *(s * n for s, n in zip(element_strides(source), source.shape, strict=True)))
-    )
+    rank = len(index.shape)
+    reach = (s * n for s, n in zip(element_strides(source), source.shape, strict=True))
+    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, *reach)])
     launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
-           [out, source, index], _arguments(index, source, out))
+           [moved_handle(out, dtype), moved_handle(source, dtype), index], _arguments(index, source, out))
+
+
+def _words(dtype: DType) -> int:
+    """Positions of a buffer that an element takes, at most."""
+    return 2 if dtype.kind == "complex" else 1
 
 
 def scatter_arrays(
@@ -75,15 +89,13 @@ def scatter_arrays(
         cut = source[tuple(slice(0, n) for n in index.shape)]
         primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
         return
-    rank = len(index.shape)
-    if not add:
-        dtype = MOVED_AS.get(dtype, dtype)
-    width = index_dtype(entry, (source.size, out.size, index.size))
+    rank, handle = len(index.shape), kernel_handle if add else moved_handle
+    width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
     launch(
         entry,
         (name, dtype, rank, axis, width),
         lambda: scatter_nest(dtype, rank, axis, width, add=add),
         Strategy.SERIAL,
-        [out, source, index],
+        [handle(out, dtype), handle(source, dtype), index],
         _arguments(index, out, source),
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.complex import COMPONENT, Complex, convert
 from tensocket_plugins.ir.nodes import (
     Buffer,
     Combine,
@@ -18,7 +19,6 @@ from tensocket_plugins.ir.nodes import (
     For,
     Kernel,
     Let,
-    Load,
     LoopKind,
     Param,
     Program,
@@ -32,6 +32,7 @@ from tensocket_plugins.ir.nodes import (
     loop,
 )
 
+from .elements import load, storage_dtype, stores
 from .math import arithmetic_dtype
 
 
@@ -78,7 +79,7 @@ class Nest:
 
     def buffer(self, name: str, dtype: DType, *, writable: bool = False) -> str:
         """Declare an array parameter."""
-        self._buffers.append(Buffer(name, dtype, writable))
+        self._buffers.append(Buffer(name, storage_dtype(dtype), writable))
         return name
 
     def sizes(self, prefix: str, rank: int) -> list[Var]:
@@ -92,19 +93,17 @@ class Nest:
         self._strides += [Scalar(name, self.index) for name in names]
         return [Var(name, self.index) for name in names]
 
-    def number(self, name: str, dtype: DType) -> Var:
-        """Declare a number parameter, of the arithmetic dtype."""
+    def number(self, name: str, dtype: DType) -> Any:
+        """Declare a number parameter, of the arithmetic dtype; a complex one is two."""
         dtype = arithmetic_dtype(dtype)
+        if dtype in COMPONENT:
+            return Complex(*[self.number(f"{name}_{part}", COMPONENT[dtype]) for part in ("re", "im")])
         self._numbers.append(Scalar(name, dtype))
         return Var(name, dtype)
 
     def variables(self, prefix: str, rank: int) -> list[Var]:
         """Loop variables."""
         return [Var(f"{prefix}{d}", self.index) for d in range(rank)]
-
-    def load(self, array: str, position: Expr, dtype: DType) -> Expr:
-        """An element in the arithmetic dtype."""
-        return cast(Load(array, position, dtype), arithmetic_dtype(dtype))
 
     def program(self, body: Sequence[Stmt]) -> Program:
         """The finished program."""
@@ -146,17 +145,18 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
         return variables[0] if operand.kind == "flat" else dot(variables, nest.strides(array, rank))
 
     targets = [address(f"out{k}", result) for k, result in enumerate(results)]
-    values: list[Expr] = [variables[0]] if position else []
+    values: list[Any] = [variables[0]] if position else []
     for k, operand in enumerate(operands):
         if operand.kind == "number":
             values.append(nest.number(f"x{k}", operand.dtype))
         else:
-            values.append(nest.load(f"in{k}", address(f"in{k}", operand), operand.dtype))
+            values.append(load(f"in{k}", address(f"in{k}", operand), operand.dtype))
     outputs = formula(*values)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    stores = [Store(f"out{k}", target, cast(value, result.dtype))
-              for k, (target, value, result) in enumerate(zip(targets, outputs, results, strict=True))]
-    return nest.program(parallel(variables, sizes, stores))
+    written = zip(targets, outputs, results, strict=True)
+    body = [s for k, (target, value, result) in enumerate(written)
+            for s in stores(f"out{k}", target, value, result.dtype)]
+    return nest.program(parallel(variables, sizes, body))
 
 
 @dataclass(frozen=True)
@@ -198,32 +198,44 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
         nest.buffer(f"out{k}", dtype, writable=True)
     nest.buffer("in0", source)
     outer_sizes, inner_sizes = nest.sizes("n", ranks[0]), nest.sizes("m", ranks[1])
-    count = nest.number("count", accumulator)
+    count = nest.number("count", COMPONENT.get(accumulator, accumulator))
     outer, inner = nest.variables("i", ranks[0]), nest.variables("j", ranks[1])
     one = const(1, index)
     outer_strides = _unit_last(nest.strides("in0", ranks[0], "o"), unit[0], one)
     inner_strides = _unit_last(nest.strides("in0", ranks[1], "i"), unit[1], one)
     address = dot([*outer, *inner], [*outer_strides, *inner_strides])
     m = math(accumulator)
-    x = cast(nest.load("in0", address, source), accumulator)
-    element = Var("x", accumulator)
+    lets, element = _named("x", convert(load("in0", address, source), accumulator))
     identity = fold.identity(accumulator)
     types = [index if k in fold.positions else accumulator for k in range(len(identity))]
+    start = [convert(const(v, COMPONENT.get(t, t)), t) for v, t in zip(identity, types, strict=True)]
 
-    def accumulators(prefix: str) -> tuple[Var, ...]:
-        return tuple(Var(f"{prefix}{k}", dtype) for k, dtype in enumerate(types))
+    def accumulators(prefix: str) -> tuple[Any, ...]:
+        return tuple(_named(f"{prefix}{k}", value)[1] for k, value in enumerate(start))
 
     left, right, accs = accumulators("left"), accumulators("right"), accumulators("acc")
+    combine = Combine(_flat(left), _flat(right), _flat(fold.combine(m, left, right)))
     reduce = Reduce(
-        results=accs, loops=tuple(zip(inner, inner_sizes, strict=True)), body=(Let(element, x),),
-        values=fold.element(m, element, linear(inner, inner_sizes)),
-        identity=tuple(const(v, t) for v, t in zip(identity, types, strict=True)),
-        combine=Combine(left, right, fold.combine(m, left, right)))
+        results=_flat(accs), loops=tuple(zip(inner, inner_sizes, strict=True)), body=lets,
+        values=_flat(fold.element(m, element, linear(inner, inner_sizes))), identity=_flat(start), combine=combine)
     outputs = fold.finish(m, accs, count)
     target = linear(outer, outer_sizes) if outer else const(0, index)
-    stores = [Store(f"out{k}", target, cast(cast(value, arithmetic_dtype(dtype)), dtype))
-              for k, (value, dtype) in enumerate(zip(outputs, results, strict=True))]
-    return nest.program(parallel(outer, outer_sizes, [reduce, *stores]))
+    body = [s for k, (value, dtype) in enumerate(zip(outputs, results, strict=True))
+            for s in stores(f"out{k}", target, convert(value, arithmetic_dtype(dtype)), dtype)]
+    return nest.program(parallel(outer, outer_sizes, [reduce, *body]))
+
+
+def _named(name: str, value: Any) -> tuple[tuple[Let, ...], Any]:
+    """Statements that name a value, and the name: two of each for a complex one."""
+    if not isinstance(value, Complex):
+        return (Let(Var(name, value.dtype), value),), Var(name, value.dtype)
+    re, im = Var(f"{name}_re", value.re.dtype), Var(f"{name}_im", value.im.dtype)
+    return (Let(re, value.re), Let(im, value.im)), Complex(re, im)
+
+
+def _flat(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Values with complex ones as two."""
+    return tuple(e for v in values for e in ((v.re, v.im) if isinstance(v, Complex) else (v,)))
 
 
 def _unit_last(strides: list[Var], unit: bool, one: Expr) -> list[Expr]:
@@ -304,7 +316,7 @@ def row_nest(
 
 
 def _loader(nest: Nest, array: str, address: Callable[[Any], Expr], dtype: DType) -> Callable[[Any], Expr]:
-    return lambda position: nest.load(array, address(position), dtype)
+    return lambda position: load(array, address(position), dtype)
 
 
 def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
@@ -324,8 +336,8 @@ def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
     a_strides, b_strides = nest.strides("in0", rank + 2), nest.strides("in1", rank + 2)
     work = arithmetic_dtype(dtype)
     left, right, total, term = (Var(name, work) for name in ("left", "right", "total", "term"))
-    a = nest.load("in0", dot([*batch, i, k], a_strides), dtype)
-    b = nest.load("in1", dot([*batch, k, j], b_strides), dtype)
+    a = load("in0", dot([*batch, i, k], a_strides), dtype)
+    b = load("in1", dot([*batch, k, j], b_strides), dtype)
     reduce = Reduce(results=(total,), loops=((k, depth),), body=(Let(term, a * b),), values=(term,),
                     identity=(const(0, work),), combine=Combine((left,), (right,), (left + right,)))
     store = Store("out0", linear([*batch, i, j], [*batch_sizes, rows, columns]), cast(total, dtype))

@@ -10,13 +10,15 @@
     ├── ArgumentError (ValueError, RuntimeError)   a value outside of an argument's domain
     ├── ArgumentTypeError (TypeError)              an argument of the wrong type
     ├── DtypeError (RuntimeError, TypeError)       dtypes that do not fit the operator's rule
-    │   └── IndexDtypeError (IndexError)           an index of a dtype that does not index
+    │   ├── IndexDtypeError (IndexError)           an index of a dtype that does not index
+    │   └── UndefinedDtype (NotImplementedError)   a dtype that the operator has no meaning for, on any device
     ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
     ├── MissingDataError (NotImplementedError)     values of a tensor that has none, on the device meta
     ├── ExchangeError (BufferError, RuntimeError)  memory that cannot be shared through DLPack
     ├── OutOfMemoryError (RuntimeError)
+    ├── LinAlgError (RuntimeError)         a matrix without the inverse or decomposition that was asked for
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
     └── SerializationError (RuntimeError)  a file that cannot be read or written
 
@@ -112,6 +114,10 @@ class IndexDtypeError(DtypeError, IndexError):
     """An index of a dtype that does not index."""
 
 
+class UndefinedDtype(DtypeError, NotImplementedError):
+    """A dtype for which the operator is not defined, whatever the device."""
+
+
 class AutogradError(TensocketError, RuntimeError):
     """A gradient that cannot be computed as asked."""
 
@@ -134,6 +140,10 @@ class ExchangeError(TensocketError, BufferError, RuntimeError):
 
 class OutOfMemoryError(TensocketError, RuntimeError):
     """The device has no memory left for an allocation."""
+
+
+class LinAlgError(TensocketError, RuntimeError):
+    """A matrix without the inverse or decomposition that was asked for."""
 
 
 class KernelError(TensocketError, RuntimeError):

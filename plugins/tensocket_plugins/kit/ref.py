@@ -18,6 +18,7 @@ import numpy as np
 from ..contract.arrays import Array, Block, DeviceArray
 from ..contract.backend import Allocator, Backend, Event, Executable, MemoryStats, OpenDevice, Stream
 from ..contract.descriptor import Descriptor, DeviceInfo, Limits, Profile
+from ..contract.dtypes import BY_NAME
 from ..contract.errors import ArgumentError, OutOfMemoryError
 from ..contract.hooks import hookimpl
 from ..contract.kernels import KernelTable
@@ -35,8 +36,7 @@ MEMORY_VARIABLE: Final = "TENSOCKET_REF_MEMORY"
 
 PROFILE: Final = Profile(
     host_kernels=frozenset({"randperm"}),
-    dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "uint64", "float16", "bfloat16",
-                      "float32", "float64"}),
+    dtypes=frozenset(BY_NAME),
     features=frozenset({"streams", "events", "fp64", "multi_device", "deterministic", "reference"}),
     limits=Limits(max_bytes=MEMORY),
 )
