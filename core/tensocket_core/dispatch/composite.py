@@ -50,7 +50,7 @@ class Composite(Operator):
         """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
         if self.derivative is None:
             return self._shortcut(key) or self.body
-        return record(self.derivative, self._shortcut(key & ~AUTOGRAD) or _unrecorded(self.body))
+        return record(self.derivative, self._shortcut(key & ~AUTOGRAD) or _unrecorded(self.body), key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The function, for any device and any mixture, or a shortcut."""

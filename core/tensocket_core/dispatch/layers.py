@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ..autograd.conjugate import for_key
 from ..autograd.record import recorder
 from . import protocol
 from .keys import AUTOCAST, AUTOGRAD, WRAPPER
@@ -35,9 +36,9 @@ class Layer:
     build: Callable[[Operator, int], Callable[..., Any]]
 
 
-def record(derivative: Derivative | None, below: Callable[..., Any]) -> Callable[..., Any]:
-    """``below`` with recording; as it is where nothing is recorded."""
-    return below if derivative is None else recorder(derivative, below)
+def record(derivative: Derivative | None, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+    """``below``, the closure for a key, with recording; as it is where nothing is recorded."""
+    return below if derivative is None else recorder(for_key(derivative, key), below)
 
 
 def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable

@@ -107,11 +107,11 @@ class Operator:
 
     def recorded(self, key: int) -> Callable[..., Any]:
         """The closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
-        return self.recording(self.below(key & ~AUTOGRAD))
+        return self.recording(self.below(key & ~AUTOGRAD), key)
 
-    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
-        """``below``, which runs this operator somehow, with recording of what it did."""
-        return layers.record(self.derivative, below)
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """``below``, which runs this operator somehow for a key, with recording of what it did."""
+        return layers.record(self.derivative, below, key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The closure for a key without layers."""

@@ -129,7 +129,7 @@ def _run_recorded(operator: Operator, args: tuple[Any, ...]) -> Any:
     key = _key_without(WRAPPER, operator, args)
     if STATE.exclude & AUTOGRAD or not key & AUTOGRAD or operator.derivative is None:
         return run_dispatch(operator, args)
-    return operator.recording(lambda *given: run_dispatch(operator, given))(*args)
+    return operator.recording(lambda *given: run_dispatch(operator, given), key)(*args)
 
 
 def _key_without(bits: int, operator: Operator, args: tuple[Any, ...]) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
 
+from ..autograd.conjugate import for_key
 from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
@@ -33,7 +34,10 @@ def check_writable(operator: str, target: Any) -> None:
 
     Raises:
         ShapeError: A dimension of more than one element has stride 0.
+        AutogradError: The tensor is an inference tensor, outside of inference mode.
     """
+    if target._version_counter is not None:
+        target._version_counter[0]  # refuses
     array = target._array
     if array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
         raise ShapeError(
@@ -49,9 +53,9 @@ class InPlaceOperator(Operator):
 
     kind = "inplace"
 
-    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
         """Recording makes the target the result of the new node."""
-        return below if self.derivative is None else inplace_recorder(self.name, self.derivative, below)
+        return below if self.derivative is None else inplace_recorder(self.name, for_key(self.derivative, key), below)
 
 
 class InPlace(InPlaceOperator):

@@ -8,6 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 
 from .. import tensors
+from ..autograd.conjugate import wirtinger
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, SCALAR_MASK
@@ -30,11 +31,13 @@ class View(Operator):
                  **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.view = view
+        if self.derivative is not None:
+            wirtinger(self.derivative)  # moving elements is the same for complex ones
         self.host = view if host is None else host
 
-    def recording(self, below: Callable[..., Any]) -> Callable[..., Any]:
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
         """Recorded views are known to their base, whose in-place changes they follow."""
-        closure = super().recording(below)
+        closure = super().recording(below, key)
         return closure if self.derivative is None else _noted(closure)
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
