@@ -62,6 +62,19 @@ def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) ->
     return tensor
 
 
+def _made_from(input: Any, tensor: Any) -> Any:
+    """A new tensor made after ``input``: of a transform that runs on many examples, with one copy for each."""
+    stack = STATE.transforms
+    while input._level and stack[input._level - 1:input._level] != (input._transform,):
+        input = input._value  # of a transform that has ended
+    if not input._level:
+        return tensor
+    result = input._like(tensor._real if tensor._level else tensor)
+    for transform in stack[input._level:]:
+        result = transform.created(result)
+    return result
+
+
 def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
     """The dtype and device of a factory call, checked."""
     chosen = (default or get_default_dtype()) if dtype is None else dtype
@@ -153,24 +166,24 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of another's shape, dtype and device."""
     shape, chosen, entry = _like(input, dtype, device)
-    return finish(entry.runtime.empty(shape, chosen, entry.stream), chosen, entry, requires_grad)
+    return _made_from(input, finish(entry.runtime.empty(shape, chosen, entry.stream), chosen, entry, requires_grad))
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros of another tensor's shape, dtype and device."""
-    return filled("zeros_like", *_like_value(input, 0, dtype, device), requires_grad)
+    return _made_from(input, filled("zeros_like", *_like_value(input, 0, dtype, device), requires_grad))
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones of another tensor's shape, dtype and device."""
-    return filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad)
+    return _made_from(input, filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad))
 
 
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """One value everywhere, with another tensor's shape, dtype and device."""
-    return filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad)
+    return _made_from(input, filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad))
 
 
 def _like_value(input: Any, value: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, DType, DeviceEntry]:
@@ -378,19 +391,20 @@ def from_numpy(array: Any) -> Any:
 def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
-    return filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad)
+    return _made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
 
 
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
-    return filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad)
+    return _made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
 
 
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
-    return finish(entry.runtime.empty(shape_of("new_empty", size), chosen, entry.stream), chosen, entry, requires_grad)
+    array = entry.runtime.empty(shape_of("new_empty", size), chosen, entry.stream)
+    return _made_from(input, finish(array, chosen, entry, requires_grad))
 
 
 def new_full(
@@ -398,7 +412,7 @@ def new_full(
 ) -> Any:
     """One value everywhere, of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
-    return filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad)
+    return _made_from(input, filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad))
 
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:

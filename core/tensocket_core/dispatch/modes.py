@@ -94,6 +94,11 @@ class thread_state:
         update_state(**self._before)
 
 
+def untransformed() -> thread_state:
+    """``with untransformed():`` — operators on real tensors go past the running transforms."""
+    return thread_state(transforms=(), include=STATE.include & ~WRAPPER)
+
+
 def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     """Run an operator while some thread has a mode on, or calls are traced."""
     state = STATE

@@ -14,8 +14,8 @@ from .. import tensors
 from ..creation import from_values
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0
-from ..dispatch.modes import is_grad_enabled, no_grad
+from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
+from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from .indexing import index_tensors, trimmed, write_indices
 from .inplace import basic_put_
 
@@ -82,7 +82,7 @@ def _item(input: Any, item: Any) -> Any:
         return from_values(np.asarray(item), dtypes.bool_, input._entry)
     if hasattr(item, "_key"):
         if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
-            return int(item.item())
+            return item if item._level else int(item.item())
         return item
     if isinstance(item, (list, np.ndarray)):
         return _like_values(item, input)
@@ -180,7 +180,8 @@ def setitem(input: Any, index: Any, value: Any) -> None:
             "elements are set to a number or a tensor",
             "convert it with tensocket.tensor(...)",
         )
-    recording = is_grad_enabled() and (input._key | (0 if number else value._key)) & AUTOGRAD
+    key = input._key | (0 if number else value._key)
+    recording = is_grad_enabled() and key & AUTOGRAD or key & WRAPPER or STATE.transforms
     with nullcontext() if recording else no_grad():
         view = input.basic_index(basic)
         if advanced is None:

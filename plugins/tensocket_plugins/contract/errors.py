@@ -13,6 +13,7 @@
     │   ├── IndexDtypeError (IndexError)           an index of a dtype that does not index
     │   └── UndefinedDtype (NotImplementedError)   a dtype that the operator has no meaning for, on any device
     ├── AutogradError (RuntimeError)               gradients that cannot be computed as asked
+    ├── TransformError (RuntimeError)              a call that a function transform (grad, vmap, ...) cannot carry out
     ├── UnsupportedOperator (NotImplementedError)
     │   └── UnsupportedDtype
     ├── MissingDataError (NotImplementedError)     values of a tensor that has none, on the device meta
@@ -120,6 +121,10 @@ class UndefinedDtype(DtypeError, NotImplementedError):
 
 class AutogradError(TensocketError, RuntimeError):
     """A gradient that cannot be computed as asked."""
+
+
+class TransformError(TensocketError, RuntimeError):
+    """A call that a function transform cannot carry out, or a tensor outside of the transform it belongs to."""
 
 
 class UnsupportedOperator(TensocketError, NotImplementedError):
