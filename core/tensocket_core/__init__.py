@@ -71,6 +71,7 @@ from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_led
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .printing import get_printoptions, printoptions, set_printoptions
+from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .promotion import can_cast, get_default_dtype, promote_types, set_default_dtype
 from .promotion import pair_type as result_type
 from .random import (
@@ -101,8 +102,11 @@ __all__ = [
     "bool_",
     "build_stats",
     "can_cast",
+    "channels_last",
+    "channels_last_3d",
     "complex128",
     "complex64",
+    "contiguous_format",
     "current_stream",
     "default_generator",
     "device",
@@ -140,14 +144,17 @@ __all__ = [
     "int8",
     "is_available",
     "is_grad_enabled",
+    "layout",
     "LedgerRecord",
     "linspace",
     "manual_seed",
     "memory_allocated",
+    "memory_format",
     "memory_stats",
     "no_grad",
     "ones",
     "ones_like",
+    "preserve_format",
     "printoptions",
     "profile",
     "promote_types",
@@ -170,6 +177,7 @@ __all__ = [
     "set_stream",
     "Size",
     "Stream",
+    "strided",
     "synchronize",
     "tensor",
     "Tensor",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType, float32
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
@@ -19,9 +18,10 @@ from .autograd import engine
 from .autograd.hooks import HookHandle, keep_gradient
 from .device import BY_KEY, DeviceEntry
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
-from .execute.geometry import contiguous, element_strides, normalize_axis
+from .execute.geometry import normalize_axis
 from .execute.usage import copy_arrays
 from .printing import format_tensor
+from .surface import Surface
 
 _new = object.__new__
 
@@ -42,7 +42,7 @@ class Size(tuple[int, ...]):
         return count
 
 
-class Tensor(Operators):
+class Tensor(Operators, Surface):
     """A multi-dimensional array on a device, with gradients.
 
     Attributes:
@@ -99,40 +99,6 @@ class Tensor(Operators):
         return int(self._array.size)
 
     nelement = numel
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Strides in elements, or the stride of one dimension."""
-        strides = element_strides(self._array)
-        return strides if dim is None else strides[normalize_axis("stride", dim, self.ndim)]
-
-    def storage_offset(self) -> int:
-        """Elements between the start of the storage and the first element."""
-        if type(self._array) is DeviceArray:
-            return self._array.offset
-        root = self._base if self._base is not None else self
-        return (self.data_ptr() - root.data_ptr()) // self.element_size() if root is not self else 0
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.numel() * self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        """A number that identifies the first element's place in memory."""
-        return self._entry.runtime.data_ptr(self._array)
-
-    def is_contiguous(self) -> bool:
-        """Whether elements lie in row-major order without gaps."""
-        return contiguous(self._array)
 
     @property
     def dtype(self) -> DType:

@@ -151,8 +151,9 @@ def test_clone_and_contiguous(device):
     values = np.arange(6).reshape(2, 3)
     x = torch.tensor(values)
     assert x.contiguous() is x
-    for copied in (x.t().contiguous(), x.t().clone()):
-        assert copied.stride() == (2, 1)
+    row_major = x.t().clone(memory_format=torch.contiguous_format)
+    for copied, stride in ((x.t().contiguous(), (2, 1)), (row_major, (2, 1)), (x.t().clone(), (1, 3))):
+        assert copied.stride() == stride
         assert copied.tolist() == values.T.tolist()
         copied.zero_()
         assert x.tolist() == values.tolist()

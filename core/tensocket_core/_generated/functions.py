@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.call import key_of
-from ..dispatch.keys import SCALAR, SCALAR_LEFT
+from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
@@ -16,6 +16,7 @@ from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
+from ..ops import subscript as _subscript  # noqa: F401
 from ..ops.out import again, argument_error, called_again, write_out
 
 _add = OPERATORS['add']
@@ -136,6 +137,8 @@ _view = OPERATORS['view']
 _view_table = _view.table
 _transpose = OPERATORS['transpose']
 _transpose_table = _transpose.table
+_t = OPERATORS['t']
+_t_table = _t.table
 _permute = OPERATORS['permute']
 _permute_table = _permute.table
 _expand = OPERATORS['expand']
@@ -278,8 +281,6 @@ _c_as_strided = COMPOSITES['as_strided']
 _c_as_strided_table = _c_as_strided.table
 _c_contiguous = COMPOSITES['contiguous']
 _c_contiguous_table = _c_contiguous.table
-_c_t = COMPOSITES['t']
-_c_t_table = _c_t.table
 _c_flatten = COMPOSITES['flatten']
 _c_flatten_table = _c_flatten.table
 _c_select = COMPOSITES['select']
@@ -410,6 +411,10 @@ _c_std = COMPOSITES['std']
 _c_std_table = _c_std.table
 _c_logsumexp = COMPOSITES['logsumexp']
 _c_logsumexp_table = _c_logsumexp.table
+_c_getitem = COMPOSITES['getitem']
+_c_getitem_table = _c_getitem.table
+_c_setitem = COMPOSITES['setitem']
+_c_setitem_table = _c_setitem.table
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -957,7 +962,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: An
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
-        raise argument_error('addcmul', input, tensor1, tensor2) from None
+        key = key_of(_addcmul, (input, tensor1, tensor2, value,))
     if ACTIVE:
         return run_with_modes(_addcmul, key, (input, tensor1, tensor2, value))
     try:
@@ -974,7 +979,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: An
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
-        raise argument_error('addcdiv', input, tensor1, tensor2) from None
+        key = key_of(_addcdiv, (input, tensor1, tensor2, value,))
     if ACTIVE:
         return run_with_modes(_addcdiv, key, (input, tensor1, tensor2, value))
     try:
@@ -988,7 +993,10 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     """Linear interpolation: input + weight * (end - input)."""
     if out is not None:
         return write_out('lerp', out, lerp(input, end, weight))
-    key = key_of(_lerp, (input, end, weight,))
+    try:
+        key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
+    except AttributeError:
+        key = key_of(_lerp, (input, end, weight,))
     if ACTIVE:
         return run_with_modes(_lerp, key, (input, end, weight))
     try:
@@ -1343,7 +1351,7 @@ def method_gelu_backward(upstream: Any, input: Any, approximate: str) -> Any:
     try:
         key = upstream._key | input._key
     except AttributeError:
-        raise argument_error('gelu_backward', upstream, input) from None
+        key = key_of(_gelu_backward, (upstream, input, approximate,))
     if ACTIVE:
         return run_with_modes(_gelu_backward, key, (upstream, input, approximate))
     try:
@@ -1969,6 +1977,21 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return run(input, dim0, dim1)
 
 
+def t(input: Any) -> Any:
+    """A matrix transposed; vectors and numbers stay as they are."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('t', input) from None
+    if ACTIVE:
+        return run_with_modes(_t, key, (input,))
+    try:
+        run = _t_table[key]
+    except KeyError:
+        run = _t.resolve(key)
+    return run(input)
+
+
 def permute(input: Any, *dims: int) -> Any:
     """Dimensions in another order."""
     try:
@@ -2059,19 +2082,19 @@ def method_alias(input: Any) -> Any:
     return run(input)
 
 
-def clone(input: Any) -> Any:
-    """A contiguous copy."""
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy with elements in the same order in memory, or as a memory format says."""
     try:
         key = input._key
     except AttributeError:
         raise argument_error('clone', input) from None
     if ACTIVE:
-        return run_with_modes(_clone, key, (input,))
+        return run_with_modes(_clone, key, (input, memory_format))
     try:
         run = _clone_table[key]
     except KeyError:
         run = _clone.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
 def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
@@ -2091,7 +2114,15 @@ def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
 
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors joined along a dimension."""
-    key = key_of(_cat, (tensors, dim,))
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_cat, (tensors, dim,))
+    else:
+        key = key_of(_cat, (tensors, dim,))
     if ACTIVE:
         return run_with_modes(_cat, key, (tensors, dim))
     try:
@@ -2458,7 +2489,7 @@ def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1)
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
-        raise argument_error('addcmul_', input, tensor1, tensor2) from None
+        key = key_of(_addcmul_, (input, tensor1, tensor2, value,))
     if ACTIVE:
         return run_with_modes(_addcmul_, key, (input, tensor1, tensor2, value))
     try:
@@ -2473,7 +2504,7 @@ def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1)
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
-        raise argument_error('addcdiv_', input, tensor1, tensor2) from None
+        key = key_of(_addcdiv_, (input, tensor1, tensor2, value,))
     if ACTIVE:
         return run_with_modes(_addcdiv_, key, (input, tensor1, tensor2, value))
     try:
@@ -2485,7 +2516,10 @@ def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1)
 
 def method_lerp_(input: Any, end: Any, weight: Any) -> Any:
     """In-place form of lerp."""
-    key = key_of(_lerp_, (input, end, weight,))
+    try:
+        key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
+    except AttributeError:
+        key = key_of(_lerp_, (input, end, weight,))
     if ACTIVE:
         return run_with_modes(_lerp_, key, (input, end, weight))
     try:
@@ -3312,8 +3346,8 @@ def reshape(input: Any, *shape: int) -> Any:
     return run(input, *shape)
 
 
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
-    """A view with any geometry; the offset counts from the tensor's first element."""
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view with any geometry; the offset counts from the start of the storage, by default the tensor's own."""
     try:
         key = input._key
     except AttributeError:
@@ -3327,34 +3361,19 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> A
     return run(input, size, stride, storage_offset)
 
 
-def method_contiguous(input: Any) -> Any:
-    """This tensor if its elements lie in row-major order without gaps, else a copy for which that holds."""
+def method_contiguous(input: Any, *, memory_format: Any = None) -> Any:
+    """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
     try:
         key = input._key
     except AttributeError:
         raise argument_error('contiguous', input) from None
     if ACTIVE:
-        return run_with_modes(_c_contiguous, key, (input,))
+        return run_with_modes(_c_contiguous, key, (input, memory_format))
     try:
         run = _c_contiguous_table[key]
     except KeyError:
         run = _c_contiguous.resolve(key)
-    return run(input)
-
-
-def t(input: Any) -> Any:
-    """A matrix transposed; vectors and numbers stay as they are."""
-    try:
-        key = input._key
-    except AttributeError:
-        raise argument_error('t', input) from None
-    if ACTIVE:
-        return run_with_modes(_c_t, key, (input,))
-    try:
-        run = _c_t_table[key]
-    except KeyError:
-        run = _c_t.resolve(key)
-    return run(input)
+    return run(input, memory_format=memory_format)
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -3453,7 +3472,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     Raises:
         ArgumentError: Both limits are None.
     """
-    key = key_of(_c_clamp, (input, min, max,))
+    try:
+        key = input._key | (OPTIONAL[type(min)] if type(min) in OPTIONAL else min._key) | (OPTIONAL[type(max)] if type(max) in OPTIONAL else max._key)
+    except AttributeError:
+        key = key_of(_c_clamp, (input, min, max,))
     if ACTIVE:
         return run_with_modes(_c_clamp, key, (input, min, max))
     try:
@@ -3465,7 +3487,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def method_clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
     """``clamp`` in place."""
-    key = key_of(_c_clamp_, (input, min, max,))
+    try:
+        key = input._key | (OPTIONAL[type(min)] if type(min) in OPTIONAL else min._key) | (OPTIONAL[type(max)] if type(max) in OPTIONAL else max._key)
+    except AttributeError:
+        key = key_of(_c_clamp_, (input, min, max,))
     if ACTIVE:
         return run_with_modes(_c_clamp_, key, (input, min, max))
     try:
@@ -3477,7 +3502,10 @@ def method_clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
-    key = key_of(_c_where, (condition, input, other,))
+    try:
+        key = condition._key | (OPTIONAL[type(input)] if type(input) in OPTIONAL else input._key) | (OPTIONAL[type(other)] if type(other) in OPTIONAL else other._key)
+    except AttributeError:
+        key = key_of(_c_where, (condition, input, other,))
     if ACTIVE:
         return run_with_modes(_c_where, key, (condition, input, other))
     try:
@@ -3489,7 +3517,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def method_where_self(input: Any, condition: Any, other: Any) -> Any:
     """``input`` where the condition holds, else ``other``."""
-    key = key_of(_c_where_self, (input, condition, other,))
+    try:
+        key = input._key | condition._key | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
+    except AttributeError:
+        key = key_of(_c_where_self, (input, condition, other,))
     if ACTIVE:
         return run_with_modes(_c_where_self, key, (input, condition, other))
     try:
@@ -3501,7 +3532,10 @@ def method_where_self(input: Any, condition: Any, other: Any) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``input``; the dtype is the input's."""
-    key = key_of(_c_masked_fill, (input, mask, value,))
+    try:
+        key = input._key | mask._key | (SCALAR[type(value)] if type(value) in SCALAR else value._key)
+    except AttributeError:
+        key = key_of(_c_masked_fill, (input, mask, value,))
     if ACTIVE:
         return run_with_modes(_c_masked_fill, key, (input, mask, value))
     try:
@@ -3681,7 +3715,7 @@ def method_type_as(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        raise argument_error('type_as', input, other) from None
+        key = key_of(_c_type_as, (input, other,))
     if ACTIVE:
         return run_with_modes(_c_type_as, key, (input, other))
     try:
@@ -3711,7 +3745,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     try:
         key = input._key | index._key
     except AttributeError:
-        raise argument_error('gather', input, index) from None
+        key = key_of(_c_gather, (input, dim, index,))
     if ACTIVE:
         return run_with_modes(_c_gather, key, (input, dim, index))
     try:
@@ -3723,7 +3757,10 @@ def gather(input: Any, dim: int, index: Any) -> Any:
 
 def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks."""
-    key = key_of(_c_scatter, (input, dim, index, src,))
+    try:
+        key = input._key | index._key | (SCALAR[type(src)] if type(src) in SCALAR else src._key)
+    except AttributeError:
+        key = key_of(_c_scatter, (input, dim, index, src,))
     if ACTIVE:
         return run_with_modes(_c_scatter, key, (input, dim, index, src))
     try:
@@ -3738,7 +3775,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     try:
         key = input._key | index._key | src._key
     except AttributeError:
-        raise argument_error('scatter_add', input, index, src) from None
+        key = key_of(_c_scatter_add, (input, dim, index, src,))
     if ACTIVE:
         return run_with_modes(_c_scatter_add, key, (input, dim, index, src))
     try:
@@ -3753,7 +3790,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     try:
         key = input._key | index._key
     except AttributeError:
-        raise argument_error('index_select', input, index) from None
+        key = key_of(_c_index_select, (input, dim, index,))
     if ACTIVE:
         return run_with_modes(_c_index_select, key, (input, dim, index))
     try:
@@ -3833,7 +3870,10 @@ def method_zero_(input: Any) -> Any:
 
 def method_masked_fill_(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, in place."""
-    key = key_of(_c_masked_fill_, (input, mask, value,))
+    try:
+        key = input._key | mask._key | (SCALAR[type(value)] if type(value) in SCALAR else value._key)
+    except AttributeError:
+        key = key_of(_c_masked_fill_, (input, mask, value,))
     if ACTIVE:
         return run_with_modes(_c_masked_fill_, key, (input, mask, value))
     try:
@@ -3845,7 +3885,10 @@ def method_masked_fill_(input: Any, mask: Any, value: Any) -> Any:
 
 def method_scatter_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """``scatter`` in place."""
-    key = key_of(_c_scatter_, (input, dim, index, src,))
+    try:
+        key = input._key | index._key | (SCALAR[type(src)] if type(src) in SCALAR else src._key)
+    except AttributeError:
+        key = key_of(_c_scatter_, (input, dim, index, src,))
     if ACTIVE:
         return run_with_modes(_c_scatter_, key, (input, dim, index, src))
     try:
@@ -3860,7 +3903,7 @@ def method_scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     try:
         key = input._key | index._key | src._key
     except AttributeError:
-        raise argument_error('scatter_add_', input, index, src) from None
+        key = key_of(_c_scatter_add_, (input, dim, index, src,))
     if ACTIVE:
         return run_with_modes(_c_scatter_add_, key, (input, dim, index, src))
     try:
@@ -3875,7 +3918,7 @@ def matmul(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        raise argument_error('matmul', input, other) from None
+        key = key_of(_c_matmul, (input, other,))
     if ACTIVE:
         return run_with_modes(_c_matmul, key, (input, other))
     try:
@@ -3889,7 +3932,7 @@ def __matmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        return NotImplemented
+        key = key_of(_c_matmul, (input, other,))
     if ACTIVE:
         return run_with_modes(_c_matmul, key, (input, other))
     try:
@@ -3904,7 +3947,7 @@ def mm(input: Any, mat2: Any) -> Any:
     try:
         key = input._key | mat2._key
     except AttributeError:
-        raise argument_error('mm', input, mat2) from None
+        key = key_of(_c_mm, (input, mat2,))
     if ACTIVE:
         return run_with_modes(_c_mm, key, (input, mat2))
     try:
@@ -3919,7 +3962,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     try:
         key = input._key | mat2._key
     except AttributeError:
-        raise argument_error('bmm', input, mat2) from None
+        key = key_of(_c_bmm, (input, mat2,))
     if ACTIVE:
         return run_with_modes(_c_bmm, key, (input, mat2))
     try:
@@ -3934,7 +3977,7 @@ def mv(input: Any, vec: Any) -> Any:
     try:
         key = input._key | vec._key
     except AttributeError:
-        raise argument_error('mv', input, vec) from None
+        key = key_of(_c_mv, (input, vec,))
     if ACTIVE:
         return run_with_modes(_c_mv, key, (input, vec))
     try:
@@ -3949,7 +3992,7 @@ def dot(input: Any, tensor: Any) -> Any:
     try:
         key = input._key | tensor._key
     except AttributeError:
-        raise argument_error('dot', input, tensor) from None
+        key = key_of(_c_dot, (input, tensor,))
     if ACTIVE:
         return run_with_modes(_c_dot, key, (input, tensor))
     try:
@@ -3964,7 +4007,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     try:
         key = input._key | mat1._key | mat2._key
     except AttributeError:
-        raise argument_error('addmm', input, mat1, mat2) from None
+        key = key_of(_c_addmm, (input, mat1, mat2, beta, alpha,))
     if ACTIVE:
         return run_with_modes(_c_addmm, key, (input, mat1, mat2, beta, alpha))
     try:
@@ -3976,7 +4019,10 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """Input @ weight.T + bias; weight is [out, in]."""
-    key = key_of(_c_linear, (input, weight, bias,))
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_linear, (input, weight, bias,))
     if ACTIVE:
         return run_with_modes(_c_linear, key, (input, weight, bias))
     try:
@@ -4026,7 +4072,10 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         ignore_index: Target value that counts for nothing.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
     """
-    key = key_of(_c_nll_loss, (input, target, weight, ignore_index, reduction,))
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_nll_loss, (input, target, weight, ignore_index, reduction,))
     if ACTIVE:
         return run_with_modes(_c_nll_loss, key, (input, target, weight, ignore_index, reduction))
     try:
@@ -4047,7 +4096,10 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
         label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
     """
-    key = key_of(_c_cross_entropy, (input, target, weight, ignore_index, reduction, label_smoothing,))
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_cross_entropy, (input, target, weight, ignore_index, reduction, label_smoothing,))
     if ACTIVE:
         return run_with_modes(_c_cross_entropy, key, (input, target, weight, ignore_index, reduction, label_smoothing))
     try:
@@ -4062,7 +4114,7 @@ def mse_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
     try:
         key = input._key | target._key
     except AttributeError:
-        raise argument_error('mse_loss', input, target) from None
+        key = key_of(_c_mse_loss, (input, target, reduction,))
     if ACTIVE:
         return run_with_modes(_c_mse_loss, key, (input, target, reduction))
     try:
@@ -4077,7 +4129,7 @@ def l1_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
     try:
         key = input._key | target._key
     except AttributeError:
-        raise argument_error('l1_loss', input, target) from None
+        key = key_of(_c_l1_loss, (input, target, reduction,))
     if ACTIVE:
         return run_with_modes(_c_l1_loss, key, (input, target, reduction))
     try:
@@ -4107,7 +4159,7 @@ def embedding(input: Any, weight: Any) -> Any:
     try:
         key = input._key | weight._key
     except AttributeError:
-        raise argument_error('embedding', input, weight) from None
+        key = key_of(_c_embedding, (input, weight,))
     if ACTIVE:
         return run_with_modes(_c_embedding, key, (input, weight))
     try:
@@ -4139,7 +4191,10 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Any:
     """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias."""
-    key = key_of(_c_layer_norm, (input, normalized_shape, weight, bias, eps,))
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_layer_norm, (input, normalized_shape, weight, bias, eps,))
     if ACTIVE:
         return run_with_modes(_c_layer_norm, key, (input, normalized_shape, weight, bias, eps))
     try:
@@ -4151,7 +4206,15 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
-    key = key_of(_c_stack, (tensors, dim,))
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_stack, (tensors, dim,))
+    else:
+        key = key_of(_c_stack, (tensors, dim,))
     if ACTIVE:
         return run_with_modes(_c_stack, key, (tensors, dim))
     try:
@@ -4226,7 +4289,7 @@ def method_expand_as(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        raise argument_error('expand_as', input, other) from None
+        key = key_of(_c_expand_as, (input, other,))
     if ACTIVE:
         return run_with_modes(_c_expand_as, key, (input, other))
     try:
@@ -4241,7 +4304,7 @@ def method_view_as(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        raise argument_error('view_as', input, other) from None
+        key = key_of(_c_view_as, (input, other,))
     if ACTIVE:
         return run_with_modes(_c_view_as, key, (input, other))
     try:
@@ -4253,7 +4316,15 @@ def method_view_as(input: Any, other: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape."""
-    key = key_of(_c_broadcast_tensors, (tensors,))
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_broadcast_tensors, (tensors,))
+    else:
+        key = key_of(_c_broadcast_tensors, (tensors,))
     if ACTIVE:
         return run_with_modes(_c_broadcast_tensors, key, (tensors,))
     try:
@@ -4338,6 +4409,58 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return run(input, dim, keepdim)
 
 
+def method_getitem(input: Any, index: Any) -> Any:
+    """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('getitem', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_getitem, key, (input, index))
+    try:
+        run = _c_getitem_table[key]
+    except KeyError:
+        run = _c_getitem.resolve(key)
+    return run(input, index)
+
+
+def __getitem__(input: Any, index: Any) -> Any:
+    key = input._key
+    if ACTIVE:
+        return run_with_modes(_c_getitem, key, (input, index))
+    try:
+        run = _c_getitem_table[key]
+    except KeyError:
+        run = _c_getitem.resolve(key)
+    return run(input, index)
+
+
+def method_setitem(input: Any, index: Any, value: Any) -> Any:
+    """``input[index] = value``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('setitem', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_setitem, key, (input, index, value))
+    try:
+        run = _c_setitem_table[key]
+    except KeyError:
+        run = _c_setitem.resolve(key)
+    return run(input, index, value)
+
+
+def __setitem__(input: Any, index: Any, value: Any) -> Any:
+    key = input._key
+    if ACTIVE:
+        return run_with_modes(_c_setitem, key, (input, index, value))
+    try:
+        run = _c_setitem_table[key]
+    except KeyError:
+        run = _c_setitem.resolve(key)
+    return run(input, index, value)
+
+
 _add.public = add
 _sub.public = sub
 _mul.public = mul
@@ -4397,6 +4520,7 @@ _bitwise_xor.public = bitwise_xor
 _bitwise_not.public = bitwise_not
 _view.public = view
 _transpose.public = transpose
+_t.public = t
 _permute.public = permute
 _expand.public = expand
 _unsqueeze.public = unsqueeze
@@ -4468,7 +4592,6 @@ _argmin.public = argmin
 _c_reshape.public = reshape
 _c_as_strided.public = as_strided
 _c_contiguous.public = method_contiguous
-_c_t.public = t
 _c_flatten.public = flatten
 _c_select.public = select
 _c_narrow.public = narrow
@@ -4534,6 +4657,8 @@ _c_min.public = min
 _c_var.public = var
 _c_std.public = std
 _c_logsumexp.public = logsumexp
+_c_getitem.public = method_getitem
+_c_setitem.public = method_setitem
 subtract = sub
 multiply = mul
 divide = div

@@ -10,7 +10,6 @@ from . import functions as _f  # first: it defines what the records import
 # isort: split
 from .. import creation as _creation
 from .. import random as _random
-from ..ops import subscript as _subscript
 
 
 class Operators:
@@ -117,6 +116,7 @@ class Operators:
     transpose: Callable[..., Any] = _f.transpose
     swapaxes: Callable[..., Any] = _f.transpose
     swapdims: Callable[..., Any] = _f.transpose
+    t: Callable[..., Any] = _f.t
     permute: Callable[..., Any] = _f.permute
     expand: Callable[..., Any] = _f.expand
     unsqueeze: Callable[..., Any] = _f.unsqueeze
@@ -209,7 +209,6 @@ class Operators:
     reshape: Callable[..., Any] = _f.reshape
     as_strided: Callable[..., Any] = _f.as_strided
     contiguous: Callable[..., Any] = _f.method_contiguous
-    t: Callable[..., Any] = _f.t
     flatten: Callable[..., Any] = _f.flatten
     select: Callable[..., Any] = _f.select
     narrow: Callable[..., Any] = _f.narrow
@@ -267,6 +266,8 @@ class Operators:
     var: Callable[..., Any] = _f.var
     std: Callable[..., Any] = _f.std
     logsumexp: Callable[..., Any] = _f.logsumexp
+    __getitem__: Callable[..., Any] = _f.__getitem__
+    __setitem__: Callable[..., Any] = _f.__setitem__
     new_zeros = _creation.new_zeros
     new_ones = _creation.new_ones
     new_empty = _creation.new_empty
@@ -275,5 +276,3 @@ class Operators:
     new_arange = _creation.new_arange
     uniform_ = _random.uniform_
     normal_ = _random.normal_
-    __getitem__ = _subscript.getitem
-    __setitem__ = _subscript.setitem

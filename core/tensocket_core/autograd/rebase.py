@@ -12,7 +12,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.arrays import is_contiguous
 
 from ..dispatch.schema import parse_schema
-from ..execute.geometry import Shape, element_strides
+from ..execute.geometry import Shape, element_strides, memory_offset
 from .node import Derivative
 from .record import attach, edge_of
 
@@ -34,12 +34,29 @@ def extent(shape: Shape, strides: Shape) -> int:
     return 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
 
 
+def overlaps(shape: Shape, strides: Shape) -> bool:
+    """Whether several elements may share a place in memory."""
+    reach = 0
+    for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
+        if stride <= reach:
+            return 0 not in shape
+        reach += stride * (size - 1)
+    return False
+
+
 def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) -> Any:
     """Gradients of a view of any geometry, added up where its elements lie, as the base lies in memory."""
-    memory = grad.new_zeros(extent(*base)).scatter_add(
-        0, positions(grad, tuple(grad.shape), strides, offset), grad.reshape(-1)
+    size = extent(*base)
+    # The view may reach out of its base, to both sides.
+    low, high = min(0, offset), max(size, offset + extent(tuple(grad.shape), strides))
+    memory = grad.new_zeros(high - low).scatter_add(
+        0, positions(grad, tuple(grad.shape), strides, offset - low), grad.reshape(-1)
     )
-    return memory.as_strided(*base)
+    if overlaps(*base):
+        # Elements of the base that share memory share its gradient evenly.
+        places = positions(grad, *base, -low)
+        memory = memory / grad.new_zeros(high - low).scatter_add(0, places, grad.new_ones(places.shape)).clamp_min(1)
+    return memory.as_strided(*base, -low)
 
 
 def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]) -> Any:
@@ -47,10 +64,11 @@ def _region(grad: Any, base: tuple[Shape, Shape], view: tuple[Shape, Shape, int]
     shape, strides = base
     if is_contiguous(shape, strides):
         memory = grad.contiguous().reshape(-1)
-    else:
-        memory = grad.new_zeros(extent(shape, strides)).scatter_add(
-            0, positions(grad, shape, strides, 0), grad.reshape(-1)
-        )
+        first = memory.storage_offset()
+        return memory.as_strided(view[0], view[1], view[2] + first)
+    memory = grad.new_zeros(extent(shape, strides)).scatter_add(
+        0, positions(grad, shape, strides, 0), grad.reshape(-1)
+    )
     return memory.as_strided(*view)
 
 
@@ -86,7 +104,7 @@ def _geometry(view: Any, base: Any) -> tuple[tuple[Shape, Shape], tuple[Shape, S
     return (base._array.shape, element_strides(base._array)), (
         array.shape,
         element_strides(array),
-        view.storage_offset(),
+        memory_offset(array) - memory_offset(base._array),
     )
 
 

@@ -134,15 +134,57 @@ def normalize_shape(operator: str, shape: Sequence[int], size: int) -> Shape:
                      "the sizes multiply to the number of elements, with at most one -1", "choose a fitting shape")
 
 
+def memory_of(array: Any) -> Any:
+    """What owns a handle's memory, the same object for all views: the first array, or a device's storage."""
+    if type(array) is not np.ndarray:
+        return array.storage
+    while type(array.base) is np.ndarray:
+        array = array.base
+    return array
+
+
+def memory_offset(array: Any) -> int:
+    """Elements between the start of the memory and the first element."""
+    if type(array) is not np.ndarray:
+        return int(array.offset)
+    return int(array.ctypes.data - memory_of(array).ctypes.data) // array.itemsize
+
+
+def memory_nbytes(array: Any) -> int:
+    """Bytes of the memory that a handle lies in."""
+    memory = memory_of(array)
+    if type(memory) is not np.ndarray:
+        return int(memory.nbytes)
+    if memory.flags.forc:
+        return int(memory.nbytes)
+    return (sum((n - 1) * s for n, s in zip(memory.shape, memory.strides, strict=True)) + memory.itemsize) * bool(
+        memory.size
+    )
+
+
 def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
-    """A view with any geometry; ``offset`` counts elements from the array's first one."""
-    if type(array) is np.ndarray:
-        size = array.itemsize
-        if offset:
-            array = np.lib.stride_tricks.as_strided(array, (1,), (size,)) if not array.ndim else array
-            array = np.lib.stride_tricks.as_strided(array, (offset + 1,), (size,))[offset:]
-        return np.lib.stride_tricks.as_strided(array, shape, tuple(s * size for s in strides))
-    return array.as_strided(shape, strides, array.offset + offset)
+    """A view with any geometry; ``offset`` counts elements from the array's first one, and may be negative."""
+    if type(array) is not np.ndarray:
+        return array.as_strided(shape, strides, array.offset + offset)
+    size = array.itemsize
+    steps = tuple([s * size for s in strides])
+    flags = array.flags
+    if flags.forc:
+        try:
+            return np.ndarray(shape, array.dtype, array if flags.c_contiguous else array.T, offset * size, steps)
+        except (ValueError, TypeError):  # it reaches beyond the array
+            pass
+    return _in_memory(array, shape, steps, offset * size)
+
+
+def _in_memory(array: np.ndarray[Any, Any], shape: Shape, steps: Shape, nbytes: int) -> np.ndarray[Any, Any]:
+    """A view of the memory that an array lies in; ``nbytes`` counts from the array's first element."""
+    memory = memory_of(array)
+    nbytes += int(array.ctypes.data - memory.ctypes.data)
+    if memory.flags.forc and memory.nbytes:
+        return np.ndarray(shape, array.dtype, memory if memory.flags.c_contiguous else memory.T, nbytes, steps)
+    whole = np.lib.stride_tricks.as_strided(memory, (memory_nbytes(memory) // memory.itemsize,), (memory.itemsize,))
+    return np.ndarray(shape, array.dtype, whole, nbytes, steps)
 
 
 def expand(array: Any, shape: Shape) -> Any:
@@ -175,6 +217,9 @@ __all__ = [
     "expand",
     "expanded_strides",
     "is_contiguous",
+    "memory_nbytes",
+    "memory_of",
+    "memory_offset",
     "normalize_axes",
     "normalize_axis",
     "normalize_shape",

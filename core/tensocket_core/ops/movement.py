@@ -9,7 +9,6 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
-    AutogradError,
     DimensionError,
     IndexOutOfRange,
     ShapeError,
@@ -20,14 +19,16 @@ from ..autograd.node import Derivative
 from ..autograd.rebase import added_up, extent
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
+from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute import direct
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import element_strides, normalize_axis, normalize_shape
+from ..execute.geometry import element_strides, memory_nbytes, memory_offset, normalize_axis, normalize_shape
 from ..execute.geometry import expand as expand_array
+from ..execute.layout import empty_strided_array, format_strides, in_format
 from ..execute.views import Custom, View
+from ..formats import check_format, contiguous_format, preserve_format
 from ..promotion import result_type
 
 
@@ -236,10 +237,15 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------------------------------- copies
 
 
-def _clone(entry: Any, input: Any) -> Any:
-    return tensors_module.wrap(
-        converted(entry, input._array, input.dtype, input.dtype), entry.key | dtype_bit(input.dtype)
-    )
+def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
+    source, dtype = input._array, input.dtype
+    if memory_format is None or memory_format is preserve_format:
+        out = converted(entry, source, dtype, dtype)
+    else:
+        strides = format_strides("clone", source.shape, memory_format)
+        out = empty_strided_array(entry, source.shape, dtype, strides)
+        copy_elements(entry, out, dtype, source, dtype)
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
 
 
 def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
@@ -310,7 +316,10 @@ def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
 
 
 clone: Final = Custom(
-    "clone(Tensor input) -> Tensor", "A contiguous copy.", _clone, derivative=Derivative(input=lambda grad: grad)
+    "clone(Tensor input, *, any memory_format=None) -> Tensor",
+    "A copy with elements in the same order in memory, or as a memory format says.",
+    _clone,
+    derivative=Derivative(input=lambda grad: grad),
 )
 convert: Final = Custom(
     "convert(Tensor input, any target, dtype dtype) -> Tensor",
@@ -345,45 +354,48 @@ cat: Final = Custom(
 def reshape(input: Any, *shape: Any) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
     wanted = normalize_shape("reshape", sizes(shape), input._array.size)
-    if wanted == input._array.shape:
-        return input
     try:
         return input.view(wanted)
     except ShapeError:
-        return input.clone().view(wanted)
+        return input.clone(memory_format=contiguous_format).view(wanted)
 
 
-@composite("as_strided(Tensor input, int[] size, int[] stride, int storage_offset=0) -> Tensor~")
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
-    """A view with any geometry; the offset counts from the tensor's first element."""
-    shape, strides, base = tuple(size), tuple(stride), (input._array.shape, element_strides(input._array))
-    reach = storage_offset + extent(shape, strides)
-    if (
-        storage_offset < 0
-        or len(shape) != len(strides)
-        or any(n < 0 for n in (*shape, *strides))
-        or reach > extent(*base)
-    ):
+@composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~")
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view with any geometry; the offset counts from the start of the storage, by default the tensor's own."""
+    shape, strides, first = checked_geometry("as_strided", input, size, stride, storage_offset)
+    base = (input._array.shape, element_strides(input._array))
+    return call(strided, input, shape, strides, first - memory_offset(input._array), base)
+
+
+def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple[Any, ...]:
+    """A geometry within a tensor's storage: shape, strides, offset from the storage's start.
+
+    Raises:
+        ShapeError: It is none, or it reaches beyond the storage.
+    """
+    shape, strides = sizes((size,)), sizes((stride,))
+    offset = memory_offset(input._array) if storage_offset is None else sizes((storage_offset,))[0]
+    held = memory_nbytes(input._array) // input.dtype.itemsize
+    valid = len(shape) == len(strides) and offset >= 0 and all(n >= 0 for n in (*shape, *strides))
+    if not valid or (0 not in shape and offset + extent(shape, strides) > held):
         raise ShapeError(
-            "as_strided",
-            f"size {list(shape)}, stride {list(strides)}, offset {storage_offset} on {extent(*base)} elements",
-            "the view stays within the tensor's memory",
+            operator,
+            f"size {list(shape)}, stride {list(strides)}, offset {offset} on {held} elements",
+            "a view stays within the tensor's memory",
             "choose a smaller size, stride or offset",
         )
-    if input._key & AUTOGRAD and any(s == 0 and n > 1 for n, s in zip(*base, strict=True)):
-        raise AutogradError(
-            "as_strided",
-            f"an expanded tensor of shape {list(base[0])}",
-            "the gradient is defined where elements have memory of their own",
-            "clone() it first",
-        )
-    return call(strided, input, shape, strides, storage_offset, base)
+    return shape, strides, offset
 
 
-@composite("contiguous(Tensor input) -> Tensor", function=False)
-def contiguous(input: Any) -> Any:
-    """This tensor if its elements lie in row-major order without gaps, else a copy for which that holds."""
-    return input if input.is_contiguous() else input.clone()
+@composite("contiguous(Tensor input, *, any memory_format=None) -> Tensor", function=False)
+def contiguous(input: Any, *, memory_format: Any = None) -> Any:
+    """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
+    format = check_format("contiguous", memory_format) or contiguous_format
+    if format is preserve_format:
+        raise ArgumentError("contiguous", "preserve_format", "a format says how elements lie in memory",
+                            "use clone() to keep the order of dimensions")
+    return input if in_format(input._array, format) else input.clone(memory_format=format)
 
 
 @composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor")
@@ -398,6 +410,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
             "start_dim does not come after end_dim",
             "exchange them",
         )
+    if first == last and input.ndim:
+        return input
     shape = tuple(input.shape)
     return input.reshape((*shape[:first], math.prod(shape[first:last + 1]), *shape[last + 1:]))
 

@@ -32,13 +32,20 @@ class Block:
 
 
 class Storage:
-    """Owns one block and returns it to its allocator when the last array that uses it is gone."""
+    """Owns one block and returns it to its allocator when the last array that uses it is gone.
 
-    __slots__ = ("__weakref__", "allocator", "block")
+    Attributes:
+        block: The block.
+        allocator: Where it came from.
+        nbytes: Bytes that were asked for; the block may have more.
+    """
 
-    def __init__(self, block: Block, allocator: Any) -> None:
+    __slots__ = ("__weakref__", "allocator", "block", "nbytes")
+
+    def __init__(self, block: Block, allocator: Any, nbytes: int | None = None) -> None:
         self.block = block
         self.allocator = allocator
+        self.nbytes = block.nbytes if nbytes is None else nbytes
 
     def __del__(self) -> None:
         # During interpreter exit the allocator may already be gone; so is then the need to free.

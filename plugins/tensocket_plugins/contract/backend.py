@@ -158,8 +158,9 @@ class OpenDevice(ABC):
         size = 1
         for n in shape:
             size *= n
-        block = self.allocator.allocate(size * dtype.itemsize, stream)
-        return DeviceArray(Storage(block, self.allocator), dtype, shape, contiguous_strides(shape), 0)
+        nbytes = size * dtype.itemsize
+        storage = Storage(self.allocator.allocate(nbytes, stream), self.allocator, nbytes)
+        return DeviceArray(storage, dtype, shape, contiguous_strides(shape), 0)
 
     def create_stream(self, priority: int = 0) -> Stream:
         """A new stream; the default one where the backend has no others. Lower priority numbers go first."""

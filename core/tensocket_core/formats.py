@@ -1,0 +1,73 @@
+"""Memory formats and layouts: how elements of a tensor lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+
+class memory_format:
+    """An order of dimensions in memory. There are four objects of this class.
+
+    Attributes:
+        name: ``contiguous_format``: row-major. ``preserve_format``: the order of the tensor that is copied.
+            ``channels_last``: N, H, W, C in memory for dimensions N, C, H, W. ``channels_last_3d``: N, D, H, W, C.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tensocket.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _format_named, (self.name,)
+
+
+class layout:
+    """A kind of storage of a tensor's elements.
+
+    Attributes:
+        name: ``strided``: every element at an offset that strides tell.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tensocket.{self.name}"
+
+
+contiguous_format: Final = memory_format("contiguous_format")
+preserve_format: Final = memory_format("preserve_format")
+channels_last: Final = memory_format("channels_last")
+channels_last_3d: Final = memory_format("channels_last_3d")
+strided: Final = layout("strided")
+
+_FORMATS: Final = {x.name: x for x in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+
+
+def _format_named(name: str) -> memory_format:
+    return _FORMATS[name]
+
+
+def check_format(operator: str, value: Any) -> memory_format | None:
+    """A memory format; None stays None.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    if value is not None and not isinstance(value, memory_format):
+        raise ArgumentTypeError(operator, f"memory_format of type {type(value).__name__}",
+                                "a memory format is one of the four objects of that class",
+                                "pass for example tensocket.channels_last")
+    return value
+
+
+__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format",
+           "strided"]
