@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensocket_plugins.contract.backend import Backend
 from tensocket_plugins.contract.descriptor import Descriptor, Limits, Profile
 from tensocket_plugins.contract.hooks import hookimpl
+from tensocket_plugins.kit.host_operators import HOST_OPERATORS
 
 __version__ = "0.1.0"
 
@@ -12,7 +13,7 @@ DESCRIPTOR = Descriptor(
     name="cuda",
     contract=((1, 0), (2, 0)),
     profile=Profile(
-        host_kernels=frozenset({"randperm"}),
+        host_kernels=HOST_OPERATORS,
         dtypes=frozenset({
             "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
             "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",

@@ -9,13 +9,18 @@ from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
+from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
+from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
+from ..ops import scan as _scan  # noqa: F401
+from ..ops import selection as _selection  # noqa: F401
+from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops.out import again, argument_error, called_again, write_out
 
@@ -157,6 +162,46 @@ _embed_index = OPERATORS['embed_index']
 _embed_index_table = _embed_index.table
 _cat = OPERATORS['cat']
 _cat_table = _cat.table
+_diagonal = OPERATORS['diagonal']
+_diagonal_table = _diagonal.table
+_tan = OPERATORS['tan']
+_tan_table = _tan.table
+_asin = OPERATORS['asin']
+_asin_table = _asin.table
+_acos = OPERATORS['acos']
+_acos_table = _acos.table
+_atan = OPERATORS['atan']
+_atan_table = _atan.table
+_atan2 = OPERATORS['atan2']
+_atan2_table = _atan2.table
+_sinh = OPERATORS['sinh']
+_sinh_table = _sinh.table
+_cosh = OPERATORS['cosh']
+_cosh_table = _cosh.table
+_asinh = OPERATORS['asinh']
+_asinh_table = _asinh.table
+_acosh = OPERATORS['acosh']
+_acosh_table = _acosh.table
+_atanh = OPERATORS['atanh']
+_atanh_table = _atanh.table
+_exp2 = OPERATORS['exp2']
+_exp2_table = _exp2.table
+_log2 = OPERATORS['log2']
+_log2_table = _log2.table
+_log10 = OPERATORS['log10']
+_log10_table = _log10.table
+_logaddexp = OPERATORS['logaddexp']
+_logaddexp_table = _logaddexp.table
+_logaddexp2 = OPERATORS['logaddexp2']
+_logaddexp2_table = _logaddexp2.table
+_hypot = OPERATORS['hypot']
+_hypot_table = _hypot.table
+_signbit = OPERATORS['signbit']
+_signbit_table = _signbit.table
+_copysign = OPERATORS['copysign']
+_copysign_table = _copysign.table
+_nextafter = OPERATORS['nextafter']
+_nextafter_table = _nextafter.table
 _add_ = OPERATORS['add_']
 _add__table = _add_.table
 _sub_ = OPERATORS['sub_']
@@ -253,6 +298,38 @@ _bitwise_xor_ = OPERATORS['bitwise_xor_']
 _bitwise_xor__table = _bitwise_xor_.table
 _bitwise_not_ = OPERATORS['bitwise_not_']
 _bitwise_not__table = _bitwise_not_.table
+_tan_ = OPERATORS['tan_']
+_tan__table = _tan_.table
+_asin_ = OPERATORS['asin_']
+_asin__table = _asin_.table
+_acos_ = OPERATORS['acos_']
+_acos__table = _acos_.table
+_atan_ = OPERATORS['atan_']
+_atan__table = _atan_.table
+_atan2_ = OPERATORS['atan2_']
+_atan2__table = _atan2_.table
+_sinh_ = OPERATORS['sinh_']
+_sinh__table = _sinh_.table
+_cosh_ = OPERATORS['cosh_']
+_cosh__table = _cosh_.table
+_asinh_ = OPERATORS['asinh_']
+_asinh__table = _asinh_.table
+_acosh_ = OPERATORS['acosh_']
+_acosh__table = _acosh_.table
+_atanh_ = OPERATORS['atanh_']
+_atanh__table = _atanh_.table
+_exp2_ = OPERATORS['exp2_']
+_exp2__table = _exp2_.table
+_log2_ = OPERATORS['log2_']
+_log2__table = _log2_.table
+_log10_ = OPERATORS['log10_']
+_log10__table = _log10_.table
+_hypot_ = OPERATORS['hypot_']
+_hypot__table = _hypot_.table
+_copysign_ = OPERATORS['copysign_']
+_copysign__table = _copysign_.table
+_nextafter_ = OPERATORS['nextafter_']
+_nextafter__table = _nextafter_.table
 _copy_ = OPERATORS['copy_']
 _copy__table = _copy_.table
 _fill_ = OPERATORS['fill_']
@@ -329,6 +406,66 @@ _c_type_as = COMPOSITES['type_as']
 _c_type_as_table = _c_type_as.table
 _c_cpu = COMPOSITES['cpu']
 _c_cpu_table = _c_cpu.table
+_c_tril = COMPOSITES['tril']
+_c_tril_table = _c_tril.table
+_c_triu = COMPOSITES['triu']
+_c_triu_table = _c_triu.table
+_c_trace = COMPOSITES['trace']
+_c_trace_table = _c_trace.table
+_c_roll = COMPOSITES['roll']
+_c_roll_table = _c_roll.table
+_c_meshgrid = COMPOSITES['meshgrid']
+_c_meshgrid_table = _c_meshgrid.table
+_c_tile = COMPOSITES['tile']
+_c_tile_table = _c_tile.table
+_c_repeat_interleave = COMPOSITES['repeat_interleave']
+_c_repeat_interleave_table = _c_repeat_interleave.table
+_c_take = COMPOSITES['take']
+_c_take_table = _c_take.table
+_c_take_along_dim = COMPOSITES['take_along_dim']
+_c_take_along_dim_table = _c_take_along_dim.table
+_c_count_nonzero = COMPOSITES['count_nonzero']
+_c_count_nonzero_table = _c_count_nonzero.table
+_c_positive = COMPOSITES['positive']
+_c_positive_table = _c_positive.table
+_c_outer = COMPOSITES['outer']
+_c_outer_table = _c_outer.table
+_c_cross = COMPOSITES['cross']
+_c_cross_table = _c_cross.table
+_c_tensordot = COMPOSITES['tensordot']
+_c_tensordot_table = _c_tensordot.table
+_c_fft_fft = COMPOSITES['fft_fft']
+_c_fft_fft_table = _c_fft_fft.table
+_c_fft_ifft = COMPOSITES['fft_ifft']
+_c_fft_ifft_table = _c_fft_ifft.table
+_c_fft_rfft = COMPOSITES['fft_rfft']
+_c_fft_rfft_table = _c_fft_rfft.table
+_c_fft_irfft = COMPOSITES['fft_irfft']
+_c_fft_irfft_table = _c_fft_irfft.table
+_c_fft_hfft = COMPOSITES['fft_hfft']
+_c_fft_hfft_table = _c_fft_hfft.table
+_c_fft_ihfft = COMPOSITES['fft_ihfft']
+_c_fft_ihfft_table = _c_fft_ihfft.table
+_c_fft_fftn = COMPOSITES['fft_fftn']
+_c_fft_fftn_table = _c_fft_fftn.table
+_c_fft_fft2 = COMPOSITES['fft_fft2']
+_c_fft_fft2_table = _c_fft_fft2.table
+_c_fft_ifftn = COMPOSITES['fft_ifftn']
+_c_fft_ifftn_table = _c_fft_ifftn.table
+_c_fft_ifft2 = COMPOSITES['fft_ifft2']
+_c_fft_ifft2_table = _c_fft_ifft2.table
+_c_fft_rfftn = COMPOSITES['fft_rfftn']
+_c_fft_rfftn_table = _c_fft_rfftn.table
+_c_fft_rfft2 = COMPOSITES['fft_rfft2']
+_c_fft_rfft2_table = _c_fft_rfft2.table
+_c_fft_irfftn = COMPOSITES['fft_irfftn']
+_c_fft_irfftn_table = _c_fft_irfftn.table
+_c_fft_irfft2 = COMPOSITES['fft_irfft2']
+_c_fft_irfft2_table = _c_fft_irfft2.table
+_c_fft_fftshift = COMPOSITES['fft_fftshift']
+_c_fft_fftshift_table = _c_fft_fftshift.table
+_c_fft_ifftshift = COMPOSITES['fft_ifftshift']
+_c_fft_ifftshift_table = _c_fft_ifftshift.table
 _c_gather = COMPOSITES['gather']
 _c_gather_table = _c_gather.table
 _c_scatter = COMPOSITES['scatter']
@@ -351,6 +488,54 @@ _c_scatter_ = COMPOSITES['scatter_']
 _c_scatter__table = _c_scatter_.table
 _c_scatter_add_ = COMPOSITES['scatter_add_']
 _c_scatter_add__table = _c_scatter_add_.table
+_c_linalg_inv = COMPOSITES['linalg_inv']
+_c_linalg_inv_table = _c_linalg_inv.table
+_c_inverse = COMPOSITES['inverse']
+_c_inverse_table = _c_inverse.table
+_c_linalg_solve = COMPOSITES['linalg_solve']
+_c_linalg_solve_table = _c_linalg_solve.table
+_c_linalg_solve_triangular = COMPOSITES['linalg_solve_triangular']
+_c_linalg_solve_triangular_table = _c_linalg_solve_triangular.table
+_c_linalg_pinv = COMPOSITES['linalg_pinv']
+_c_linalg_pinv_table = _c_linalg_pinv.table
+_c_linalg_matrix_rank = COMPOSITES['linalg_matrix_rank']
+_c_linalg_matrix_rank_table = _c_linalg_matrix_rank.table
+_c_linalg_det = COMPOSITES['linalg_det']
+_c_linalg_det_table = _c_linalg_det.table
+_c_det = COMPOSITES['det']
+_c_det_table = _c_det.table
+_c_linalg_slogdet = COMPOSITES['linalg_slogdet']
+_c_linalg_slogdet_table = _c_linalg_slogdet.table
+_c_linalg_cholesky = COMPOSITES['linalg_cholesky']
+_c_linalg_cholesky_table = _c_linalg_cholesky.table
+_c_linalg_qr = COMPOSITES['linalg_qr']
+_c_linalg_qr_table = _c_linalg_qr.table
+_c_linalg_svd = COMPOSITES['linalg_svd']
+_c_linalg_svd_table = _c_linalg_svd.table
+_c_linalg_svdvals = COMPOSITES['linalg_svdvals']
+_c_linalg_svdvals_table = _c_linalg_svdvals.table
+_c_linalg_eigh = COMPOSITES['linalg_eigh']
+_c_linalg_eigh_table = _c_linalg_eigh.table
+_c_linalg_eigvalsh = COMPOSITES['linalg_eigvalsh']
+_c_linalg_eigvalsh_table = _c_linalg_eigvalsh.table
+_c_linalg_eig = COMPOSITES['linalg_eig']
+_c_linalg_eig_table = _c_linalg_eig.table
+_c_linalg_eigvals = COMPOSITES['linalg_eigvals']
+_c_linalg_eigvals_table = _c_linalg_eigvals.table
+_c_linalg_vector_norm = COMPOSITES['linalg_vector_norm']
+_c_linalg_vector_norm_table = _c_linalg_vector_norm.table
+_c_linalg_matrix_norm = COMPOSITES['linalg_matrix_norm']
+_c_linalg_matrix_norm_table = _c_linalg_matrix_norm.table
+_c_linalg_norm = COMPOSITES['linalg_norm']
+_c_linalg_norm_table = _c_linalg_norm.table
+_c_linalg_matrix_power = COMPOSITES['linalg_matrix_power']
+_c_linalg_matrix_power_table = _c_linalg_matrix_power.table
+_c_linalg_cross = COMPOSITES['linalg_cross']
+_c_linalg_cross_table = _c_linalg_cross.table
+_c_linalg_vecdot = COMPOSITES['linalg_vecdot']
+_c_linalg_vecdot_table = _c_linalg_vecdot.table
+_c_linalg_diagonal = COMPOSITES['linalg_diagonal']
+_c_linalg_diagonal_table = _c_linalg_diagonal.table
 _c_matmul = COMPOSITES['matmul']
 _c_matmul_table = _c_matmul.table
 _c_mm = COMPOSITES['mm']
@@ -411,6 +596,32 @@ _c_std = COMPOSITES['std']
 _c_std_table = _c_std.table
 _c_logsumexp = COMPOSITES['logsumexp']
 _c_logsumexp_table = _c_logsumexp.table
+_c_cumsum = COMPOSITES['cumsum']
+_c_cumsum_table = _c_cumsum.table
+_c_cumprod = COMPOSITES['cumprod']
+_c_cumprod_table = _c_cumprod.table
+_c_cummax = COMPOSITES['cummax']
+_c_cummax_table = _c_cummax.table
+_c_cummin = COMPOSITES['cummin']
+_c_cummin_table = _c_cummin.table
+_c_diff = COMPOSITES['diff']
+_c_diff_table = _c_diff.table
+_c_argsort = COMPOSITES['argsort']
+_c_argsort_table = _c_argsort.table
+_c_sort = COMPOSITES['sort']
+_c_sort_table = _c_sort.table
+_c_topk = COMPOSITES['topk']
+_c_topk_table = _c_topk.table
+_c_searchsorted = COMPOSITES['searchsorted']
+_c_searchsorted_table = _c_searchsorted.table
+_c_bucketize = COMPOSITES['bucketize']
+_c_bucketize_table = _c_bucketize.table
+_c_unique = COMPOSITES['unique']
+_c_unique_table = _c_unique.table
+_c_unique_consecutive = COMPOSITES['unique_consecutive']
+_c_unique_consecutive_table = _c_unique_consecutive.table
+_c_isin = COMPOSITES['isin']
+_c_isin_table = _c_isin.table
 _c_getitem = COMPOSITES['getitem']
 _c_getitem_table = _c_getitem.table
 _c_setitem = COMPOSITES['setitem']
@@ -2132,6 +2343,348 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return run(tensors, dim)
 
 
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The elements whose index along dim2 is that along dim1 plus offset, as a last dimension."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('diagonal', input) from None
+    if ACTIVE:
+        return run_with_modes(_diagonal, key, (input, offset, dim1, dim2))
+    try:
+        run = _diagonal_table[key]
+    except KeyError:
+        run = _diagonal.resolve(key)
+    return run(input, offset, dim1, dim2)
+
+
+def tan(input: Any, *, out: Any = None) -> Any:
+    """Tangent of radians."""
+    if out is not None:
+        return write_out('tan', out, tan(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('tan', input) from None
+    if ACTIVE:
+        return run_with_modes(_tan, key, (input,))
+    try:
+        run = _tan_table[key]
+    except KeyError:
+        run = _tan.resolve(key)
+    return run(input)
+
+
+def asin(input: Any, *, out: Any = None) -> Any:
+    """Arcsine in radians, from -pi/2 to pi/2."""
+    if out is not None:
+        return write_out('asin', out, asin(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('asin', input) from None
+    if ACTIVE:
+        return run_with_modes(_asin, key, (input,))
+    try:
+        run = _asin_table[key]
+    except KeyError:
+        run = _asin.resolve(key)
+    return run(input)
+
+
+def acos(input: Any, *, out: Any = None) -> Any:
+    """Arccosine in radians, from 0 to pi."""
+    if out is not None:
+        return write_out('acos', out, acos(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('acos', input) from None
+    if ACTIVE:
+        return run_with_modes(_acos, key, (input,))
+    try:
+        run = _acos_table[key]
+    except KeyError:
+        run = _acos.resolve(key)
+    return run(input)
+
+
+def atan(input: Any, *, out: Any = None) -> Any:
+    """Arctangent in radians, from -pi/2 to pi/2."""
+    if out is not None:
+        return write_out('atan', out, atan(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('atan', input) from None
+    if ACTIVE:
+        return run_with_modes(_atan, key, (input,))
+    try:
+        run = _atan_table[key]
+    except KeyError:
+        run = _atan.resolve(key)
+    return run(input)
+
+
+def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Angle of the point (other, input) in radians, from -pi to pi."""
+    if out is not None:
+        return write_out('atan2', out, atan2(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_atan2, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_atan2, key, (input, other))
+    try:
+        run = _atan2_table[key]
+    except KeyError:
+        run = _atan2.resolve(key)
+    return run(input, other)
+
+
+def sinh(input: Any, *, out: Any = None) -> Any:
+    """Hyperbolic sine: (exp(input) - exp(-input)) / 2."""
+    if out is not None:
+        return write_out('sinh', out, sinh(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('sinh', input) from None
+    if ACTIVE:
+        return run_with_modes(_sinh, key, (input,))
+    try:
+        run = _sinh_table[key]
+    except KeyError:
+        run = _sinh.resolve(key)
+    return run(input)
+
+
+def cosh(input: Any, *, out: Any = None) -> Any:
+    """Hyperbolic cosine: (exp(input) + exp(-input)) / 2."""
+    if out is not None:
+        return write_out('cosh', out, cosh(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cosh', input) from None
+    if ACTIVE:
+        return run_with_modes(_cosh, key, (input,))
+    try:
+        run = _cosh_table[key]
+    except KeyError:
+        run = _cosh.resolve(key)
+    return run(input)
+
+
+def asinh(input: Any, *, out: Any = None) -> Any:
+    """Inverse of sinh."""
+    if out is not None:
+        return write_out('asinh', out, asinh(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('asinh', input) from None
+    if ACTIVE:
+        return run_with_modes(_asinh, key, (input,))
+    try:
+        run = _asinh_table[key]
+    except KeyError:
+        run = _asinh.resolve(key)
+    return run(input)
+
+
+def acosh(input: Any, *, out: Any = None) -> Any:
+    """Inverse of cosh, from 0; NaN below 1."""
+    if out is not None:
+        return write_out('acosh', out, acosh(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('acosh', input) from None
+    if ACTIVE:
+        return run_with_modes(_acosh, key, (input,))
+    try:
+        run = _acosh_table[key]
+    except KeyError:
+        run = _acosh.resolve(key)
+    return run(input)
+
+
+def atanh(input: Any, *, out: Any = None) -> Any:
+    """Inverse of tanh; NaN beyond -1 and 1."""
+    if out is not None:
+        return write_out('atanh', out, atanh(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('atanh', input) from None
+    if ACTIVE:
+        return run_with_modes(_atanh, key, (input,))
+    try:
+        run = _atanh_table[key]
+    except KeyError:
+        run = _atanh.resolve(key)
+    return run(input)
+
+
+def exp2(input: Any, *, out: Any = None) -> Any:
+    """2 ** input."""
+    if out is not None:
+        return write_out('exp2', out, exp2(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('exp2', input) from None
+    if ACTIVE:
+        return run_with_modes(_exp2, key, (input,))
+    try:
+        run = _exp2_table[key]
+    except KeyError:
+        run = _exp2.resolve(key)
+    return run(input)
+
+
+def log2(input: Any, *, out: Any = None) -> Any:
+    """Logarithm to base 2."""
+    if out is not None:
+        return write_out('log2', out, log2(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('log2', input) from None
+    if ACTIVE:
+        return run_with_modes(_log2, key, (input,))
+    try:
+        run = _log2_table[key]
+    except KeyError:
+        run = _log2.resolve(key)
+    return run(input)
+
+
+def log10(input: Any, *, out: Any = None) -> Any:
+    """Logarithm to base 10."""
+    if out is not None:
+        return write_out('log10', out, log10(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('log10', input) from None
+    if ACTIVE:
+        return run_with_modes(_log10, key, (input,))
+    try:
+        run = _log10_table[key]
+    except KeyError:
+        run = _log10.resolve(key)
+    return run(input)
+
+
+def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    """log(exp(input) + exp(other)), without overflow."""
+    if out is not None:
+        return write_out('logaddexp', out, logaddexp(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_logaddexp, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_logaddexp, key, (input, other))
+    try:
+        run = _logaddexp_table[key]
+    except KeyError:
+        run = _logaddexp.resolve(key)
+    return run(input, other)
+
+
+def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
+    """log2(2 ** input + 2 ** other), without overflow."""
+    if out is not None:
+        return write_out('logaddexp2', out, logaddexp2(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_logaddexp2, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_logaddexp2, key, (input, other))
+    try:
+        run = _logaddexp2_table[key]
+    except KeyError:
+        run = _logaddexp2.resolve(key)
+    return run(input, other)
+
+
+def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
+    """sqrt(input ** 2 + other ** 2), without overflow."""
+    if out is not None:
+        return write_out('hypot', out, hypot(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_hypot, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_hypot, key, (input, other))
+    try:
+        run = _hypot_table[key]
+    except KeyError:
+        run = _hypot.resolve(key)
+    return run(input, other)
+
+
+def signbit(input: Any, *, out: Any = None) -> Any:
+    """Whether the sign is minus, of zeros and NaN too."""
+    if out is not None:
+        return write_out('signbit', out, signbit(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('signbit', input) from None
+    if ACTIVE:
+        return run_with_modes(_signbit, key, (input,))
+    try:
+        run = _signbit_table[key]
+    except KeyError:
+        run = _signbit.resolve(key)
+    return run(input)
+
+
+def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The size of input with the sign of other."""
+    if out is not None:
+        return write_out('copysign', out, copysign(input, other))
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('copysign', copysign, input, other)
+    if ACTIVE:
+        return run_with_modes(_copysign, key, (input, other))
+    try:
+        run = _copysign_table[key]
+    except KeyError:
+        run = _copysign.resolve(key)
+    return run(input, other)
+
+
+def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The next representable number from input towards other."""
+    if out is not None:
+        return write_out('nextafter', out, nextafter(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_nextafter, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_nextafter, key, (input, other))
+    try:
+        run = _nextafter_table[key]
+    except KeyError:
+        run = _nextafter.resolve(key)
+    return run(input, other)
+
+
 def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
@@ -3126,6 +3679,250 @@ def method_bitwise_not_(input: Any) -> Any:
     return run(input)
 
 
+def method_tan_(input: Any) -> Any:
+    """In-place form of tan."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('tan_', input) from None
+    if ACTIVE:
+        return run_with_modes(_tan_, key, (input,))
+    try:
+        run = _tan__table[key]
+    except KeyError:
+        run = _tan_.resolve(key)
+    return run(input)
+
+
+def method_asin_(input: Any) -> Any:
+    """In-place form of asin."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('asin_', input) from None
+    if ACTIVE:
+        return run_with_modes(_asin_, key, (input,))
+    try:
+        run = _asin__table[key]
+    except KeyError:
+        run = _asin_.resolve(key)
+    return run(input)
+
+
+def method_acos_(input: Any) -> Any:
+    """In-place form of acos."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('acos_', input) from None
+    if ACTIVE:
+        return run_with_modes(_acos_, key, (input,))
+    try:
+        run = _acos__table[key]
+    except KeyError:
+        run = _acos_.resolve(key)
+    return run(input)
+
+
+def method_atan_(input: Any) -> Any:
+    """In-place form of atan."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('atan_', input) from None
+    if ACTIVE:
+        return run_with_modes(_atan_, key, (input,))
+    try:
+        run = _atan__table[key]
+    except KeyError:
+        run = _atan_.resolve(key)
+    return run(input)
+
+
+def method_atan2_(input: Any, other: Any) -> Any:
+    """In-place form of atan2."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_atan2_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_atan2_, key, (input, other))
+    try:
+        run = _atan2__table[key]
+    except KeyError:
+        run = _atan2_.resolve(key)
+    return run(input, other)
+
+
+def method_sinh_(input: Any) -> Any:
+    """In-place form of sinh."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('sinh_', input) from None
+    if ACTIVE:
+        return run_with_modes(_sinh_, key, (input,))
+    try:
+        run = _sinh__table[key]
+    except KeyError:
+        run = _sinh_.resolve(key)
+    return run(input)
+
+
+def method_cosh_(input: Any) -> Any:
+    """In-place form of cosh."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cosh_', input) from None
+    if ACTIVE:
+        return run_with_modes(_cosh_, key, (input,))
+    try:
+        run = _cosh__table[key]
+    except KeyError:
+        run = _cosh_.resolve(key)
+    return run(input)
+
+
+def method_asinh_(input: Any) -> Any:
+    """In-place form of asinh."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('asinh_', input) from None
+    if ACTIVE:
+        return run_with_modes(_asinh_, key, (input,))
+    try:
+        run = _asinh__table[key]
+    except KeyError:
+        run = _asinh_.resolve(key)
+    return run(input)
+
+
+def method_acosh_(input: Any) -> Any:
+    """In-place form of acosh."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('acosh_', input) from None
+    if ACTIVE:
+        return run_with_modes(_acosh_, key, (input,))
+    try:
+        run = _acosh__table[key]
+    except KeyError:
+        run = _acosh_.resolve(key)
+    return run(input)
+
+
+def method_atanh_(input: Any) -> Any:
+    """In-place form of atanh."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('atanh_', input) from None
+    if ACTIVE:
+        return run_with_modes(_atanh_, key, (input,))
+    try:
+        run = _atanh__table[key]
+    except KeyError:
+        run = _atanh_.resolve(key)
+    return run(input)
+
+
+def method_exp2_(input: Any) -> Any:
+    """In-place form of exp2."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('exp2_', input) from None
+    if ACTIVE:
+        return run_with_modes(_exp2_, key, (input,))
+    try:
+        run = _exp2__table[key]
+    except KeyError:
+        run = _exp2_.resolve(key)
+    return run(input)
+
+
+def method_log2_(input: Any) -> Any:
+    """In-place form of log2."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('log2_', input) from None
+    if ACTIVE:
+        return run_with_modes(_log2_, key, (input,))
+    try:
+        run = _log2__table[key]
+    except KeyError:
+        run = _log2_.resolve(key)
+    return run(input)
+
+
+def method_log10_(input: Any) -> Any:
+    """In-place form of log10."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('log10_', input) from None
+    if ACTIVE:
+        return run_with_modes(_log10_, key, (input,))
+    try:
+        run = _log10__table[key]
+    except KeyError:
+        run = _log10_.resolve(key)
+    return run(input)
+
+
+def method_hypot_(input: Any, other: Any) -> Any:
+    """In-place form of hypot."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_hypot_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_hypot_, key, (input, other))
+    try:
+        run = _hypot__table[key]
+    except KeyError:
+        run = _hypot_.resolve(key)
+    return run(input, other)
+
+
+def method_copysign_(input: Any, other: Any) -> Any:
+    """In-place form of copysign."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('copysign_', method_copysign_, input, other)
+    if ACTIVE:
+        return run_with_modes(_copysign_, key, (input, other))
+    try:
+        run = _copysign__table[key]
+    except KeyError:
+        run = _copysign_.resolve(key)
+    return run(input, other)
+
+
+def method_nextafter_(input: Any, other: Any) -> Any:
+    """In-place form of nextafter."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_nextafter_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_nextafter_, key, (input, other))
+    try:
+        run = _nextafter__table[key]
+    except KeyError:
+        run = _nextafter_.resolve(key)
+    return run(input, other)
+
+
 def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     """Elements of src, converted and moved, in place."""
     kind = type(src)
@@ -3740,6 +4537,488 @@ def method_cpu(input: Any) -> Any:
     return run(input)
 
 
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('tril', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_tril, key, (input, diagonal))
+    try:
+        run = _c_tril_table[key]
+    except KeyError:
+        run = _c_tril.resolve(key)
+    return run(input, diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('triu', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_triu, key, (input, diagonal))
+    try:
+        run = _c_triu_table[key]
+    except KeyError:
+        run = _c_triu.resolve(key)
+    return run(input, diagonal)
+
+
+def trace(input: Any) -> Any:
+    """Sum of a matrix's diagonal."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('trace', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_trace, key, (input,))
+    try:
+        run = _c_trace_table[key]
+    except KeyError:
+        run = _c_trace.resolve(key)
+    return run(input)
+
+
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
+
+    Raises:
+        ShapeError: Not as many dims as shifts.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('roll', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_roll, key, (input, shifts, dims))
+    try:
+        run = _c_roll_table[key]
+    except KeyError:
+        run = _c_roll.resolve(key)
+    return run(input, shifts, dims)
+
+
+def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
+    """Coordinates of a grid: each vector expanded along the dimensions of the others.
+
+    Args:
+        tensors: Vectors or numbers (or one list of these).
+        indexing: ``ij``: the first vector runs along the first dimension. ``xy``: along the second.
+
+    Raises:
+        ArgumentError: ``indexing`` is neither.
+        ShapeError: An argument has more than one dimension.
+    """
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_meshgrid, (tensors, indexing,))
+    else:
+        key = key_of(_c_meshgrid, (tensors, indexing,))
+    if ACTIVE:
+        return run_with_modes(_c_meshgrid, key, (tensors, indexing))
+    try:
+        run = _c_meshgrid_table[key]
+    except KeyError:
+        run = _c_meshgrid.resolve(key)
+    return run(*tensors, indexing=indexing)
+
+
+def tile(input: Any, *dims: int) -> Any:
+    """Copies of the tensor along its last dimensions (or new leading ones)."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('tile', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_tile, key, (input, dims))
+    try:
+        run = _c_tile_table[key]
+    except KeyError:
+        run = _c_tile.resolve(key)
+    return run(input, *dims)
+
+
+def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+    """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
+
+    Raises:
+        ArgumentError: A count is negative.
+        ShapeError: There is not one count for every element.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('repeat_interleave', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_repeat_interleave, key, (input, repeats, dim, output_size))
+    try:
+        run = _c_repeat_interleave_table[key]
+    except KeyError:
+        run = _c_repeat_interleave.resolve(key)
+    return run(input, repeats, dim, output_size=output_size)
+
+
+def take(input: Any, index: Any) -> Any:
+    """Elements at row-major positions; the result has the index's shape."""
+    try:
+        key = input._key | index._key
+    except AttributeError:
+        key = key_of(_c_take, (input, index,))
+    if ACTIVE:
+        return run_with_modes(_c_take, key, (input, index))
+    try:
+        run = _c_take_table[key]
+    except KeyError:
+        run = _c_take.resolve(key)
+    return run(input, index)
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
+
+    Raises:
+        ShapeError: Both have different numbers of dimensions.
+    """
+    try:
+        key = input._key | indices._key
+    except AttributeError:
+        key = key_of(_c_take_along_dim, (input, indices, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_take_along_dim, key, (input, indices, dim))
+    try:
+        run = _c_take_along_dim_table[key]
+    except KeyError:
+        run = _c_take_along_dim.resolve(key)
+    return run(input, indices, dim)
+
+
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """Number of elements that are not zero."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('count_nonzero', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_count_nonzero, key, (input, dim))
+    try:
+        run = _c_count_nonzero_table[key]
+    except KeyError:
+        run = _c_count_nonzero.resolve(key)
+    return run(input, dim)
+
+
+def positive(input: Any) -> Any:
+    """The tensor itself."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('positive', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_positive, key, (input,))
+    try:
+        run = _c_positive_table[key]
+    except KeyError:
+        run = _c_positive.resolve(key)
+    return run(input)
+
+
+def outer(input: Any, vec2: Any) -> Any:
+    """Products of all pairs of elements of two vectors."""
+    try:
+        key = input._key | vec2._key
+    except AttributeError:
+        key = key_of(_c_outer, (input, vec2,))
+    if ACTIVE:
+        return run_with_modes(_c_outer, key, (input, vec2))
+    try:
+        run = _c_outer_table[key]
+    except KeyError:
+        run = _c_outer.resolve(key)
+    return run(input, vec2)
+
+
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """Vector product along a dimension of size 3, by default the first one."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_cross, (input, other, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_cross, key, (input, other, dim))
+    try:
+        run = _c_cross_table[key]
+    except KeyError:
+        run = _c_cross.resolve(key)
+    return run(input, other, dim)
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    """Sum of products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
+
+    Raises:
+        ArgumentError: dims is out of range.
+        ShapeError: The dimensions have different sizes.
+    """
+    try:
+        key = a._key | b._key
+    except AttributeError:
+        key = key_of(_c_tensordot, (a, b, dims,))
+    if ACTIVE:
+        return run_with_modes(_c_tensordot, key, (a, b, dims))
+    try:
+        run = _c_tensordot_table[key]
+    except KeyError:
+        run = _c_tensordot.resolve(key)
+    return run(a, b, dims)
+
+
+def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_fft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_fft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_fft_table[key]
+    except KeyError:
+        run = _c_fft_fft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Inverse of ``fft``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_ifft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_ifft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_ifft_table[key]
+    except KeyError:
+        run = _c_fft_ifft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_rfft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_rfft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_rfft_table[key]
+    except KeyError:
+        run = _c_fft_rfft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_irfft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_irfft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_irfft_table[key]
+    except KeyError:
+        run = _c_fft_irfft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Transform of values of which the mirrored half is left out; the result is real."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_hfft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_hfft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_hfft_table[key]
+    except KeyError:
+        run = _c_fft_hfft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    """Inverse of ``hfft``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_ihfft', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_ihfft, key, (input, n, dim, norm))
+    try:
+        run = _c_fft_ihfft_table[key]
+    except KeyError:
+        run = _c_fft_ihfft.resolve(key)
+    return run(input, n, dim, norm)
+
+
+def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Transform along several dimensions, by default all."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_fftn', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_fftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_fftn_table[key]
+    except KeyError:
+        run = _c_fft_fftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Transform along two dimensions."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_fft2', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_fft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_fft2_table[key]
+    except KeyError:
+        run = _c_fft_fft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Inverse transform along several dimensions, by default all."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_ifftn', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_ifftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_ifftn_table[key]
+    except KeyError:
+        run = _c_fft_ifftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Inverse transform along two dimensions."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_ifft2', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_ifft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_ifft2_table[key]
+    except KeyError:
+        run = _c_fft_ifft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Transform of real values along several dimensions, by default all; the last one is halved."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_rfftn', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_rfftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_rfftn_table[key]
+    except KeyError:
+        run = _c_fft_rfftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Transform of real values along two dimensions; the last one is halved."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_rfft2', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_rfft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_rfft2_table[key]
+    except KeyError:
+        run = _c_fft_rfft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Inverse of ``rfftn``; the last size is that of the result."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_irfftn', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_irfftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_irfftn_table[key]
+    except KeyError:
+        run = _c_fft_irfftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """Inverse of ``rfft2``; the last size is that of the result."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_irfft2', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_irfft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_irfft2_table[key]
+    except KeyError:
+        run = _c_fft_irfft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_fftshift(input: Any, dim: Any = None) -> Any:
+    """Elements rolled so that frequency 0 is in the middle."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_fftshift', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_fftshift, key, (input, dim))
+    try:
+        run = _c_fft_fftshift_table[key]
+    except KeyError:
+        run = _c_fft_fftshift.resolve(key)
+    return run(input, dim)
+
+
+def fft_ifftshift(input: Any, dim: Any = None) -> Any:
+    """Inverse of ``fftshift``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('fft_ifftshift', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_fft_ifftshift, key, (input, dim))
+    try:
+        run = _c_fft_ifftshift_table[key]
+    except KeyError:
+        run = _c_fft_ifftshift.resolve(key)
+    return run(input, dim)
+
+
 def gather(input: Any, dim: int, index: Any) -> Any:
     """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
     try:
@@ -3911,6 +5190,396 @@ def method_scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     except KeyError:
         run = _c_scatter_add_.resolve(key)
     return run(input, dim, index, src)
+
+
+def linalg_inv(A: Any) -> Any:
+    """Inverses of square matrices.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_inv', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_inv, key, (A,))
+    try:
+        run = _c_linalg_inv_table[key]
+    except KeyError:
+        run = _c_linalg_inv.resolve(key)
+    return run(A)
+
+
+def inverse(input: Any) -> Any:
+    """Inverses of square matrices: ``linalg.inv``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('inverse', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_inverse, key, (input,))
+    try:
+        run = _c_inverse_table[key]
+    except KeyError:
+        run = _c_inverse.resolve(key)
+    return run(input)
+
+
+def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """X with A @ X == B; with ``left=False``, X @ A == B. B is a vector where it has A's shape without its last size.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = A._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_solve, (A, B, left,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_solve, key, (A, B, left))
+    try:
+        run = _c_linalg_solve_table[key]
+    except KeyError:
+        run = _c_linalg_solve.resolve(key)
+    return run(A, B, left=left)
+
+
+def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
+    try:
+        key = A._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_solve_triangular, (A, B, upper, left, unitriangular,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_solve_triangular, key, (A, B, upper, left, unitriangular))
+    try:
+        run = _c_linalg_solve_triangular_table[key]
+    except KeyError:
+        run = _c_linalg_solve_triangular.resolve(key)
+    return run(A, B, upper=upper, left=left, unitriangular=unitriangular)
+
+
+def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_pinv', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_pinv, key, (A, atol, rtol, hermitian))
+    try:
+        run = _c_linalg_pinv_table[key]
+    except KeyError:
+        run = _c_linalg_pinv.resolve(key)
+    return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
+
+
+def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """Number of singular values above max(atol, rtol * largest)."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_matrix_rank', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_matrix_rank, key, (A, atol, rtol, hermitian))
+    try:
+        run = _c_linalg_matrix_rank_table[key]
+    except KeyError:
+        run = _c_linalg_matrix_rank.resolve(key)
+    return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
+
+
+def linalg_det(A: Any) -> Any:
+    """Determinants of square matrices."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_det', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_det, key, (A,))
+    try:
+        run = _c_linalg_det_table[key]
+    except KeyError:
+        run = _c_linalg_det.resolve(key)
+    return run(A)
+
+
+def det(input: Any) -> Any:
+    """Determinants of square matrices: ``linalg.det``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('det', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_det, key, (input,))
+    try:
+        run = _c_det_table[key]
+    except KeyError:
+        run = _c_det.resolve(key)
+    return run(input)
+
+
+def linalg_slogdet(A: Any) -> Any:
+    """Sign (or direction) and logarithm of the absolute value of determinants."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_slogdet', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_slogdet, key, (A,))
+    try:
+        run = _c_linalg_slogdet_table[key]
+    except KeyError:
+        run = _c_linalg_slogdet.resolve(key)
+    return run(A)
+
+
+def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
+    """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
+
+    Raises:
+        LinAlgError: A matrix is not positive definite.
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_cholesky', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_cholesky, key, (A, upper))
+    try:
+        run = _c_linalg_cholesky_table[key]
+    except KeyError:
+        run = _c_linalg_cholesky.resolve(key)
+    return run(A, upper=upper)
+
+
+def linalg_qr(A: Any, mode: str = 'reduced') -> Any:
+    """Orthonormal Q and upper triangular R with Q @ R == A.
+
+    Args:
+        A: Matrices, [..., m, n].
+        mode: ``reduced``: Q is [m, min(m, n)]. ``complete``: [m, m]. ``r``: Q is empty.
+
+    Raises:
+        ArgumentError: The mode is another one.
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_qr', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_qr, key, (A, mode))
+    try:
+        run = _c_linalg_qr_table[key]
+    except KeyError:
+        run = _c_linalg_qr.resolve(key)
+    return run(A, mode)
+
+
+def linalg_svd(A: Any, full_matrices: bool = True) -> Any:
+    """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
+
+    Args:
+        A: Matrices, [..., m, n].
+        full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_svd', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_svd, key, (A, full_matrices))
+    try:
+        run = _c_linalg_svd_table[key]
+    except KeyError:
+        run = _c_linalg_svd.resolve(key)
+    return run(A, full_matrices)
+
+
+def linalg_svdvals(A: Any) -> Any:
+    """Singular values, largest first."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_svdvals', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_svdvals, key, (A,))
+    try:
+        run = _c_linalg_svdvals_table[key]
+    except KeyError:
+        run = _c_linalg_svdvals.resolve(key)
+    return run(A)
+
+
+def linalg_eigh(A: Any, UPLO: str = 'L') -> Any:
+    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_eigh', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_eigh, key, (A, UPLO))
+    try:
+        run = _c_linalg_eigh_table[key]
+    except KeyError:
+        run = _c_linalg_eigh.resolve(key)
+    return run(A, UPLO)
+
+
+def linalg_eigvalsh(A: Any, UPLO: str = 'L') -> Any:
+    """Eigenvalues of Hermitian matrices, ascending."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_eigvalsh', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_eigvalsh, key, (A, UPLO))
+    try:
+        run = _c_linalg_eigvalsh_table[key]
+    except KeyError:
+        run = _c_linalg_eigvalsh.resolve(key)
+    return run(A, UPLO)
+
+
+def linalg_eig(A: Any) -> Any:
+    """Eigenvalues and eigenvectors of square matrices, complex."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_eig', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_eig, key, (A,))
+    try:
+        run = _c_linalg_eig_table[key]
+    except KeyError:
+        run = _c_linalg_eig.resolve(key)
+    return run(A)
+
+
+def linalg_eigvals(A: Any) -> Any:
+    """Eigenvalues of square matrices, complex."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_eigvals', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_eigvals, key, (A,))
+    try:
+        run = _c_linalg_eigvals_table[key]
+    except KeyError:
+        run = _c_linalg_eigvals.resolve(key)
+    return run(A)
+
+
+def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
+    try:
+        key = x._key
+    except AttributeError:
+        raise argument_error('linalg_vector_norm', x) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_vector_norm, key, (x, ord, dim, keepdim, dtype))
+    try:
+        run = _c_linalg_vector_norm_table[key]
+    except KeyError:
+        run = _c_linalg_vector_norm.resolve(key)
+    return run(x, ord, dim, keepdim, dtype=dtype)
+
+
+def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
+
+    Raises:
+        ArgumentError: The order is another one.
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_matrix_norm', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_matrix_norm, key, (A, ord, dim, keepdim, dtype))
+    try:
+        run = _c_linalg_matrix_norm_table[key]
+    except KeyError:
+        run = _c_linalg_matrix_norm.resolve(key)
+    return run(A, ord, dim, keepdim, dtype=dtype)
+
+
+def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_norm', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_norm, key, (A, ord, dim, keepdim, dtype))
+    try:
+        run = _c_linalg_norm_table[key]
+    except KeyError:
+        run = _c_linalg_norm.resolve(key)
+    return run(A, ord, dim, keepdim, dtype=dtype)
+
+
+def linalg_matrix_power(A: Any, n: int) -> Any:
+    """A @ A @ ..., n times; negative powers are those of the inverse."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_matrix_power', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_matrix_power, key, (A, n))
+    try:
+        run = _c_linalg_matrix_power_table[key]
+    except KeyError:
+        run = _c_linalg_matrix_power.resolve(key)
+    return run(A, n)
+
+
+def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Vector product along a dimension of size 3."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_linalg_cross, (input, other, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_cross, key, (input, other, dim))
+    try:
+        run = _c_linalg_cross_table[key]
+    except KeyError:
+        run = _c_linalg_cross.resolve(key)
+    return run(input, other, dim=dim)
+
+
+def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """Inner products along a dimension; the first operand is conjugated."""
+    try:
+        key = x._key | y._key
+    except AttributeError:
+        key = key_of(_c_linalg_vecdot, (x, y, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_vecdot, key, (x, y, dim))
+    try:
+        run = _c_linalg_vecdot_table[key]
+    except KeyError:
+        run = _c_linalg_vecdot.resolve(key)
+    return run(x, y, dim=dim)
+
+
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Diagonals of matrices, as ``diagonal`` with the last two dimensions."""
+    try:
+        key = A._key
+    except AttributeError:
+        raise argument_error('linalg_diagonal', A) from None
+    if ACTIVE:
+        return run_with_modes(_c_linalg_diagonal, key, (A, offset, dim1, dim2))
+    try:
+        run = _c_linalg_diagonal_table[key]
+    except KeyError:
+        run = _c_linalg_diagonal.resolve(key)
+    return run(A, offset=offset, dim1=dim1, dim2=dim2)
 
 
 def matmul(input: Any, other: Any) -> Any:
@@ -4409,6 +6078,223 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return run(input, dim, keepdim)
 
 
+def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cumsum', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cumsum, key, (input, dim, dtype))
+    try:
+        run = _c_cumsum_table[key]
+    except KeyError:
+        run = _c_cumsum.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cumprod', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cumprod, key, (input, dim, dtype))
+    try:
+        run = _c_cumprod_table[key]
+    except KeyError:
+        run = _c_cumprod.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """Largest element up to each one along a dimension, and its position, the last of equals."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cummax', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cummax, key, (input, dim))
+    try:
+        run = _c_cummax_table[key]
+    except KeyError:
+        run = _c_cummax.resolve(key)
+    return run(input, dim)
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """Smallest element up to each one along a dimension, and its position, the last of equals."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cummin', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cummin, key, (input, dim))
+    try:
+        run = _c_cummin_table[key]
+    except KeyError:
+        run = _c_cummin.resolve(key)
+    return run(input, dim)
+
+
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
+
+    Raises:
+        ShapeError: The tensor has no dimensions.
+        ArgumentError: n is negative.
+    """
+    try:
+        key = input._key | (0 if prepend is None else prepend._key) | (0 if append is None else append._key)
+    except AttributeError:
+        key = key_of(_c_diff, (input, n, dim, prepend, append,))
+    if ACTIVE:
+        return run_with_modes(_c_diff, key, (input, n, dim, prepend, append))
+    try:
+        run = _c_diff_table[key]
+    except KeyError:
+        run = _c_diff.resolve(key)
+    return run(input, n, dim, prepend, append)
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('argsort', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_argsort, key, (input, dim, descending, stable))
+    try:
+        run = _c_argsort_table[key]
+    except KeyError:
+        run = _c_argsort.resolve(key)
+    return run(input, dim, descending, stable=stable)
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('sort', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_sort, key, (input, dim, descending, stable))
+    try:
+        run = _c_sort_table[key]
+    except KeyError:
+        run = _c_sort.resolve(key)
+    return run(input, dim, descending, stable=stable)
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k largest (or smallest) elements along a dimension, in order, and where they were.
+
+    Raises:
+        ArgumentError: The dimension has fewer elements than k.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('topk', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_topk, key, (input, k, dim, largest, sorted))
+    try:
+        run = _c_topk_table[key]
+    except KeyError:
+        run = _c_topk.resolve(key)
+    return run(input, k, dim, largest, sorted)
+
+
+def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None) -> Any:
+    """Positions at which ``input`` keeps the last dimension of ``sorted_sequence`` sorted; right: behind equals.
+
+    Raises:
+        ArgumentError: ``side`` is unknown, or contradicts ``right``.
+        ShapeError: Sequence and values have different leading sizes.
+    """
+    try:
+        key = sorted_sequence._key | (SCALAR[type(input)] if type(input) in SCALAR else input._key) | (0 if sorter is None else sorter._key)
+    except AttributeError:
+        key = key_of(_c_searchsorted, (sorted_sequence, input, out_int32, right, side, sorter,))
+    if ACTIVE:
+        return run_with_modes(_c_searchsorted, key, (sorted_sequence, input, out_int32, right, side, sorter))
+    try:
+        run = _c_searchsorted_table[key]
+    except KeyError:
+        run = _c_searchsorted.resolve(key)
+    return run(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The interval between boundaries that each element lies in."""
+    try:
+        key = (SCALAR[type(input)] if type(input) in SCALAR else input._key) | boundaries._key
+    except AttributeError:
+        key = key_of(_c_bucketize, (input, boundaries, out_int32, right,))
+    if ACTIVE:
+        return run_with_modes(_c_bucketize, key, (input, boundaries, out_int32, right))
+    try:
+        run = _c_bucketize_table[key]
+    except KeyError:
+        run = _c_bucketize.resolve(key)
+    return run(input, boundaries, out_int32=out_int32, right=right)
+
+
+def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
+
+    Returns:
+        The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('unique', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_unique, key, (input, sorted, return_inverse, return_counts, dim))
+    try:
+        run = _c_unique_table[key]
+    except KeyError:
+        run = _c_unique.resolve(key)
+    return run(input, sorted, return_inverse, return_counts, dim)
+
+
+def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('unique_consecutive', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_unique_consecutive, key, (input, return_inverse, return_counts, dim))
+    try:
+        run = _c_unique_consecutive_table[key]
+    except KeyError:
+        run = _c_unique_consecutive.resolve(key)
+    return run(input, return_inverse, return_counts, dim)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
+
+    Raises:
+        ArgumentTypeError: Both are numbers.
+    """
+    try:
+        key = (SCALAR[type(elements)] if type(elements) in SCALAR else elements._key) | (SCALAR[type(test_elements)] if type(test_elements) in SCALAR else test_elements._key)
+    except AttributeError:
+        key = key_of(_c_isin, (elements, test_elements, assume_unique, invert,))
+    if ACTIVE:
+        return run_with_modes(_c_isin, key, (elements, test_elements, assume_unique, invert))
+    try:
+        run = _c_isin_table[key]
+    except KeyError:
+        run = _c_isin.resolve(key)
+    return run(elements, test_elements, assume_unique=assume_unique, invert=invert)
+
+
 def method_getitem(input: Any, index: Any) -> Any:
     """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
     try:
@@ -4530,6 +6416,26 @@ _alias.public = method_alias
 _clone.public = clone
 _embed_index.public = method_embed_index
 _cat.public = cat
+_diagonal.public = diagonal
+_tan.public = tan
+_asin.public = asin
+_acos.public = acos
+_atan.public = atan
+_atan2.public = atan2
+_sinh.public = sinh
+_cosh.public = cosh
+_asinh.public = asinh
+_acosh.public = acosh
+_atanh.public = atanh
+_exp2.public = exp2
+_log2.public = log2
+_log10.public = log10
+_logaddexp.public = logaddexp
+_logaddexp2.public = logaddexp2
+_hypot.public = hypot
+_signbit.public = signbit
+_copysign.public = copysign
+_nextafter.public = nextafter
 _add_.public = method_add_
 _sub_.public = method_sub_
 _mul_.public = method_mul_
@@ -4578,6 +6484,22 @@ _bitwise_and_.public = method_bitwise_and_
 _bitwise_or_.public = method_bitwise_or_
 _bitwise_xor_.public = method_bitwise_xor_
 _bitwise_not_.public = method_bitwise_not_
+_tan_.public = method_tan_
+_asin_.public = method_asin_
+_acos_.public = method_acos_
+_atan_.public = method_atan_
+_atan2_.public = method_atan2_
+_sinh_.public = method_sinh_
+_cosh_.public = method_cosh_
+_asinh_.public = method_asinh_
+_acosh_.public = method_acosh_
+_atanh_.public = method_atanh_
+_exp2_.public = method_exp2_
+_log2_.public = method_log2_
+_log10_.public = method_log10_
+_hypot_.public = method_hypot_
+_copysign_.public = method_copysign_
+_nextafter_.public = method_nextafter_
 _copy_.public = method_copy_
 _fill_.public = method_fill_
 _sum.public = sum
@@ -4616,6 +6538,36 @@ _c_byte.public = method_byte
 _c_bool.public = method_bool
 _c_type_as.public = method_type_as
 _c_cpu.public = method_cpu
+_c_tril.public = tril
+_c_triu.public = triu
+_c_trace.public = trace
+_c_roll.public = roll
+_c_meshgrid.public = meshgrid
+_c_tile.public = tile
+_c_repeat_interleave.public = repeat_interleave
+_c_take.public = take
+_c_take_along_dim.public = take_along_dim
+_c_count_nonzero.public = count_nonzero
+_c_positive.public = positive
+_c_outer.public = outer
+_c_cross.public = cross
+_c_tensordot.public = tensordot
+_c_fft_fft.public = fft_fft
+_c_fft_ifft.public = fft_ifft
+_c_fft_rfft.public = fft_rfft
+_c_fft_irfft.public = fft_irfft
+_c_fft_hfft.public = fft_hfft
+_c_fft_ihfft.public = fft_ihfft
+_c_fft_fftn.public = fft_fftn
+_c_fft_fft2.public = fft_fft2
+_c_fft_ifftn.public = fft_ifftn
+_c_fft_ifft2.public = fft_ifft2
+_c_fft_rfftn.public = fft_rfftn
+_c_fft_rfft2.public = fft_rfft2
+_c_fft_irfftn.public = fft_irfftn
+_c_fft_irfft2.public = fft_irfft2
+_c_fft_fftshift.public = fft_fftshift
+_c_fft_ifftshift.public = fft_ifftshift
 _c_gather.public = gather
 _c_scatter.public = scatter
 _c_scatter_add.public = scatter_add
@@ -4627,6 +6579,30 @@ _c_zero_.public = method_zero_
 _c_masked_fill_.public = method_masked_fill_
 _c_scatter_.public = method_scatter_
 _c_scatter_add_.public = method_scatter_add_
+_c_linalg_inv.public = linalg_inv
+_c_inverse.public = inverse
+_c_linalg_solve.public = linalg_solve
+_c_linalg_solve_triangular.public = linalg_solve_triangular
+_c_linalg_pinv.public = linalg_pinv
+_c_linalg_matrix_rank.public = linalg_matrix_rank
+_c_linalg_det.public = linalg_det
+_c_det.public = det
+_c_linalg_slogdet.public = linalg_slogdet
+_c_linalg_cholesky.public = linalg_cholesky
+_c_linalg_qr.public = linalg_qr
+_c_linalg_svd.public = linalg_svd
+_c_linalg_svdvals.public = linalg_svdvals
+_c_linalg_eigh.public = linalg_eigh
+_c_linalg_eigvalsh.public = linalg_eigvalsh
+_c_linalg_eig.public = linalg_eig
+_c_linalg_eigvals.public = linalg_eigvals
+_c_linalg_vector_norm.public = linalg_vector_norm
+_c_linalg_matrix_norm.public = linalg_matrix_norm
+_c_linalg_norm.public = linalg_norm
+_c_linalg_matrix_power.public = linalg_matrix_power
+_c_linalg_cross.public = linalg_cross
+_c_linalg_vecdot.public = linalg_vecdot
+_c_linalg_diagonal.public = linalg_diagonal
 _c_matmul.public = matmul
 _c_mm.public = mm
 _c_bmm.public = bmm
@@ -4657,6 +6633,19 @@ _c_min.public = min
 _c_var.public = var
 _c_std.public = std
 _c_logsumexp.public = logsumexp
+_c_cumsum.public = cumsum
+_c_cumprod.public = cumprod
+_c_cummax.public = cummax
+_c_cummin.public = cummin
+_c_diff.public = diff
+_c_argsort.public = argsort
+_c_sort.public = sort
+_c_topk.public = topk
+_c_searchsorted.public = searchsorted
+_c_bucketize.public = bucketize
+_c_unique.public = unique
+_c_unique_consecutive.public = unique_consecutive
+_c_isin.public = isin
 _c_getitem.public = method_getitem
 _c_setitem.public = method_setitem
 subtract = sub
@@ -4675,12 +6664,22 @@ swapaxes = transpose
 swapdims = transpose
 concat = cat
 concatenate = cat
+arcsin = asin
+arccos = acos
+arctan = atan
+arctan2 = atan2
+arcsinh = asinh
+arccosh = acosh
+arctanh = atanh
 clip = clamp
+ger = outer
 moveaxis = movedim
 
 __all__ = [
     'abs',
     'absolute',
+    'acos',
+    'acosh',
     'add',
     'addcdiv',
     'addcmul',
@@ -4689,9 +6688,22 @@ __all__ = [
     'amax',
     'amin',
     'any',
+    'arccos',
+    'arccosh',
+    'arcsin',
+    'arcsinh',
+    'arctan',
+    'arctan2',
+    'arctanh',
     'argmax',
     'argmin',
+    'argsort',
     'as_strided',
+    'asin',
+    'asinh',
+    'atan',
+    'atan2',
+    'atanh',
     'bitwise_and',
     'bitwise_not',
     'bitwise_or',
@@ -4699,6 +6711,7 @@ __all__ = [
     'bmm',
     'broadcast_tensors',
     'broadcast_to',
+    'bucketize',
     'cat',
     'ceil',
     'chunk',
@@ -4709,13 +6722,25 @@ __all__ = [
     'clone',
     'concat',
     'concatenate',
+    'copysign',
     'cos',
+    'cosh',
+    'count_nonzero',
+    'cross',
+    'cummax',
+    'cummin',
+    'cumprod',
+    'cumsum',
+    'det',
+    'diagonal',
+    'diff',
     'div',
     'divide',
     'dot',
     'eq',
     'erf',
     'exp',
+    'exp2',
     'expand',
     'expm1',
     'fix',
@@ -4726,12 +6751,16 @@ __all__ = [
     'fmod',
     'gather',
     'ge',
+    'ger',
     'greater',
     'greater_equal',
     'gt',
+    'hypot',
     'index_put',
     'index_select',
+    'inverse',
     'isfinite',
+    'isin',
     'isinf',
     'isnan',
     'le',
@@ -4739,8 +6768,12 @@ __all__ = [
     'less',
     'less_equal',
     'log',
+    'log10',
     'log1p',
+    'log2',
     'log_softmax',
+    'logaddexp',
+    'logaddexp2',
     'logical_and',
     'logical_not',
     'logical_or',
@@ -4752,6 +6785,7 @@ __all__ = [
     'max',
     'maximum',
     'mean',
+    'meshgrid',
     'min',
     'minimum',
     'mm',
@@ -4764,24 +6798,33 @@ __all__ = [
     'ne',
     'neg',
     'negative',
+    'nextafter',
     'nonzero',
     'not_equal',
+    'outer',
     'permute',
+    'positive',
     'pow',
     'prod',
     'reciprocal',
     'relu',
     'remainder',
+    'repeat_interleave',
     'reshape',
+    'roll',
     'round',
     'rsqrt',
     'scatter',
     'scatter_add',
+    'searchsorted',
     'select',
     'sigmoid',
     'sign',
+    'signbit',
     'sin',
+    'sinh',
     'softmax',
+    'sort',
     'split',
     'sqrt',
     'square',
@@ -4794,11 +6837,22 @@ __all__ = [
     'swapaxes',
     'swapdims',
     't',
+    'take',
+    'take_along_dim',
+    'tan',
     'tanh',
+    'tensordot',
+    'tile',
+    'topk',
+    'trace',
     'transpose',
+    'tril',
+    'triu',
     'true_divide',
     'trunc',
     'unbind',
+    'unique',
+    'unique_consecutive',
     'unsqueeze',
     'var',
     'view',

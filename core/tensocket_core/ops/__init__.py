@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from . import arithmetic, indexing, inplace, matmul, movement, nn, pointwise, rearrangement, reduction, subscript
+from . import (
+    arithmetic,
+    decompositions,
+    elementary,
+    fourier,
+    indexing,
+    inplace,
+    linalg,
+    matmul,
+    movement,
+    nn,
+    pointwise,
+    rearrangement,
+    reduction,
+    scan,
+    selection,
+    sorting,
+    subscript,
+)
 
 __all__ = [
     "arithmetic",
+    "decompositions",
+    "elementary",
+    "fourier",
     "indexing",
     "inplace",
+    "linalg",
     "matmul",
     "movement",
     "nn",
     "pointwise",
     "rearrangement",
     "reduction",
+    "scan",
+    "selection",
+    "sorting",
     "subscript",
 ]

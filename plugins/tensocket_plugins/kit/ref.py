@@ -27,6 +27,7 @@ from ..ir.memory import GARBAGE
 from ..ir.nodes import Program
 from ..ir.target import Target
 from ..ir.verify import verify
+from .host_operators import HOST_OPERATORS
 
 NAME: Final = "ref"
 DEVICES: Final = 2
@@ -35,7 +36,7 @@ MEMORY: Final = 4 << 30
 MEMORY_VARIABLE: Final = "TENSOCKET_REF_MEMORY"
 
 PROFILE: Final = Profile(
-    host_kernels=frozenset({"randperm"}),
+    host_kernels=HOST_OPERATORS,
     dtypes=frozenset(BY_NAME),
     features=frozenset({"streams", "events", "fp64", "multi_device", "deterministic", "reference"}),
     limits=Limits(max_bytes=MEMORY),

@@ -1,0 +1,100 @@
+"""Operators that NumPy or SciPy computes on the host: scans, sorting, linear algebra, Fourier transforms.
+
+On a host-resident device the function works on the device's own memory. On any other device it is a host kernel: the
+backend's profile declares it, or ``set_fallback`` allows it, and the ledger counts what it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.kit.host_kernels_quiet import quiet
+
+from .. import tensors
+from ..device import DeviceEntry
+from ..dispatch.fallback import note_host_operator
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import Operator, check_dtype
+from ..promotion import FLOAT8
+from .convert import float32_of_bfloat16, to_dtype
+from .copying import from_host
+
+_HALVES: Final = (dtypes.float16, dtypes.bfloat16)
+
+
+class HostOperator(Operator):
+    """An operator run by a function over NumPy arrays.
+
+    Attributes:
+        compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays where
+            there is no derivative. Half-precision elements come as float32.
+        kinds: Letters of the dtype kinds that it takes: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
+        halves: Whether it takes half-precision floats.
+        label: What errors call it.
+    """
+
+    kind = "host"
+
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, kinds: str = "bifc", halves: bool = True,
+                 label: str | None = None, **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.compute = quiet(compute)
+        self.kinds = kinds
+        self.halves = halves
+        self.label = label or self.name
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure."""
+        return partial(self.run, entry)
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``direct`` on the host's own memory, else ``host``."""
+        return "direct" if entry.runtime.profile.host_resident else "host"
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, fetch, compute, store.
+
+        Raises:
+            DtypeError: The operator is not defined for the dtype.
+            UnsupportedOperator: The device is not the host's, does not declare the operator, and no fallback is set.
+        """
+        given = [x for x in args if hasattr(x, "_key")]
+        self._check(given[0].dtype)
+        if not entry.runtime.profile.host_resident:
+            for tensor in given:
+                note_host_operator(self.name, tensor)
+        result = self.compute(*[_values(x) if hasattr(x, "_key") else x for x in args])
+        if type(result) is tuple:
+            return tuple([self._stored(entry, np.asarray(part), given[0].dtype) for part in result])
+        return self._stored(entry, np.asarray(result), given[0].dtype)
+
+    def _stored(self, entry: DeviceEntry, result: np.ndarray[Any, Any], source: DType) -> Any:
+        """A result on the device; float32 ones of half-precision arguments are rounded."""
+        dtype = dtypes.FROM_NUMPY[result.dtype]
+        if source in _HALVES and dtype is dtypes.float32:
+            dtype = source
+        check_dtype(self.label, entry, dtype)
+        stored = np.ascontiguousarray(to_dtype(result, dtype)).reshape(result.shape)
+        array = stored if entry.runtime.profile.host_resident else from_host(entry, stored, dtype)
+        return tensors.wrap(array, entry.key | dtype_bit(dtype))
+
+    def _check(self, dtype: DType) -> None:
+        letter = "i" if dtype.kind == "uint" else dtype.kind[0]
+        if letter not in self.kinds or (dtype in _HALVES and not self.halves) or dtype in FLOAT8:
+            raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is not defined for this dtype",
+                             "convert with .to(dtype) first")
+
+
+def _values(tensor: Any) -> np.ndarray[Any, Any]:
+    """Stored elements on the host; half-precision ones widened to float32."""
+    host: np.ndarray[Any, Any] = tensor._host()
+    if tensor.dtype is dtypes.bfloat16:
+        return float32_of_bfloat16(host)
+    return host.astype(np.float32) if tensor.dtype is dtypes.float16 else host
