@@ -14,12 +14,14 @@ from tensocket_plugins.contract.dtypes import DType, float32
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
 
 from ._generated.methods import Operators
-from .autograd import engine
-from .autograd.hooks import HookHandle, keep_gradient
+from .autograd.inference import check_outside
+from .autograd.methods import Recorded, check_grad
+from .complex_attributes import ComplexAttributes, real_number
 from .device import BY_KEY, DeviceEntry
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
 from .execute.geometry import normalize_axis
 from .execute.usage import copy_arrays
+from .interop.methods import Exchange
 from .printing import format_tensor
 from .surface import Surface
 
@@ -42,7 +44,7 @@ class Size(tuple[int, ...]):
         return count
 
 
-class Tensor(Operators, Surface):
+class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
     """A multi-dimensional array on a device, with gradients.
 
     Attributes:
@@ -68,8 +70,7 @@ class Tensor(Operators, Surface):
     _level = 0
     #: Subclasses that take calls below autograd define it.
     __torch_dispatch__: Any = None
-    #: Hooks on a leaf's gradient, and weak references to recorded views; instance attributes once there are any.
-    _hooks: Any = ()
+    #: Weak references to recorded views; an instance attribute once there are any.
     _views: Any = ()
     #: The class that says so in its own body is printed as ``tensor(...)``, without its name.
     _plain_repr: bool = True
@@ -142,8 +143,6 @@ class Tensor(Operators, Surface):
         return bool((self == element).any())
 
     __hash__ = object.__hash__
-    #: NumPy's numbers leave mixed arithmetic to the tensor.
-    __array_priority__: float = 1000.0
 
     def __pos__(self) -> Tensor:
         return self
@@ -179,6 +178,8 @@ class Tensor(Operators, Surface):
         if value and self.dtype.kind not in ("float", "complex"):
             raise AutogradError("requires_grad", f"True for a tensor of dtype {self.dtype.name}",
                                 "only floating-point and complex tensors have gradients", "convert it with .to(dtype)")
+        if value and self._version_counter is not None:
+            check_outside(self)
         self._key = self._key | AUTOGRAD if value else self._key & ~AUTOGRAD
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -194,56 +195,12 @@ class Tensor(Operators, Surface):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
-            if not isinstance(value, Tensor):
-                raise ArgumentTypeError(
-                    "grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor"
-                )
-            if value._array.shape != self._array.shape:
-                raise ShapeError(
-                    "grad",
-                    f"gradient of shape {list(value.shape)} for a tensor of shape {list(self.shape)}",
-                    "a gradient has its tensor's shape",
-                    "assign a gradient of that shape",
-                )
+            check_grad(self, value)
         self._grad = value
-
-    @property
-    def grad_fn(self) -> Any:
-        """The node that made this tensor; None for leaves."""
-        return self._grad_fn
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether this tensor was not made by a recorded operator."""
-        return self._grad_fn is None
 
     @property
     def _version(self) -> int:
         return 0 if self._version_counter is None else self._version_counter[0]
-
-    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
-                 inputs: Any = None) -> None:
-        """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
-        engine.backward((self,), (gradient,), retain_graph, create_graph, inputs)
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
-        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient."""
-        if not self._key & AUTOGRAD:
-            raise AutogradError(
-                "register_hook",
-                "a tensor that requires no grad",
-                "only tensors with gradients have hooks",
-                "set requires_grad=True first",
-            )
-        owner, name = (self, "_hooks") if self._grad_fn is None else (self._grad_fn, "hooks")
-        hooks = [*(getattr(owner, name) or ()), hook]
-        setattr(owner, name, hooks)
-        return HookHandle(owner, name, hook)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of a tensor that is no leaf in ``grad``."""
-        if self._grad_fn is not None or not self._key & AUTOGRAD:
-            self.register_hook(partial(keep_gradient, weakref.ref(self)))
 
     def detach_(self) -> Tensor:
         """Cut this tensor off from the graph, in place."""
@@ -288,34 +245,6 @@ class Tensor(Operators, Surface):
         copy_arrays(entry, host, source._array)
         return host
 
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """A NumPy array that shares memory with this tensor.
-
-        Args:
-            force: Detach, copy to the host and convert as needed.
-
-        Raises:
-            ArgumentTypeError: The tensor is not on the host, or NumPy lacks its dtype.
-            AutogradError: The tensor requires grad.
-        """
-        if not force:
-            if self._key & AUTOGRAD:
-                raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
-                                    "call .detach().numpy()")
-            if not self._entry.runtime.profile.host_resident:
-                raise ArgumentTypeError("numpy", f"a tensor on {self.device}", "NumPy arrays are in host memory",
-                                        "call .cpu().numpy()")
-        if not self.dtype.native:
-            raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
-                                    "call .float().numpy()")
-        return self._host()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
     def _values(self) -> np.ndarray[Any, Any]:
         """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32."""
         return self._host() if self.dtype.native else self.detach().to(float32)._host()
@@ -346,10 +275,10 @@ class Tensor(Operators, Surface):
         return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(real_number("int", self.item()))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(real_number("float", self.item()))
 
     def __index__(self) -> int:
         if self.dtype.kind not in ("bool", "int", "uint") or self._array.size != 1:
@@ -374,16 +303,6 @@ class Tensor(Operators, Surface):
         alias._version_counter = data._version_counter
         alias.requires_grad = requires_grad
         return alias
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if self._grad_fn is not None:
-            raise AutogradError("deepcopy", "a tensor made by an operator", "only leaf tensors can be deep-copied",
-                                "detach() it first")
-        copied = type(self)._make_subclass(self.detach().clone(), self.requires_grad)
-        memo[id(self)] = copied
-        if self._grad is not None:
-            copied._grad = self._grad.__deepcopy__(memo)
-        return copied
 
 
 def wrap(array: Any, key: int) -> Tensor:

@@ -9,6 +9,7 @@ from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
+from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
@@ -162,6 +163,12 @@ _embed_index = OPERATORS['embed_index']
 _embed_index_table = _embed_index.table
 _cat = OPERATORS['cat']
 _cat_table = _cat.table
+_conj_physical = OPERATORS['conj_physical']
+_conj_physical_table = _conj_physical.table
+_angle = OPERATORS['angle']
+_angle_table = _angle.table
+_sgn = OPERATORS['sgn']
+_sgn_table = _sgn.table
 _diagonal = OPERATORS['diagonal']
 _diagonal_table = _diagonal.table
 _tan = OPERATORS['tan']
@@ -298,6 +305,10 @@ _bitwise_xor_ = OPERATORS['bitwise_xor_']
 _bitwise_xor__table = _bitwise_xor_.table
 _bitwise_not_ = OPERATORS['bitwise_not_']
 _bitwise_not__table = _bitwise_not_.table
+_conj_physical_ = OPERATORS['conj_physical_']
+_conj_physical__table = _conj_physical_.table
+_sgn_ = OPERATORS['sgn_']
+_sgn__table = _sgn_.table
 _tan_ = OPERATORS['tan_']
 _tan__table = _tan_.table
 _asin_ = OPERATORS['asin_']
@@ -406,6 +417,40 @@ _c_type_as = COMPOSITES['type_as']
 _c_type_as_table = _c_type_as.table
 _c_cpu = COMPOSITES['cpu']
 _c_cpu_table = _c_cpu.table
+_c_real = COMPOSITES['real']
+_c_real_table = _c_real.table
+_c_imag = COMPOSITES['imag']
+_c_imag_table = _c_imag.table
+_c_view_as_real = COMPOSITES['view_as_real']
+_c_view_as_real_table = _c_view_as_real.table
+_c_view_as_complex = COMPOSITES['view_as_complex']
+_c_view_as_complex_table = _c_view_as_complex.table
+_c_conj = COMPOSITES['conj']
+_c_conj_table = _c_conj.table
+_c_resolve_conj = COMPOSITES['resolve_conj']
+_c_resolve_conj_table = _c_resolve_conj.table
+_c_resolve_neg = COMPOSITES['resolve_neg']
+_c_resolve_neg_table = _c_resolve_neg.table
+_c_is_conj = COMPOSITES['is_conj']
+_c_is_conj_table = _c_is_conj.table
+_c_is_neg = COMPOSITES['is_neg']
+_c_is_neg_table = _c_is_neg.table
+_c_complex = COMPOSITES['complex']
+_c_complex_table = _c_complex.table
+_c_polar = COMPOSITES['polar']
+_c_polar_table = _c_polar.table
+_c_isreal = COMPOSITES['isreal']
+_c_isreal_table = _c_isreal.table
+_c_adjoint = COMPOSITES['adjoint']
+_c_adjoint_table = _c_adjoint.table
+_c_vdot = COMPOSITES['vdot']
+_c_vdot_table = _c_vdot.table
+_c_is_complex = COMPOSITES['is_complex']
+_c_is_complex_table = _c_is_complex.table
+_c_cfloat = COMPOSITES['cfloat']
+_c_cfloat_table = _c_cfloat.table
+_c_cdouble = COMPOSITES['cdouble']
+_c_cdouble_table = _c_cdouble.table
 _c_tril = COMPOSITES['tril']
 _c_tril_table = _c_tril.table
 _c_triu = COMPOSITES['triu']
@@ -1858,7 +1903,7 @@ def isnan(input: Any, *, out: Any = None) -> Any:
 
 
 def isinf(input: Any, *, out: Any = None) -> Any:
-    """Whether elements are infinite."""
+    """Whether elements are infinite, or a part of them is."""
     if out is not None:
         return write_out('isinf', out, isinf(input))
     try:
@@ -2341,6 +2386,57 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     except KeyError:
         run = _cat.resolve(key)
     return run(tensors, dim)
+
+
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    """Complex conjugates, as a new tensor."""
+    if out is not None:
+        return write_out('conj_physical', out, conj_physical(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('conj_physical', input) from None
+    if ACTIVE:
+        return run_with_modes(_conj_physical, key, (input,))
+    try:
+        run = _conj_physical_table[key]
+    except KeyError:
+        run = _conj_physical.resolve(key)
+    return run(input)
+
+
+def angle(input: Any, *, out: Any = None) -> Any:
+    """Angle of complex numbers with the positive real axis, within -pi .. pi."""
+    if out is not None:
+        return write_out('angle', out, angle(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('angle', input) from None
+    if ACTIVE:
+        return run_with_modes(_angle, key, (input,))
+    try:
+        run = _angle_table[key]
+    except KeyError:
+        run = _angle.resolve(key)
+    return run(input)
+
+
+def sgn(input: Any, *, out: Any = None) -> Any:
+    """Direction of complex numbers: input / |input|, 0 of 0; the sign of real ones."""
+    if out is not None:
+        return write_out('sgn', out, sgn(input))
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('sgn', input) from None
+    if ACTIVE:
+        return run_with_modes(_sgn, key, (input,))
+    try:
+        run = _sgn_table[key]
+    except KeyError:
+        run = _sgn.resolve(key)
+    return run(input)
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -3679,6 +3775,36 @@ def method_bitwise_not_(input: Any) -> Any:
     return run(input)
 
 
+def method_conj_physical_(input: Any) -> Any:
+    """In-place form of conj_physical."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('conj_physical_', input) from None
+    if ACTIVE:
+        return run_with_modes(_conj_physical_, key, (input,))
+    try:
+        run = _conj_physical__table[key]
+    except KeyError:
+        run = _conj_physical_.resolve(key)
+    return run(input)
+
+
+def method_sgn_(input: Any) -> Any:
+    """In-place form of sgn."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('sgn_', input) from None
+    if ACTIVE:
+        return run_with_modes(_sgn_, key, (input,))
+    try:
+        run = _sgn__table[key]
+    except KeyError:
+        run = _sgn_.resolve(key)
+    return run(input)
+
+
 def method_tan_(input: Any) -> Any:
     """In-place form of tan."""
     try:
@@ -4534,6 +4660,282 @@ def method_cpu(input: Any) -> Any:
         run = _c_cpu_table[key]
     except KeyError:
         run = _c_cpu.resolve(key)
+    return run(input)
+
+
+def real(input: Any) -> Any:
+    """The real parts, a view; a real tensor itself."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('real', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_real, key, (input,))
+    try:
+        run = _c_real_table[key]
+    except KeyError:
+        run = _c_real.resolve(key)
+    return run(input)
+
+
+def imag(input: Any) -> Any:
+    """The imaginary parts of a complex tensor, a view.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('imag', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_imag, key, (input,))
+    try:
+        run = _c_imag_table[key]
+    except KeyError:
+        run = _c_imag.resolve(key)
+    return run(input)
+
+
+def view_as_real(input: Any) -> Any:
+    """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('view_as_real', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_view_as_real, key, (input,))
+    try:
+        run = _c_view_as_real_table[key]
+    except KeyError:
+        run = _c_view_as_real.resolve(key)
+    return run(input)
+
+
+def view_as_complex(input: Any) -> Any:
+    """A float tensor whose last dimension has the two parts as complex numbers; a view.
+
+    Raises:
+        DtypeError: The dtype is neither float32 nor float64.
+        ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('view_as_complex', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_view_as_complex, key, (input,))
+    try:
+        run = _c_view_as_complex_table[key]
+    except KeyError:
+        run = _c_view_as_complex.resolve(key)
+    return run(input)
+
+
+def conj(input: Any) -> Any:
+    """Complex conjugates, computed at once; a real tensor itself."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('conj', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_conj, key, (input,))
+    try:
+        run = _c_conj_table[key]
+    except KeyError:
+        run = _c_conj.resolve(key)
+    return run(input)
+
+
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself: conjugates are computed at once."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('resolve_conj', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_resolve_conj, key, (input,))
+    try:
+        run = _c_resolve_conj_table[key]
+    except KeyError:
+        run = _c_resolve_conj.resolve(key)
+    return run(input)
+
+
+def resolve_neg(input: Any) -> Any:
+    """The tensor itself: negatives are computed at once."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('resolve_neg', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_resolve_neg, key, (input,))
+    try:
+        run = _c_resolve_neg_table[key]
+    except KeyError:
+        run = _c_resolve_neg.resolve(key)
+    return run(input)
+
+
+def is_conj(input: Any) -> Any:
+    """False: conjugates are computed at once."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('is_conj', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_is_conj, key, (input,))
+    try:
+        run = _c_is_conj_table[key]
+    except KeyError:
+        run = _c_is_conj.resolve(key)
+    return run(input)
+
+
+def is_neg(input: Any) -> Any:
+    """False: negatives are computed at once."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('is_neg', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_is_neg, key, (input,))
+    try:
+        run = _c_is_neg_table[key]
+    except KeyError:
+        run = _c_is_neg.resolve(key)
+    return run(input)
+
+
+def complex(real: Any, imag: Any) -> Any:
+    """Complex numbers of their real and imaginary parts, both float32 or both float64.
+
+    Raises:
+        DtypeError: The dtypes differ or are others.
+    """
+    try:
+        key = real._key | imag._key
+    except AttributeError:
+        key = key_of(_c_complex, (real, imag,))
+    if ACTIVE:
+        return run_with_modes(_c_complex, key, (real, imag))
+    try:
+        run = _c_complex_table[key]
+    except KeyError:
+        run = _c_complex.resolve(key)
+    return run(real, imag)
+
+
+def polar(abs: Any, angle: Any) -> Any:
+    """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
+    try:
+        key = abs._key | angle._key
+    except AttributeError:
+        key = key_of(_c_polar, (abs, angle,))
+    if ACTIVE:
+        return run_with_modes(_c_polar, key, (abs, angle))
+    try:
+        run = _c_polar_table[key]
+    except KeyError:
+        run = _c_polar.resolve(key)
+    return run(abs, angle)
+
+
+def isreal(input: Any) -> Any:
+    """Whether elements have no imaginary part."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('isreal', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_isreal, key, (input,))
+    try:
+        run = _c_isreal_table[key]
+    except KeyError:
+        run = _c_isreal.resolve(key)
+    return run(input)
+
+
+def adjoint(input: Any) -> Any:
+    """Conjugate transposes of matrices: the last two dimensions exchanged.
+
+    Raises:
+        DimensionError: The tensor has fewer than two dimensions.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('adjoint', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_adjoint, key, (input,))
+    try:
+        run = _c_adjoint_table[key]
+    except KeyError:
+        run = _c_adjoint.resolve(key)
+    return run(input)
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """Inner product of two vectors, the first one conjugated."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_vdot, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_vdot, key, (input, other))
+    try:
+        run = _c_vdot_table[key]
+    except KeyError:
+        run = _c_vdot.resolve(key)
+    return run(input, other)
+
+
+def is_complex(input: Any) -> Any:
+    """Whether the dtype is a complex one."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('is_complex', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_is_complex, key, (input,))
+    try:
+        run = _c_is_complex_table[key]
+    except KeyError:
+        run = _c_is_complex.resolve(key)
+    return run(input)
+
+
+def method_cfloat(input: Any) -> Any:
+    """This tensor as complex64."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cfloat', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cfloat, key, (input,))
+    try:
+        run = _c_cfloat_table[key]
+    except KeyError:
+        run = _c_cfloat.resolve(key)
+    return run(input)
+
+
+def method_cdouble(input: Any) -> Any:
+    """This tensor as complex128."""
+    try:
+        key = input._key
+    except AttributeError:
+        raise argument_error('cdouble', input) from None
+    if ACTIVE:
+        return run_with_modes(_c_cdouble, key, (input,))
+    try:
+        run = _c_cdouble_table[key]
+    except KeyError:
+        run = _c_cdouble.resolve(key)
     return run(input)
 
 
@@ -6416,6 +6818,9 @@ _alias.public = method_alias
 _clone.public = clone
 _embed_index.public = method_embed_index
 _cat.public = cat
+_conj_physical.public = conj_physical
+_angle.public = angle
+_sgn.public = sgn
 _diagonal.public = diagonal
 _tan.public = tan
 _asin.public = asin
@@ -6484,6 +6889,8 @@ _bitwise_and_.public = method_bitwise_and_
 _bitwise_or_.public = method_bitwise_or_
 _bitwise_xor_.public = method_bitwise_xor_
 _bitwise_not_.public = method_bitwise_not_
+_conj_physical_.public = method_conj_physical_
+_sgn_.public = method_sgn_
 _tan_.public = method_tan_
 _asin_.public = method_asin_
 _acos_.public = method_acos_
@@ -6538,6 +6945,23 @@ _c_byte.public = method_byte
 _c_bool.public = method_bool
 _c_type_as.public = method_type_as
 _c_cpu.public = method_cpu
+_c_real.public = real
+_c_imag.public = imag
+_c_view_as_real.public = view_as_real
+_c_view_as_complex.public = view_as_complex
+_c_conj.public = conj
+_c_resolve_conj.public = resolve_conj
+_c_resolve_neg.public = resolve_neg
+_c_is_conj.public = is_conj
+_c_is_neg.public = is_neg
+_c_complex.public = complex
+_c_polar.public = polar
+_c_isreal.public = isreal
+_c_adjoint.public = adjoint
+_c_vdot.public = vdot
+_c_is_complex.public = is_complex
+_c_cfloat.public = method_cfloat
+_c_cdouble.public = method_cdouble
 _c_tril.public = tril
 _c_triu.public = triu
 _c_trace.public = trace
@@ -6684,9 +7108,11 @@ __all__ = [
     'addcdiv',
     'addcmul',
     'addmm',
+    'adjoint',
     'all',
     'amax',
     'amin',
+    'angle',
     'any',
     'arccos',
     'arccosh',
@@ -6720,8 +7146,11 @@ __all__ = [
     'clamp_min',
     'clip',
     'clone',
+    'complex',
     'concat',
     'concatenate',
+    'conj',
+    'conj_physical',
     'copysign',
     'cos',
     'cosh',
@@ -6756,13 +7185,18 @@ __all__ = [
     'greater_equal',
     'gt',
     'hypot',
+    'imag',
     'index_put',
     'index_select',
     'inverse',
+    'is_complex',
+    'is_conj',
+    'is_neg',
     'isfinite',
     'isin',
     'isinf',
     'isnan',
+    'isreal',
     'le',
     'lerp',
     'less',
@@ -6803,14 +7237,18 @@ __all__ = [
     'not_equal',
     'outer',
     'permute',
+    'polar',
     'positive',
     'pow',
     'prod',
+    'real',
     'reciprocal',
     'relu',
     'remainder',
     'repeat_interleave',
     'reshape',
+    'resolve_conj',
+    'resolve_neg',
     'roll',
     'round',
     'rsqrt',
@@ -6818,6 +7256,7 @@ __all__ = [
     'scatter_add',
     'searchsorted',
     'select',
+    'sgn',
     'sigmoid',
     'sign',
     'signbit',
@@ -6855,7 +7294,10 @@ __all__ = [
     'unique_consecutive',
     'unsqueeze',
     'var',
+    'vdot',
     'view',
+    'view_as_complex',
+    'view_as_real',
     'where',
 ]
 

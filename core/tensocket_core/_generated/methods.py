@@ -125,6 +125,9 @@ class Operators:
     alias: Callable[..., Any] = _f.method_alias
     clone: Callable[..., Any] = _f.clone
     embed_index: Callable[..., Any] = _f.method_embed_index
+    conj_physical: Callable[..., Any] = _f.conj_physical
+    angle: Callable[..., Any] = _f.angle
+    sgn: Callable[..., Any] = _f.sgn
     diagonal: Callable[..., Any] = _f.diagonal
     tan: Callable[..., Any] = _f.tan
     asin: Callable[..., Any] = _f.asin
@@ -222,6 +225,8 @@ class Operators:
     bitwise_xor_: Callable[..., Any] = _f.method_bitwise_xor_
     __ixor__: Callable[..., Any] = _f.__ixor__
     bitwise_not_: Callable[..., Any] = _f.method_bitwise_not_
+    conj_physical_: Callable[..., Any] = _f.method_conj_physical_
+    sgn_: Callable[..., Any] = _f.method_sgn_
     tan_: Callable[..., Any] = _f.method_tan_
     asin_: Callable[..., Any] = _f.method_asin_
     arcsin_: Callable[..., Any] = _f.method_asin_
@@ -284,6 +289,16 @@ class Operators:
     bool: Callable[..., Any] = _f.method_bool
     type_as: Callable[..., Any] = _f.method_type_as
     cpu: Callable[..., Any] = _f.method_cpu
+    conj: Callable[..., Any] = _f.conj
+    resolve_conj: Callable[..., Any] = _f.resolve_conj
+    resolve_neg: Callable[..., Any] = _f.resolve_neg
+    is_conj: Callable[..., Any] = _f.is_conj
+    is_neg: Callable[..., Any] = _f.is_neg
+    isreal: Callable[..., Any] = _f.isreal
+    adjoint: Callable[..., Any] = _f.adjoint
+    vdot: Callable[..., Any] = _f.vdot
+    cfloat: Callable[..., Any] = _f.method_cfloat
+    cdouble: Callable[..., Any] = _f.method_cdouble
     tril: Callable[..., Any] = _f.tril
     triu: Callable[..., Any] = _f.triu
     trace: Callable[..., Any] = _f.trace

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_plugins.contract.errors import DtypeError, ShapeError
+import numpy as np
+
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
 
 from ..autograd.conjugate import for_key
@@ -35,6 +37,7 @@ def check_writable(operator: str, target: Any) -> None:
     Raises:
         ShapeError: A dimension of more than one element has stride 0.
         AutogradError: The tensor is an inference tensor, outside of inference mode.
+        ArgumentError: The memory is somebody else's, who shares it for reading only.
     """
     if target._version_counter is not None:
         target._version_counter[0]  # refuses
@@ -46,6 +49,9 @@ def check_writable(operator: str, target: Any) -> None:
             "elements that are written have memory of their own",
             "clone() it first",
         )
+    if type(array) is np.ndarray and not array.flags.writeable:
+        raise ArgumentError(operator, f"a tensor of shape {list(array.shape)} on read-only memory",
+                            "the owner of the memory does not allow writing", "clone() it first")
 
 
 class InPlaceOperator(Operator):
@@ -112,7 +118,7 @@ class InPlace(InPlaceOperator):
         if origin.count != 2 or origin.extras or bits & (bits - 1) or key & DIM0:
             return None
         dtype = DTYPE_OF[bits]
-        if number and origin.guarded(dtype):
+        if (number or origin.guard_values) and origin.guarded(dtype):
             return None
         if number and not SCALAR_SHIFT < number <= SCALAR_SHIFT + 1 + dtype.category:
             return None
@@ -122,6 +128,9 @@ class InPlace(InPlaceOperator):
     def _check(self, target: Any, args: tuple[Any, ...]) -> None:
         others = args[: self.origin.count - 1]
         result = self.origin.result_dtype(result_type((target, *others)))
+        if self.origin.result == "real" and target.dtype.kind == "complex":
+            raise DtypeError(self.name, f"a tensor of dtype {target.dtype.name}", "the result is real",
+                             "use the out-of-place form")
         if not can_cast(result, target.dtype):
             raise DtypeError(
                 self.name,

@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import DtypeError, ShapeError, UnsupportedDtype
+from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
+from ..promotion import FLOAT8
 from . import direct
 from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from .nests import matmul_nest
@@ -44,6 +45,9 @@ class MatMul(Operator):
                 "matrix products are defined for numbers",
                 "convert with .to(dtype)",
             )
+        if dtype in FLOAT8:
+            raise UndefinedDtype(self.name, f"dtype {dtype.name}", "float8 dtypes are for storage",
+                                 "convert with .to(dtype)")
         x, y = input._array, other._array
         if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
             raise ShapeError(self.name, f"shapes {list(x.shape)} and {list(y.shape)}",
@@ -57,9 +61,18 @@ class MatMul(Operator):
             return tensors.wrap(direct.quietly(kernel)(x, y), key)
         shape = (*batch, x.shape[-2], y.shape[-1])
         out = runtime.empty(shape, dtype, entry.stream)
+        if dtype.is_complex and runtime.kernels.find(self.name, dtype.name, direct=False) is None:
+            return self._by_parts(entry, input.detach(), other.detach(), tensors.wrap(out, key))
         if 0 not in shape:
             self._run(entry, out, expand(x, (*batch, *x.shape[-2:])), expand(y, (*batch, *y.shape[-2:])), dtype)
         return tensors.wrap(out, key)
+
+    def _by_parts(self, entry: DeviceEntry, input: Any, other: Any, out: Any) -> Any:
+        """A complex product as four real ones."""
+        (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (input, other))
+        out.real.copy_(self.run(entry, a, c) - self.run(entry, b, d))
+        out.imag.copy_(self.run(entry, a, d) + self.run(entry, b, c))
+        return out
 
     def _run(self, entry: DeviceEntry, out: Any, x: Any, y: Any, dtype: DType) -> None:
         runtime = entry.runtime

@@ -18,8 +18,10 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_kernels_math import NumpyMath
 
@@ -38,8 +40,8 @@ from ..dispatch.keys import (
     dtype_bit,
 )
 from ..dispatch.operator import Operator, check_dtype
-from ..promotion import FLOAT8, number_dtype, result_type
-from . import direct
+from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
+from . import direct, native
 from .convert import to_dtype
 from .elements import kernel_handle
 from .geometry import broadcast_shapes, coalesce, contiguous, element_strides, expand, expanded_strides
@@ -70,8 +72,8 @@ class Pointwise(Operator):
 
     Attributes:
         formula: ``formula(m, *operands, *extras)``; see ``execute.math``.
-        result: Dtype of the result: ``same`` as the compute dtype, ``bool``, or ``real``: that of the parts of a
-            complex one.
+        result: Dtype of the result: ``same`` as the compute dtype, ``bool``, ``real``: that of the parts of a
+            complex one, or ``complex``: that with such parts.
         compute: ``promote``: what the operands promote to. ``float``: likewise, but the default float type for integers
             and bools.
         count: Number of tensor operands; the schema's first parameters.
@@ -80,6 +82,7 @@ class Pointwise(Operator):
             numbers, ``8`` float8, which is refused else.
         bools: Whether bool operands may take part, next to others that decide the compute dtype.
         guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
+        guard_values: Whether the guard looks at elements of tensors of integers, too.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
             default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
             given.
@@ -88,9 +91,9 @@ class Pointwise(Operator):
     kind = "pointwise"
 
     def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
-                 result: Literal["same", "bool", "real"] = "same",
+                 result: Literal["same", "bool", "real", "complex"] = "same",
                  compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
-                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
+                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None, guard_values: bool = False,
                  keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
@@ -100,6 +103,7 @@ class Pointwise(Operator):
         self.kinds = kinds
         self.bools = bools
         self.guard = guard
+        self.guard_values = guard_values
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
         self.count = len(self.schema.tensors)
@@ -147,6 +151,8 @@ class Pointwise(Operator):
             return None
         dtype = DTYPE_OF[bits]
         number = (key & SCALAR_MASK).bit_length()
+        if self.guard_values and self.guarded(dtype):
+            return None
         # Numbers on the left are rare, those of a higher category decide the dtype, guards look at their values.
         if number and (number > SCALAR_SHIFT + 4 or number - SCALAR_SHIFT - 1 > dtype.category or self.guarded(dtype)):
             return None
@@ -155,6 +161,7 @@ class Pointwise(Operator):
         if kernel is None:
             return None
         out_key = entry.key | dtype_bit(result)
+        kernel = self._native(entry, compute, result, kernel, bool(number))
         if self.condition:
             # A mask of bools is told from values of the same key by looking; 0-d operands are left to promotion.
             return None if number or zero_dim or dtype is dtypes.bool_ else direct.choice(
@@ -167,6 +174,22 @@ class Pointwise(Operator):
         if self.count == 2 and arithmetic_dtype(dtype) is dtype:
             return direct.number(kernel, out_key, dtype, zero_dim, general)
         return None
+
+    def _native(self, entry: DeviceEntry, compute: DType, result: DType, kernel: Kernel, number: bool) -> Kernel:
+        """The kernel, or its native form; with a Python number, the second operand is one."""
+        if not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
+            return kernel
+        dtypes_of = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
+
+        def build() -> tuple[Program, NativeForm]:
+            formula, _, _ = self._bind(compute, ())
+            specs = [Operand("number" if number and k else "flat", dtype) for k, dtype in enumerate(dtypes_of)]
+            nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
+            numbers = frozenset({1}) if number else frozenset()
+            scalars = ("size", "number1") if number else ("size",)
+            return nest, NativeForm(dtypes_of, result, "same", scalars, numbers)
+
+        return native.native_kernel(self, entry, (compute, number), kernel, build)
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
         """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""
@@ -204,6 +227,8 @@ class Pointwise(Operator):
             )
         if self.result == "real":
             return compute, COMPONENT.get(compute, compute)
+        if self.result == "complex":
+            return compute, complex_dtype(compute)
         return compute, dtypes.bool_ if self.result == "bool" else compute
 
     # ------------------------------------------------------------------------------------------ general path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
@@ -11,7 +11,7 @@ from .. import tensors
 from ..autograd.conjugate import wirtinger
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, SCALAR_MASK
+from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Direct, Operator
 
 _new = object.__new__
@@ -88,6 +88,24 @@ def viewer(view: Callable[..., Any], key: int, arguments: int) -> Callable[..., 
         return t
 
     return view_by if arguments == 2 else view_with
+
+
+class RetypedView(View):
+    """A view of the same bits as another dtype.
+
+    Attributes:
+        dtypes: The result's dtype for the input's.
+    """
+
+    def __init__(self, schema: str, doc: str, view: Callable[..., Any], dtypes: Mapping[DType, DType],
+                 **record: Any) -> None:
+        super().__init__(schema, doc, view, **record)
+        self.dtypes = dtypes
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The closure of a view whose key has the other dtype."""
+        bits = key & DTYPE_MASK
+        return super().build(key & ~bits | dtype_bit(self.dtypes[DTYPE_OF[bits]]), entry)
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:

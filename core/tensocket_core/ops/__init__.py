@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    complexes,
     decompositions,
     elementary,
     fourier,
@@ -24,6 +25,7 @@ from . import (
 
 __all__ = [
     "arithmetic",
+    "complexes",
     "decompositions",
     "elementary",
     "fourier",

@@ -119,7 +119,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 "use where to choose between tensors",
             )
         value = value.to(input.dtype)
-    elif input.dtype.kind != "float":
+    elif input.dtype.category < 2:
         value = bool(value) if input.dtype is dtypes.bool_ else int(value)
     return call(pointwise.where, mask, value, input)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
+from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..execute.pointwise import Pointwise
 
@@ -24,6 +26,7 @@ add: Final = Pointwise(
     lambda m, x, y: x | y if m.dtype is bool_ else x + y,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad),
     dunder=("__add__", "__radd__"),
+    kinds="bifc",
     inplace=True,
     keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
 )
@@ -31,7 +34,7 @@ sub: Final = Pointwise(
     "sub(Tensor input, Operand other) -> Tensor",
     "Difference: input - alpha * other.",
     lambda m, x, y: x - y,
-    kinds="if",
+    kinds="ifc",
     bools=False,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad),
     aliases=("subtract",),
@@ -43,13 +46,13 @@ mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
     lambda m, x, y: x & y if m.dtype is bool_ else x * y,
     derivative=Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input),
-    aliases=("multiply",), dunder=("__mul__", "__rmul__"), inplace=True)
+    aliases=("multiply",), dunder=("__mul__", "__rmul__"), inplace=True, kinds="bifc")
 div: Final = Pointwise(
     "div(Tensor input, Operand other) -> Tensor",
     "Quotient: input / other, in floating point; rounding_mode 'trunc' or 'floor' rounds it.",
     lambda m, x, y: x / y,
     compute="float",
-    kinds="f",
+    kinds="fc",
     derivative=Derivative(
         input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * input / (other * other)
     ),
@@ -62,15 +65,15 @@ neg: Final = Pointwise(
     "neg(Tensor input) -> Tensor",
     "Negative: -input.",
     lambda m, x: -x,
-    kinds="if",
+    kinds="ifc",
     derivative=Derivative(input=lambda grad: -grad),
     aliases=("negative",),
     dunder=("__neg__",),
     inplace=True,
 )
 abs: Final = Pointwise("abs(Tensor input) -> Tensor", "Absolute value: |input|.",
-                       lambda m, x: m.abs(x) if m.dtype.is_signed else x, kinds="if",
-                       derivative=Derivative(input=lambda grad, input: grad * input.sign()),
+                       lambda m, x: m.abs(x) if m.dtype.is_signed else x, kinds="ifc8", result="real",
+                       derivative=wirtinger(Derivative(input=lambda grad, input: grad * input.sgn())),
                        aliases=("absolute",), dunder=("__abs__",), inplace=True)
 
 
@@ -95,12 +98,22 @@ def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
 
 
 def _no_zero_divisor(operator: str) -> Any:
-    """A guard against Python's 0 as a divisor of integers; elements that are 0 count as 1."""
+    """A guard against zero divisors of integers: Python's 0, and tensors with a 0 on a host-resident device.
+
+    Asking another device would wait for it: there, elements that are 0 count as 1.
+    """
 
     def guard(compute: DType, operands: Any) -> None:
-        if compute.category < 2 and not hasattr(operands[1], "_key") and operands[1] == 0:
-            raise DtypeError(operator, f"{compute.name} by {operands[1]!r}", "integers have no quotient by zero",
-                             "convert to a floating-point dtype")
+        if compute.category >= 2:
+            return
+        divisor = operands[1]
+        if not hasattr(divisor, "_key"):
+            zero = divisor == 0
+        else:
+            zero = divisor._entry.runtime.profile.host_resident and not divisor._array.all()
+        if zero:
+            raise DtypeError(operator, f"{compute.name} by {0 if hasattr(divisor, '_key') else divisor!r}",
+                             "integers have no quotient by zero", "convert to a floating-point dtype")
 
     return guard
 
@@ -127,7 +140,7 @@ floor_divide: Final = Pointwise(
     "Quotient rounded down: floor(input / other).",
     _floor_divide,
     kinds="if",
-    guard=_no_zero_divisor("floor_divide"),
+    guard_values=True, guard=_no_zero_divisor("floor_divide"),
     dunder=("__floordiv__", "__rfloordiv__"),
     inplace=True,
 )
@@ -135,20 +148,20 @@ remainder: Final = Pointwise(
     "remainder(Tensor input, Operand other) -> Tensor",
     "Remainder with the divisor's sign: input - floor(input / other) * other.", _remainder, kinds="if",
     derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input // other)),
-    guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
+    guard_values=True, guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
 fmod: Final = Pointwise(
     "fmod(Tensor input, Operand other) -> Tensor",
     "Remainder with the dividend's sign: input - trunc(input / other) * other.",
     lambda m, x, y: m.fmod(x, y) if _is_float(m) else m.imod(x, _nonzero(m, y)),
     kinds="if",
-    guard=_no_zero_divisor("fmod"),
+    guard_values=True, guard=_no_zero_divisor("fmod"),
     inplace=True,
     derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input / other).trunc()),
 )
 truncated_divide: Final = Pointwise(
     "truncated_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded towards zero: trunc(input / other).",
     lambda m, x, y: m.trunc(x / y) if _is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
-    guard=_no_zero_divisor("div"), method=False, function=False)
+    guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
 
 
 def _natural_power(m: Any, x: Any, n: Any) -> Any:
@@ -178,7 +191,7 @@ def _no_negative_power(compute: DType, operands: Any) -> None:
 
 pow: Final = Pointwise(
     "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
-    lambda m, x, y: m.pow(x, y) if _is_float(m) else _integer_power(m, x, y), kinds="if",
+    lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
     guard=_no_negative_power,
     derivative=Derivative(
         input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
@@ -196,8 +209,12 @@ def _pow_base(grad: Any, base: Any, exponent: Any) -> Any:
 
 def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
     if not hasattr(base, "_key"):
-        return grad * result * math.log(base) if base > 0 else grad * 0 if base == 0 else grad * math.nan
-    return grad * (result * base.log()).masked_fill((base == 0) & (exponent >= 0), 0)
+        if base == 0:
+            return grad * 0
+        if type(base) is complex or grad.is_complex():
+            return grad * result * cmath.log(base)
+        return grad * result * math.log(base) if base > 0 else grad * math.nan
+    return grad * (result * base.log()).masked_fill((base == 0) & (exponent.real >= 0), 0)
 
 
 maximum: Final = Pointwise(
@@ -257,6 +274,7 @@ where: Final = Pointwise(
     "input where the condition holds, else other.",
     lambda m, c, x, y: m.where(c, x, y),
     condition=True,
+    kinds="bifc8",
     method=False,
     function=False,
     derivative=Derivative(
@@ -268,7 +286,7 @@ addcmul: Final = Pointwise(
     "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     "input + value * tensor1 * tensor2.",
     lambda m, x, a, b, value: x + value * a * b,
-    kinds="if",
+    kinds="ifc",
     inplace=True,
     derivative=Derivative(
         input=lambda grad: grad,
@@ -280,7 +298,7 @@ addcdiv: Final = Pointwise(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     "input + value * tensor1 / tensor2.",
     lambda m, x, a, b, value: x + value * (a / b),
-    kinds="f",
+    kinds="fc",
     inplace=True,
     derivative=Derivative(
         input=lambda grad: grad,
@@ -290,41 +308,42 @@ addcdiv: Final = Pointwise(
 )
 lerp: Final = Pointwise(
     "lerp(Tensor input, Tensor end, Operand weight) -> Tensor", "Linear interpolation: input + weight * (end - input).",
-    lambda m, x, y, w: x + w * (y - x), kinds="f", inplace=True,
+    lambda m, x, y, w: x + w * (y - x), kinds="fc", inplace=True,
     derivative=Derivative(input=lambda grad, weight: grad * (1 - weight), end=lambda grad, weight: grad * weight,
                           weight=lambda grad, input, end: grad * (end - input)))
 
 # ------------------------------------------------------------------------------------------------ unary functions
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
+_ANALYTIC: Final[dict[str, Any]] = {**_FLOAT, "kinds": "fc"}
 _INV_SQRT2: Final = 1 / math.sqrt(2)
 _INV_SQRT_2PI: Final = 1 / math.sqrt(2 * math.pi)
 
 exp: Final = Pointwise("exp(Tensor input) -> Tensor", "Exponential: e ** input.", lambda m, x: m.exp(x),
-                       derivative=Derivative(input=lambda grad, result: grad * result), **_FLOAT)
+                       derivative=Derivative(input=lambda grad, result: grad * result), **_ANALYTIC)
 expm1: Final = Pointwise("expm1(Tensor input) -> Tensor", "exp(input) - 1, accurate near 0.", lambda m, x: m.expm1(x),
-                         derivative=Derivative(input=lambda grad, result: grad * (result + 1)), **_FLOAT)
+                         derivative=Derivative(input=lambda grad, result: grad * (result + 1)), **_ANALYTIC)
 log: Final = Pointwise("log(Tensor input) -> Tensor", "Natural logarithm.", lambda m, x: m.log(x),
-                       derivative=Derivative(input=lambda grad, input: grad / input), **_FLOAT)
+                       derivative=Derivative(input=lambda grad, input: grad / input), **_ANALYTIC)
 log1p: Final = Pointwise("log1p(Tensor input) -> Tensor", "log(1 + input), accurate near 0.", lambda m, x: m.log1p(x),
-                         derivative=Derivative(input=lambda grad, input: grad / (input + 1)), **_FLOAT)
+                         derivative=Derivative(input=lambda grad, input: grad / (input + 1)), **_ANALYTIC)
 sqrt: Final = Pointwise("sqrt(Tensor input) -> Tensor", "Square root.", lambda m, x: m.sqrt(x),
-                        derivative=Derivative(input=lambda grad, result: grad / (2 * result)), **_FLOAT)
+                        derivative=Derivative(input=lambda grad, result: grad / (2 * result)), **_ANALYTIC)
 rsqrt: Final = Pointwise(
     "rsqrt(Tensor input) -> Tensor",
     "1 / sqrt(input).",
     lambda m, x: 1 / m.sqrt(x),
     derivative=Derivative(input=lambda grad, result: -0.5 * grad * result * result * result),
-    **_FLOAT,
+    **_ANALYTIC,
 )
 reciprocal: Final = Pointwise("reciprocal(Tensor input) -> Tensor", "1 / input.", lambda m, x: 1 / x,
-                              derivative=Derivative(input=lambda grad, result: -grad * result * result), **_FLOAT)
+                              derivative=Derivative(input=lambda grad, result: -grad * result * result), **_ANALYTIC)
 sin: Final = Pointwise("sin(Tensor input) -> Tensor", "Sine of radians.", lambda m, x: m.sin(x),
-                       derivative=Derivative(input=lambda grad, input: grad * input.cos()), **_FLOAT)
+                       derivative=Derivative(input=lambda grad, input: grad * input.cos()), **_ANALYTIC)
 cos: Final = Pointwise("cos(Tensor input) -> Tensor", "Cosine of radians.", lambda m, x: m.cos(x),
-                       derivative=Derivative(input=lambda grad, input: -grad * input.sin()), **_FLOAT)
+                       derivative=Derivative(input=lambda grad, input: -grad * input.sin()), **_ANALYTIC)
 tanh: Final = Pointwise("tanh(Tensor input) -> Tensor", "Hyperbolic tangent.", lambda m, x: m.tanh(x),
-                        derivative=Derivative(input=lambda grad, result: grad * (1 - result * result)), **_FLOAT)
+                        derivative=Derivative(input=lambda grad, result: grad * (1 - result * result)), **_ANALYTIC)
 erf: Final = Pointwise(
     "erf(Tensor input) -> Tensor",
     "Error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0.",
@@ -334,8 +353,8 @@ erf: Final = Pointwise(
 )
 sigmoid: Final = Pointwise("sigmoid(Tensor input) -> Tensor", "Logistic function: 1 / (1 + exp(-input)).",
                            lambda m, x: 1 / (1 + m.exp(-x)),
-                           derivative=Derivative(input=lambda grad, result: grad * result * (1 - result)), **_FLOAT)
-square: Final = Pointwise("square(Tensor input) -> Tensor", "input * input.", lambda m, x: x * x, kinds="if",
+                           derivative=Derivative(input=lambda grad, result: grad * result * (1 - result)), **_ANALYTIC)
+square: Final = Pointwise("square(Tensor input) -> Tensor", "input * input.", lambda m, x: x * x, kinds="ifc",
                           derivative=Derivative(input=lambda grad, input: 2 * grad * input), inplace=True)
 sign: Final = Pointwise("sign(Tensor input) -> Tensor", "-1, 0 or 1; 0 for NaN.",
                         lambda m, x: x if m.dtype is bool_ else m.where(x > 0, 1, 0) - m.where(x < 0, 1, 0),
@@ -454,11 +473,13 @@ leaky_relu: Final = Pointwise(
 
 _TEST: Final[dict[str, Any]] = {"result": "bool"}
 _COMPARE: Final[dict[str, Any]] = {"result": "bool", "inplace": True}
+_EQUALITY: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc8"}
+_LOGIC: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc"}
 
 eq: Final = Pointwise("eq(Tensor input, Operand other) -> Tensor", "input == other.", lambda m, x, y: m.eq(x, y),
-                      dunder=("__eq__",), **_COMPARE)
+                      dunder=("__eq__",), **_EQUALITY)
 ne: Final = Pointwise("ne(Tensor input, Operand other) -> Tensor", "input != other.", lambda m, x, y: m.ne(x, y),
-                      dunder=("__ne__",), aliases=("not_equal",), **_COMPARE)
+                      dunder=("__ne__",), aliases=("not_equal",), **_EQUALITY)
 lt: Final = Pointwise("lt(Tensor input, Operand other) -> Tensor", "input < other.", lambda m, x, y: x < y,
                       dunder=("__lt__",), aliases=("less",), **_COMPARE)
 le: Final = Pointwise("le(Tensor input, Operand other) -> Tensor", "input <= other.", lambda m, x, y: x <= y,
@@ -467,20 +488,35 @@ gt: Final = Pointwise("gt(Tensor input, Operand other) -> Tensor", "input > othe
                       dunder=("__gt__",), aliases=("greater",), **_COMPARE)
 ge: Final = Pointwise("ge(Tensor input, Operand other) -> Tensor", "input >= other.", lambda m, x, y: y <= x,
                       dunder=("__ge__",), aliases=("greater_equal",), **_COMPARE)
-isnan: Final = Pointwise("isnan(Tensor input) -> Tensor", "Whether elements are NaN.", lambda m, x: m.ne(x, x), **_TEST)
-isinf: Final = Pointwise("isinf(Tensor input) -> Tensor", "Whether elements are infinite.",
-                         lambda m, x: m.eq(m.abs(x), math.inf) if _is_float(m) else m.ne(x, x), **_TEST)
+isnan: Final = Pointwise("isnan(Tensor input) -> Tensor", "Whether elements are NaN.", lambda m, x: m.ne(x, x),
+                         kinds="bifc8", **_TEST)
+
+
+def _isinf(m: Any, x: Any) -> Any:
+    if m.dtype.kind == "complex":
+        return m.eq(m.abs(m.real(x)), math.inf) | m.eq(m.abs(m.imag(x)), math.inf)
+    return m.eq(m.abs(x), math.inf) if _is_float(m) else m.ne(x, x)
+
+
+def _isfinite(m: Any, x: Any) -> Any:
+    if m.dtype.kind == "complex":
+        return (m.abs(m.real(x)) < math.inf) & (m.abs(m.imag(x)) < math.inf)
+    return m.abs(x) < math.inf if _is_float(m) else m.eq(x, x)
+
+
+isinf: Final = Pointwise("isinf(Tensor input) -> Tensor", "Whether elements are infinite, or a part of them is.", _isinf,
+                         kinds="bifc", **_TEST)
 isfinite: Final = Pointwise("isfinite(Tensor input) -> Tensor", "Whether elements are neither infinite nor NaN.",
-                            lambda m, x: m.abs(x) < math.inf if _is_float(m) else m.eq(x, x), **_TEST)
+                            _isfinite, kinds="bifc", **_TEST)
 logical_not: Final = Pointwise(
-    "logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_COMPARE
+    "logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_LOGIC
 )
 logical_and: Final = Pointwise("logical_and(Tensor input, Operand other) -> Tensor", "Whether both are not zero.",
-                               lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_COMPARE)
+                               lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_LOGIC)
 logical_or: Final = Pointwise("logical_or(Tensor input, Operand other) -> Tensor", "Whether one is not zero.",
-                              lambda m, x, y: m.ne(x, 0) | m.ne(y, 0), **_COMPARE)
+                              lambda m, x, y: m.ne(x, 0) | m.ne(y, 0), **_LOGIC)
 logical_xor: Final = Pointwise("logical_xor(Tensor input, Operand other) -> Tensor", "Whether exactly one is not zero.",
-                               lambda m, x, y: m.ne(x, 0) ^ m.ne(y, 0), **_COMPARE)
+                               lambda m, x, y: m.ne(x, 0) ^ m.ne(y, 0), **_LOGIC)
 
 _BITS: Final[dict[str, Any]] = {"kinds": "bi", "inplace": True}
 

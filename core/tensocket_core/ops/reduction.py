@@ -99,6 +99,7 @@ sum: Final = Reduction(
     _SUM,
     compute="sum",
     wide=True,
+    complex=True,
     derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)),
 )
 mean: Final = Reduction(
@@ -107,6 +108,7 @@ mean: Final = Reduction(
     _MEAN,
     compute="float",
     wide=True,
+    complex=True,
     decompose=lambda x, dim, keepdim: x.sum(dim, keepdim) / count_of(tuple(x.shape), dim),
     derivative=Derivative(
         input=lambda grad, input_shape, dim, keepdim: spread(
@@ -120,6 +122,7 @@ prod: Final = Reduction(
     _PROD,
     compute="sum",
     wide=True,
+    complex=True,
     derivative=Derivative(input=lambda grad, input, dim, keepdim: _prod_gradient(grad, input, dim, keepdim)),
 )
 
@@ -242,7 +245,8 @@ def var(
     axes = normalize_axes("var", dim, input.ndim)
     with blame("var"):
         centred = input - input.mean(axes, True)
-    return (centred * centred).sum(axes, keepdim) / max(count_of(tuple(input.shape), axes) - correction, 0)
+    squares = (centred * centred.conj()).real if centred.is_complex() else centred * centred
+    return squares.sum(axes, keepdim) / max(count_of(tuple(input.shape), axes) - correction, 0)
 
 
 @composite(

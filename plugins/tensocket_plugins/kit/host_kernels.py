@@ -26,6 +26,7 @@ UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS: Final = SIGNED + UNSIGNED
 FLOATS: Final = ("float16", "float32", "float64")
 NUMBERS: Final = INTEGERS + FLOATS
+COMPLEX: Final = ("complex64", "complex128")
 EVERY: Final = ("bool", *NUMBERS)
 
 #: Operators whose ufunc has PyTorch's result for these dtypes and raises no flag that NumPy reports.
@@ -59,6 +60,17 @@ _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
 )
 
 
+#: The same on complex numbers.
+_COMPLEX: Final[tuple[tuple[str, Any, int], ...]] = (
+    ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 2),
+    ("neg", np.negative, 1), ("abs", np.abs, 1), ("eq", np.equal, 1), ("ne", np.not_equal, 1), ("where", np.where, 1),
+    ("square", np.square, 1), ("reciprocal", np.reciprocal, 2), ("sqrt", np.sqrt, 4), ("pow", np.power, 8),
+    ("exp", np.exp, 4), ("log", np.log, 4), ("sin", np.sin, 4), ("cos", np.cos, 4), ("tanh", np.tanh, 4),
+    ("conj_physical", np.conjugate, 1), ("sgn", np.sign, 2), ("logical_not", np.logical_not, 1),
+    ("logical_and", np.logical_and, 1), ("logical_or", np.logical_or, 1), ("logical_xor", np.logical_xor, 1),
+)
+
+
 def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
     """Register every host kernel.
 
@@ -71,6 +83,8 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
         _register(table, operator, function, dtypes, limit)
     for operator, function, share in _LOUD:
         _register(table, operator, function, FLOATS, limit // share)
+    for operator, function, share in _COMPLEX:
+        _register(table, operator, function, COMPLEX, limit // share)
     for dtype in FLOATS:
         _register(table, "relu", partial(np.maximum, np.zeros((), dtype)), (dtype,), limit)
     register_matmul(table)
@@ -103,7 +117,7 @@ def _matmul_bfloat16(x: Array, y: Array) -> Array:
 
 def register_matmul(table: KernelTable) -> None:
     """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32."""
-    table.register("matmul", _matmul, dtypes=(*INTEGERS, "float32", "float64"), direct=True)
+    table.register("matmul", _matmul, dtypes=(*INTEGERS, "float32", "float64", *COMPLEX), direct=True)
     table.register("matmul", _matmul_float16, dtypes=("float16",), direct=True)
     table.register("matmul", _matmul_bfloat16, dtypes=("bfloat16",), direct=True)
 
@@ -112,7 +126,8 @@ def register_matmul(table: KernelTable) -> None:
 
 Dims = tuple[int, ...]
 Reduction = Callable[[Array, Dims, bool], Array]
-_WIDER: Final[dict[str, np.dtype[Any]]] = {"e": np.dtype(np.float32), "f": np.dtype(np.float64)}
+_WIDER: Final[dict[str, np.dtype[Any]]] = {
+    "e": np.dtype(np.float32), "f": np.dtype(np.float64), "F": np.dtype(np.complex128)}
 
 
 #: Elements up to which Python's own sum, in double precision, is faster than a reduction by NumPy.
@@ -206,8 +221,8 @@ def register_reductions(table: KernelTable, *, limit: int | None) -> None:
     where one is among the elements. Extremes and positions of no elements are the caller's error.
     """
     rows: tuple[tuple[str, Reduction, tuple[str, ...]], ...] = (
-        ("sum", _fold(np.add), NUMBERS), ("sum", _sum_float, ("float32", "float64")),
-        ("prod", _fold(np.multiply), NUMBERS), ("mean", _mean, FLOATS),
+        ("sum", _fold(np.add), (*NUMBERS, *COMPLEX)), ("sum", _sum_float, ("float32", "float64")),
+        ("prod", _fold(np.multiply), (*NUMBERS, *COMPLEX)), ("mean", _mean, (*FLOATS, *COMPLEX)),
         ("amax", _extreme(np.maximum), EVERY), ("amin", _extreme(np.minimum), EVERY),
         ("any", _truth(np.logical_or), EVERY), ("all", _truth(np.logical_and), EVERY),
         ("argmax", _position(np.argmax), EVERY), ("argmin", _position(np.argmin), EVERY),

@@ -104,6 +104,8 @@ class NumpyMath:
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
     bitwise_and, bitwise_or, bitwise_xor, bitwise_not = np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert
     shl, shr = np.left_shift, np.right_shift
+    real, imag, angle = staticmethod(np.real), staticmethod(np.imag), staticmethod(np.angle)
+    conj, sgn = np.conjugate, np.sign
     erf, idiv, imod, cast, bitcast = staticmethod(erf), staticmethod(idiv), staticmethod(imod), staticmethod(cast), \
         staticmethod(bitcast)
 
@@ -113,6 +115,13 @@ class NumpyMath:
         return np.asarray(np.where(condition, yes, no))
 
     select = where
+
+    @staticmethod
+    def complex(real: Array, imag: Array) -> Array:
+        """Complex numbers of their parts."""
+        result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.result_type(real, imag, np.complex64))
+        result.real, result.imag = real, imag
+        return result
 
 
 NUMPY_MATH: Final = NumpyMath()

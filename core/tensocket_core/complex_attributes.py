@@ -1,0 +1,67 @@
+"""Attributes of complex tensors: their parts, conjugate transposes, the number behind one element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError
+
+from ._generated import functions
+
+
+class ComplexAttributes:
+    """What tensors have because they may be complex."""
+
+    __slots__ = ()
+
+    @property
+    def real(self) -> Any:
+        """The real parts, a view; a real tensor itself. Assigning writes them."""
+        return functions.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        functions.real(self).copy_(value)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts of a complex tensor, a view. Assigning writes them."""
+        return functions.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        functions.imag(self).copy_(value)
+
+    @property
+    def mH(self) -> Any:  # noqa: N802  PyTorch's name
+        """Conjugate transposes of the matrices in the last two dimensions."""
+        return functions.adjoint(self)
+
+    @property
+    def H(self) -> Any:  # noqa: N802  PyTorch's name
+        """The conjugate transpose of a matrix.
+
+        Raises:
+            DimensionError: The tensor has another number of dimensions than two.
+        """
+        rank = len(self._array.shape)  # type: ignore[attr-defined]
+        if rank != 2:
+            raise DimensionError("H", f"a {rank}-dimensional tensor", "a matrix has 2 dimensions", "use .mH for batches")
+        return functions.adjoint(self)
+
+    def __complex__(self) -> complex:
+        return complex(self.item())  # type: ignore[attr-defined]
+
+
+def real_number(operator: str, value: Any) -> Any:
+    """A Python number that is no complex one; the real part of a complex one without imaginary part.
+
+    Raises:
+        ArgumentError: The imaginary part is not zero.
+    """
+    if type(value) is not complex:
+        return value
+    if value.imag:
+        raise ArgumentError(operator, f"the complex number {value}", "a real number has no imaginary part",
+                            "take .real or .abs() first")
+    return value.real

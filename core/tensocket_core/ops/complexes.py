@@ -1,0 +1,254 @@
+"""Complex numbers: their parts, conjugates and magnitudes; see ``autograd.conjugate`` for their gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
+from tensocket_plugins.ir.complex import COMPONENT
+
+from ..autograd.conjugate import wirtinger
+from ..autograd.node import Derivative
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..execute.elements import parts_handle
+from ..execute.geometry import element_strides
+from ..execute.pointwise import Pointwise
+from ..execute.views import RetypedView
+
+_OF_PARTS: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
+
+
+# ----------------------------------------------------------------------------------------------------------- views
+
+
+def _pairs(array: Any) -> Any:
+    """The handle of a complex tensor with a last dimension for its parts."""
+    part = dtypes.float32 if array.dtype.itemsize == 8 else dtypes.float64
+    return parts_handle(array, part)
+
+
+def _joined(array: Any) -> Any:
+    """The handle of a float tensor with a last dimension of 2 as complex numbers."""
+    strides = element_strides(array)
+    if isinstance(array, DeviceArray):
+        halves = tuple(s // 2 for s in strides[:-1])
+        return DeviceArray(array.storage, _OF_PARTS[array.dtype], array.shape[:-1], halves, array.offset // 2)
+    return array.view(f"c{2 * array.itemsize}")[..., 0]
+
+
+real_part: Final = RetypedView(
+    "real_part(Tensor input) -> Tensor~", "The real parts of complex numbers.", lambda array: _pairs(array)[..., 0],
+    COMPONENT, method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: grad)))
+imag_part: Final = RetypedView(
+    "imag_part(Tensor input) -> Tensor~", "The imaginary parts of complex numbers.",
+    lambda array: _pairs(array)[..., 1], COMPONENT, method=False, function=False,
+    derivative=wirtinger(Derivative(input=lambda grad: grad * 1j)))
+pairs: Final = RetypedView(
+    "view_as_real(Tensor input) -> Tensor~", "Complex numbers as pairs of floats.", _pairs, COMPONENT, method=False,
+    function=False, derivative=wirtinger(Derivative(input=lambda grad: view_as_complex(grad.contiguous()))))
+joined: Final = RetypedView(
+    "view_as_complex(Tensor input) -> Tensor~", "Pairs of floats as complex numbers.", _joined, _OF_PARTS,
+    method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: view_as_real(grad))))
+
+
+@composite("real(Tensor input) -> Tensor", method=False)
+def real(input: Any) -> Any:
+    """The real parts, a view; a real tensor itself."""
+    return call(real_part, input) if input.dtype.is_complex else input
+
+
+@composite("imag(Tensor input) -> Tensor", method=False)
+def imag(input: Any) -> Any:
+    """The imaginary parts of a complex tensor, a view.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    return call(imag_part, _complex_only("imag", input))
+
+
+@composite("view_as_real(Tensor input) -> Tensor", method=False)
+def view_as_real(input: Any) -> Any:
+    """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    return call(pairs, _complex_only("view_as_real", input))
+
+
+def _complex_only(operator: str, input: Any) -> Any:
+    if not input.dtype.is_complex:
+        raise DtypeError(operator, f"a tensor of dtype {input.dtype.name}", f"{operator} is defined for complex dtypes",
+                         "convert with .to(tensocket.complex64)")
+    return input
+
+
+@composite("view_as_complex(Tensor input) -> Tensor", method=False)
+def view_as_complex(input: Any) -> Any:
+    """A float tensor whose last dimension has the two parts as complex numbers; a view.
+
+    Raises:
+        DtypeError: The dtype is neither float32 nor float64.
+        ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
+    """
+    if input.dtype not in _OF_PARTS:
+        raise DtypeError("view_as_complex", f"a tensor of dtype {input.dtype.name}",
+                         "parts are float32 or float64", "convert with .to(tensocket.float32)")
+    strides = element_strides(input._array)
+    shape = f"shape {list(input.shape)} with strides {list(strides)}"
+    if not strides or input._array.shape[-1] != 2:
+        raise ShapeError("view_as_complex", shape, "the last dimension has size 2", "stack the two parts")
+    if strides[-1] != 1 or any(s % 2 for s in strides[:-1]) or input.storage_offset() % 2:
+        raise ShapeError("view_as_complex", shape, "parts are adjacent, other strides and the offset even",
+                         "call .contiguous() first")
+    return call(joined, input)
+
+
+# ------------------------------------------------------------------------------------------------------- functions
+
+conjugate: Final = Pointwise(
+    "conj_physical(Tensor input) -> Tensor", "Complex conjugates, as a new tensor.",
+    lambda m, x: m.conj(x) if m.dtype.is_complex else x, kinds="bifc", inplace=True,
+    derivative=wirtinger(Derivative(input=lambda grad: grad.conj())))
+
+
+@composite("conj(Tensor input) -> Tensor")
+def conj(input: Any) -> Any:
+    """Complex conjugates, computed at once; a real tensor itself."""
+    return call(conjugate, input) if input.dtype.is_complex else input
+
+
+@composite("resolve_conj(Tensor input) -> Tensor")
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself: conjugates are computed at once."""
+    return input
+
+
+@composite("resolve_neg(Tensor input) -> Tensor")
+def resolve_neg(input: Any) -> Any:
+    """The tensor itself: negatives are computed at once."""
+    return input
+
+
+@composite("is_conj(Tensor input) -> any")
+def is_conj(input: Any) -> bool:
+    """False: conjugates are computed at once."""
+    return False
+
+
+@composite("is_neg(Tensor input) -> any")
+def is_neg(input: Any) -> bool:
+    """False: negatives are computed at once."""
+    return False
+
+
+def _angle(m: Any, x: Any) -> Any:
+    if m.dtype.is_complex:
+        return m.angle(x)
+    return m.where(m.ne(x, x), x, m.where(x < 0, math.pi, 0.0))
+
+
+def _angle_gradient(grad: Any, input: Any) -> Any:
+    """The angle changes by 1 / |z| along i z / |z|."""
+    if not input.is_complex():
+        return grad * 0
+    return (grad / (input.real.square() + input.imag.square()) * (input * 1j)).masked_fill(input == 0, 0)
+
+
+angle: Final = Pointwise(
+    "angle(Tensor input) -> Tensor", "Angle of complex numbers with the positive real axis, within -pi .. pi.", _angle,
+    compute="float", kinds="fc", result="real", derivative=wirtinger(Derivative(input=_angle_gradient)))
+
+
+def _sgn(m: Any, x: Any) -> Any:
+    if m.dtype.is_complex:
+        return m.sgn(x)
+    return x if m.dtype is dtypes.bool_ else m.where(x > 0, 1, 0) - m.where(x < 0, 1, 0)
+
+
+def _sgn_gradient(grad: Any, input: Any, result: Any) -> Any:
+    """What of the change is across the direction, over the magnitude."""
+    if not input.is_complex():
+        return grad * 0
+    across = grad - (grad * result.conj()).real * result
+    return (across / input.abs()).masked_fill(input == 0, 0)
+
+
+sgn: Final = Pointwise(
+    "sgn(Tensor input) -> Tensor", "Direction of complex numbers: input / |input|, 0 of 0; the sign of real ones.",
+    _sgn, kinds="bifc", inplace=True, derivative=wirtinger(Derivative(input=_sgn_gradient)))
+combined: Final = Pointwise(
+    "complex(Tensor real, Tensor imag) -> Tensor", "Complex numbers of their parts.",
+    lambda m, x, y: m.complex(x, y), kinds="f", result="complex", method=False, function=False,
+    derivative=wirtinger(Derivative(real=lambda grad: grad.real, imag=lambda grad: grad.imag)))
+
+
+@composite("complex(Tensor real, Tensor imag) -> Tensor", method=False)
+def complex(real: Any, imag: Any) -> Any:
+    """Complex numbers of their real and imaginary parts, both float32 or both float64.
+
+    Raises:
+        DtypeError: The dtypes differ or are others.
+    """
+    if real.dtype not in _OF_PARTS or imag.dtype is not real.dtype:
+        raise DtypeError("complex", f"parts of dtypes {real.dtype.name} and {imag.dtype.name}",
+                         "parts are both float32 or both float64", "convert them with .to(dtype)")
+    return call(combined, real, imag)
+
+
+@composite("polar(Tensor abs, Tensor angle) -> Tensor", method=False)
+def polar(abs: Any, angle: Any) -> Any:
+    """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
+    if abs.dtype not in _OF_PARTS or angle.dtype is not abs.dtype:
+        raise DtypeError("polar", f"magnitudes of dtype {abs.dtype.name} and angles of dtype {angle.dtype.name}",
+                         "both are float32 or both float64", "convert them with .to(dtype)")
+    return call(combined, abs * angle.cos(), abs * angle.sin())
+
+
+@composite("isreal(Tensor input) -> Tensor")
+def isreal(input: Any) -> Any:
+    """Whether elements have no imaginary part."""
+    return input.imag == 0 if input.dtype.is_complex else input.new_ones(tuple(input.shape), dtype=dtypes.bool_)
+
+
+@composite("adjoint(Tensor input) -> Tensor")
+def adjoint(input: Any) -> Any:
+    """Conjugate transposes of matrices: the last two dimensions exchanged.
+
+    Raises:
+        DimensionError: The tensor has fewer than two dimensions.
+    """
+    if input.ndim < 2:
+        raise DimensionError("adjoint", f"a {input.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
+                             "unsqueeze it first")
+    return input.transpose(-2, -1).conj()
+
+
+@composite("vdot(Tensor input, Tensor other) -> Tensor")
+def vdot(input: Any, other: Any) -> Any:
+    """Inner product of two vectors, the first one conjugated."""
+    return input.conj().dot(other)
+
+
+@composite("is_complex(Tensor input) -> any", method=False)
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is a complex one."""
+    return bool(input.dtype.is_complex)
+
+
+@composite("cfloat(Tensor input) -> Tensor", function=False)
+def cfloat(input: Any) -> Any:
+    """This tensor as complex64."""
+    return input.to(dtypes.complex64)
+
+
+@composite("cdouble(Tensor input) -> Tensor", function=False)
+def cdouble(input: Any) -> Any:
+    """This tensor as complex128."""
+    return input.to(dtypes.complex128)
