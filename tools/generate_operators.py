@@ -52,6 +52,8 @@ _AUGMENTED: Final = {
     "bitwise_and_": "and",
     "bitwise_or_": "or",
     "bitwise_xor_": "xor",
+    "bitwise_left_shift_": "lshift",
+    "bitwise_right_shift_": "rshift",
 }
 #: What annotations the schema's types become.
 _ANNOTATIONS: Final = {

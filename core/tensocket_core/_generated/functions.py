@@ -163,6 +163,10 @@ _embed_index = OPERATORS['embed_index']
 _embed_index_table = _embed_index.table
 _cat = OPERATORS['cat']
 _cat_table = _cat.table
+_bitwise_left_shift = OPERATORS['bitwise_left_shift']
+_bitwise_left_shift_table = _bitwise_left_shift.table
+_bitwise_right_shift = OPERATORS['bitwise_right_shift']
+_bitwise_right_shift_table = _bitwise_right_shift.table
 _conj_physical = OPERATORS['conj_physical']
 _conj_physical_table = _conj_physical.table
 _angle = OPERATORS['angle']
@@ -305,6 +309,10 @@ _bitwise_xor_ = OPERATORS['bitwise_xor_']
 _bitwise_xor__table = _bitwise_xor_.table
 _bitwise_not_ = OPERATORS['bitwise_not_']
 _bitwise_not__table = _bitwise_not_.table
+_bitwise_left_shift_ = OPERATORS['bitwise_left_shift_']
+_bitwise_left_shift__table = _bitwise_left_shift_.table
+_bitwise_right_shift_ = OPERATORS['bitwise_right_shift_']
+_bitwise_right_shift__table = _bitwise_right_shift_.table
 _conj_physical_ = OPERATORS['conj_physical_']
 _conj_physical__table = _conj_physical_.table
 _sgn_ = OPERATORS['sgn_']
@@ -2388,6 +2396,112 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return run(tensors, dim)
 
 
+def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Bits moved up: input * 2 ** other."""
+    if out is not None:
+        return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other))
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('bitwise_left_shift', bitwise_left_shift, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_left_shift, key, (input, other))
+    try:
+        run = _bitwise_left_shift_table[key]
+    except KeyError:
+        run = _bitwise_left_shift.resolve(key)
+    return run(input, other)
+
+
+def __lshift__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return again(__lshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_left_shift, key, (input, other))
+    try:
+        run = _bitwise_left_shift_table[key]
+    except KeyError:
+        run = _bitwise_left_shift.resolve(key)
+    return run(input, other)
+
+
+def __rlshift__(input: Any, other: Any) -> Any:
+    try:
+        key = input._key | SCALAR_LEFT[type(other)]
+    except KeyError:
+        return again(__rlshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_left_shift, key, (other, input))
+    try:
+        run = _bitwise_left_shift_table[key]
+    except KeyError:
+        run = _bitwise_left_shift.resolve(key)
+    return run(other, input)
+
+
+def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Bits moved down, the sign kept: floor(input / 2 ** other)."""
+    if out is not None:
+        return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other))
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('bitwise_right_shift', bitwise_right_shift, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_right_shift, key, (input, other))
+    try:
+        run = _bitwise_right_shift_table[key]
+    except KeyError:
+        run = _bitwise_right_shift.resolve(key)
+    return run(input, other)
+
+
+def __rshift__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return again(__rshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_right_shift, key, (input, other))
+    try:
+        run = _bitwise_right_shift_table[key]
+    except KeyError:
+        run = _bitwise_right_shift.resolve(key)
+    return run(input, other)
+
+
+def __rrshift__(input: Any, other: Any) -> Any:
+    try:
+        key = input._key | SCALAR_LEFT[type(other)]
+    except KeyError:
+        return again(__rrshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_right_shift, key, (other, input))
+    try:
+        run = _bitwise_right_shift_table[key]
+    except KeyError:
+        run = _bitwise_right_shift.resolve(key)
+    return run(other, input)
+
+
 def conj_physical(input: Any, *, out: Any = None) -> Any:
     """Complex conjugates, as a new tensor."""
     if out is not None:
@@ -3773,6 +3887,80 @@ def method_bitwise_not_(input: Any) -> Any:
     except KeyError:
         run = _bitwise_not_.resolve(key)
     return run(input)
+
+
+def method_bitwise_left_shift_(input: Any, other: Any) -> Any:
+    """In-place form of bitwise_left_shift."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('bitwise_left_shift_', method_bitwise_left_shift_, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_left_shift_, key, (input, other))
+    try:
+        run = _bitwise_left_shift__table[key]
+    except KeyError:
+        run = _bitwise_left_shift_.resolve(key)
+    return run(input, other)
+
+
+def __ilshift__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return again(__ilshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_left_shift_, key, (input, other))
+    try:
+        run = _bitwise_left_shift__table[key]
+    except KeyError:
+        run = _bitwise_left_shift_.resolve(key)
+    return run(input, other)
+
+
+def method_bitwise_right_shift_(input: Any, other: Any) -> Any:
+    """In-place form of bitwise_right_shift."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again('bitwise_right_shift_', method_bitwise_right_shift_, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_right_shift_, key, (input, other))
+    try:
+        run = _bitwise_right_shift__table[key]
+    except KeyError:
+        run = _bitwise_right_shift_.resolve(key)
+    return run(input, other)
+
+
+def __irshift__(input: Any, other: Any) -> Any:
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return again(__irshift__, input, other)
+    if ACTIVE:
+        return run_with_modes(_bitwise_right_shift_, key, (input, other))
+    try:
+        run = _bitwise_right_shift__table[key]
+    except KeyError:
+        run = _bitwise_right_shift_.resolve(key)
+    return run(input, other)
 
 
 def method_conj_physical_(input: Any) -> Any:
@@ -6818,6 +7006,8 @@ _alias.public = method_alias
 _clone.public = clone
 _embed_index.public = method_embed_index
 _cat.public = cat
+_bitwise_left_shift.public = bitwise_left_shift
+_bitwise_right_shift.public = bitwise_right_shift
 _conj_physical.public = conj_physical
 _angle.public = angle
 _sgn.public = sgn
@@ -6889,6 +7079,8 @@ _bitwise_and_.public = method_bitwise_and_
 _bitwise_or_.public = method_bitwise_or_
 _bitwise_xor_.public = method_bitwise_xor_
 _bitwise_not_.public = method_bitwise_not_
+_bitwise_left_shift_.public = method_bitwise_left_shift_
+_bitwise_right_shift_.public = method_bitwise_right_shift_
 _conj_physical_.public = method_conj_physical_
 _sgn_.public = method_sgn_
 _tan_.public = method_tan_
@@ -7131,8 +7323,10 @@ __all__ = [
     'atan2',
     'atanh',
     'bitwise_and',
+    'bitwise_left_shift',
     'bitwise_not',
     'bitwise_or',
+    'bitwise_right_shift',
     'bitwise_xor',
     'bmm',
     'broadcast_tensors',

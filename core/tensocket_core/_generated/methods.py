@@ -125,6 +125,12 @@ class Operators:
     alias: Callable[..., Any] = _f.method_alias
     clone: Callable[..., Any] = _f.clone
     embed_index: Callable[..., Any] = _f.method_embed_index
+    bitwise_left_shift: Callable[..., Any] = _f.bitwise_left_shift
+    __lshift__: Callable[..., Any] = _f.__lshift__
+    __rlshift__: Callable[..., Any] = _f.__rlshift__
+    bitwise_right_shift: Callable[..., Any] = _f.bitwise_right_shift
+    __rshift__: Callable[..., Any] = _f.__rshift__
+    __rrshift__: Callable[..., Any] = _f.__rrshift__
     conj_physical: Callable[..., Any] = _f.conj_physical
     angle: Callable[..., Any] = _f.angle
     sgn: Callable[..., Any] = _f.sgn
@@ -225,6 +231,10 @@ class Operators:
     bitwise_xor_: Callable[..., Any] = _f.method_bitwise_xor_
     __ixor__: Callable[..., Any] = _f.__ixor__
     bitwise_not_: Callable[..., Any] = _f.method_bitwise_not_
+    bitwise_left_shift_: Callable[..., Any] = _f.method_bitwise_left_shift_
+    __ilshift__: Callable[..., Any] = _f.__ilshift__
+    bitwise_right_shift_: Callable[..., Any] = _f.method_bitwise_right_shift_
+    __irshift__: Callable[..., Any] = _f.__irshift__
     conj_physical_: Callable[..., Any] = _f.method_conj_physical_
     sgn_: Callable[..., Any] = _f.method_sgn_
     tan_: Callable[..., Any] = _f.method_tan_

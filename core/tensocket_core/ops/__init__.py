@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arithmetic,
+    bits,
     complexes,
     decompositions,
     elementary,
@@ -25,6 +26,7 @@ from . import (
 
 __all__ = [
     "arithmetic",
+    "bits",
     "complexes",
     "decompositions",
     "elementary",
