@@ -58,6 +58,8 @@ def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) ->
         for transform in STATE.transforms:
             tensor = transform.created(tensor)
     if requires_grad:
+        if STATE.inference is not None:
+            STATE.inference(tensor)
         tensor.requires_grad = True
     return tensor
 

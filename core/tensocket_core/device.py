@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
 from .dispatch.keys import DEVICE_SHIFT
+from .recording import Reason
 from .meta import META, MetaDevice, NoPrograms
 
 
@@ -52,6 +53,7 @@ class _ThreadStreams(threading.local):
         self.default: DeviceEntry | None = None
 
 
+        self.reason: Reason | None = None
 _THREAD: Final = _ThreadStreams()
 _LOCK: Final = threading.RLock()
 _ENTRIES: Final[list[DeviceEntry]] = []
@@ -148,4 +150,31 @@ def current_stream(device: Any = None) -> Stream:
 
 def set_stream(device: Any, stream: Stream) -> None:
     """Queue this thread's work for ``device`` on ``stream`` from now on."""
-    _THREAD.streams[open_entry(device).key] = stream
+    entry = open_entry(device)
+    streams = _THREAD.streams
+    if stream is entry.runtime.default_stream:
+        streams.pop(entry.key, None)
+    else:
+        streams[entry.key] = stream
+    if not streams:
+        _THREAD.reason = None
+    elif _THREAD.reason is None:
+        _THREAD.reason = Reason()
+
+
+def thread_streams() -> dict[int, Stream] | None:
+    """Streams other than the default on which this thread queues work, by device key; None while there are none."""
+    return dict(_THREAD.streams) or None
+
+
+def use_streams(streams: dict[int, Stream] | None) -> None:
+    """Queue this thread's work as ``thread_streams`` said earlier; each stream first waits for what was queued."""
+    before, after = _THREAD.streams, streams or {}
+    for key in before.keys() | after.keys():
+        runtime = BY_KEY[key].runtime
+        old, new = before.get(key, runtime.default_stream), after.get(key, runtime.default_stream)
+        if old is not new:
+            event = runtime.create_event()
+            old.record(event)
+            new.wait(event)
+    _THREAD.streams = dict(after)

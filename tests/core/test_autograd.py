@@ -168,7 +168,7 @@ def test_nodes_have_names_and_edges() -> None:
     assert repr(node).startswith("<ExpBackward0 object at 0x")
     product = node.next_functions[0][0]
     assert product.name() == "MulBackward0"
-    assert [edge for edge, _ in product.next_functions] == [x, y]
+    assert [edge.variable for edge, _ in product.next_functions] == [x, y]
     assert x.is_leaf
     assert not z.is_leaf
     assert (x.grad_fn, z.requires_grad) == (None, True)

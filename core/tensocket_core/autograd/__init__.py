@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .engine import backward, grad
+from .differentiate import backward, grad
 
 __all__ = ["backward", "grad"]

@@ -2,24 +2,36 @@
 
 The loop is iterative. A heap by sequence number orders nodes (a consumer is always newer than what it consumes); a
 node is ready when it is popped, because everything that could add to its gradient came before it.
+
+Leaves are given their gradient at once. Those with hooks are an exception: hooks are called once, with the whole
+gradient, as soon as the oldest node that uses the leaf is done.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from tensocket_plugins.contract.errors import AutogradError, ShapeError
-
-from ..device import BY_KEY
+from ..device import BY_KEY, thread_streams, use_streams
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
 from ..dispatch.modes import set_grad_enabled
-from .node import Node
+from ..recording import SPECIAL
+from . import anomaly
+from .accumulate import SOLE, accumulate
+from .node import AccumulateGrad, MultiNode, Node, Output
 
-if TYPE_CHECKING:
-    from ..tensors import Tensor
+#: What identifies the target of an edge: the node or leaf, and which output.
+Target = tuple[int, int]
+
+
+class _Current(threading.local):
+    running: _Pass | None = None
+
+
+_CURRENT: Final = _Current()
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -31,173 +43,307 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
 
 
-class _Pass:
-    """One backward pass: gradients that wait for their node, and where results go."""
+def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
+    """A gradient with the shape, dtype and device of what it is the gradient of."""
+    if grad._array.shape != shape:
+        grad = sum_to(grad, shape)
+    if grad._key & OPTIONS != options:
+        dtype = DTYPE_OF[options & DTYPE_MASK]
+        if grad.dtype.kind == "complex" and dtype.kind == "float":
+            grad = grad.real
+        grad = grad.to(BY_KEY[options & DEVICE_MASK].device, dtype)
+    return grad
 
-    def __init__(self, inputs: Sequence[Tensor] | None, create_graph: bool) -> None:
+
+def target_of(edge: Any) -> Target:
+    """What identifies an edge's target."""
+    return (id(edge.node), edge.index) if type(edge) is Output else (id(edge), 0)
+
+
+def node_of(edge: Any) -> Node | None:
+    """The node behind an edge; None for leaves."""
+    if type(edge) is Output:
+        return edge.node
+    return edge if isinstance(edge, Node) else None
+
+
+def fit_to(edge: Any, grad: Any) -> Any:
+    """A gradient as an edge's target takes it; None stays None."""
+    if edge is None or grad is None:
+        return None
+    node = node_of(edge)
+    if node is None:
+        return fit(grad, edge._array.shape, edge._key & OPTIONS)
+    if isinstance(node, MultiNode):
+        place = node.outputs[target_of(edge)[1]]
+        return None if place is None else fit(grad, *place)
+    return fit(grad, node.shape, node.options)
+
+
+class _Pass:
+    """One backward pass: gradients that wait for their node, and where results go.
+
+    Args:
+        edges: Wanted edges; None means: accumulate into all leaves.
+        create_graph: Whether the computation is recorded.
+        retain_graph: Whether saved tensors are kept.
+    """
+
+    def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
         self.create_graph = create_graph
+        self.retain_graph = retain_graph
         self.heap: list[int] = []
         self.nodes: dict[int, Node] = {}
+        #: By sequence number: of nodes with one output its gradient, of others a list.
         self.grads: dict[int, Any] = {}
-        #: Wanted tensors by the identity of their edge target; None means: accumulate into all leaves.
-        self.wanted = None if inputs is None else {id(t._grad_fn or t): t for t in inputs}
-        self.captured: dict[int, Any] = {}
+        self.wanted = None if edges is None else {target_of(edge) for edge in edges}
+        #: Sequence numbers of the nodes on the way to what is wanted.
+        self.needed: set[int] | None = None
+        self.captured: dict[Target, Any] = {}
+        #: Leaves with hooks and their gradients so far; by sequence number those that wait for no older node.
+        self.held: dict[int, tuple[Any, Any]] = {}
+        self.last_uses: dict[int, list[int]] | None = None
+        self.callbacks: list[Callable[[], Any]] = []
 
-    def give(self, target: Any, grad: Any) -> None:
+    # ------------------------------------------------------------------------------------------ giving
+
+    def give(self, edge: Any, grad: Any, sole: bool = False) -> None:
         """Add to the gradient of an edge's target."""
-        leaf = not isinstance(target, Node)
-        shape, options = (target._array.shape, target._key & OPTIONS) if leaf else (target.shape, target.options)
-        if grad._array.shape != shape:
-            grad = sum_to(grad, shape)
-        if grad._key & OPTIONS != options:
-            grad = grad.to(BY_KEY[options & DEVICE_MASK].device, DTYPE_OF[options & DTYPE_MASK])
-        if leaf:
-            self._leaf(target, grad)
+        if type(edge) is Node:
+            if grad._array.shape != edge.shape or grad._key & OPTIONS != edge.options:
+                grad = fit(grad, edge.shape, edge.options)
+            sequence = edge.sequence
+            if sequence in self.grads:
+                self.grads[sequence] = self.grads[sequence] + grad
+            else:
+                self.grads[sequence] = grad
+                self.nodes[sequence] = edge
+                heapq.heappush(self.heap, -sequence)
             return
-        sequence = target.sequence
-        if sequence in self.grads:
-            self.grads[sequence] = self.grads[sequence] + grad
-        else:
-            self.grads[sequence] = grad
-            self.nodes[sequence] = target
+        node = node_of(edge)
+        grad = fit_to(edge, grad)
+        if node is None:
+            self._give_leaf(edge, grad, sole)
+        elif isinstance(node, MultiNode):
+            self._give_output(node, target_of(edge)[1], grad)
+
+    def _give_output(self, node: MultiNode, index: int, grad: Any) -> None:
+        sequence = node.sequence
+        if sequence not in self.grads:
+            self.grads[sequence] = [None] * len(node.outputs)
+            self.nodes[sequence] = node
             heapq.heappush(self.heap, -sequence)
+        grads = self.grads[sequence]
+        grads[index] = grad if grads[index] is None else grads[index] + grad
 
-    def _leaf(self, leaf: Any, grad: Any) -> None:
-        if self.wanted is None:
-            accumulate(leaf, grad, self.create_graph)
-        elif id(leaf) in self.wanted:
-            old = self.captured.get(id(leaf))
-            self.captured[id(leaf)] = grad if old is None else old + grad
+    def _give_leaf(self, leaf: Any, grad: Any, sole: bool) -> None:
+        if self.wanted is not None:
+            if (id(leaf), 0) in self.wanted:
+                self._capture((id(leaf), 0), grad)
+        elif leaf._key & AUTOGRAD:
+            if leaf._extras is None:
+                accumulate(leaf, grad, self.create_graph, sole)
+            else:
+                old = self.held.get(id(leaf))
+                self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
 
-    def run(self, retain_graph: bool) -> None:
+    def _capture(self, target: Target, grad: Any) -> None:
+        old = self.captured.get(target)
+        self.captured[target] = grad if old is None else old + grad
+
+    # ------------------------------------------------------------------------------------------ visiting
+
+    def run(self) -> None:
         """Visit all nodes that have a gradient."""
-        while self.heap:
-            sequence = -heapq.heappop(self.heap)
+        if self.wanted is not None:
+            self.needed = _on_the_way(self.nodes.values(), self.wanted)
+        heap, create_graph, retain = self.heap, self.create_graph, self.retain_graph
+        plain = self.wanted is None and not SPECIAL
+        while heap:
+            sequence = -heapq.heappop(heap)
             node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
-            if node.hooks is not None:
-                for hook in node.hooks:
-                    replaced = hook(grad)
-                    grad = grad if replaced is None else replaced
-            if self.wanted is not None and id(node) in self.wanted:
-                self.captured[id(node)] = grad
-            outputs = node.apply(grad)
-            if node.saved and not retain_graph:
+            edges = node.edges
+            if plain and type(node) is Node and node.extras is None:
+                outputs = node.apply(grad, edges, create_graph)
+            else:
+                outputs = self._visit(node, grad)
+            if not retain and node.saved:
                 node.saved = None
-            for edge, output in zip(node.edges, outputs, strict=True):
+            # Nothing may hold a gradient that is passed on, so that a leaf can have it without a copy.
+            grad = None
+            for edge in reversed(edges):
+                output = outputs.pop()
                 if edge is not None and output is not None:
-                    self.give(edge, output)
+                    self.give(edge, output, sys.getrefcount(output) == SOLE)
+            if self.held:
+                self._serve_held(sequence)
+        for leaf, grad in tuple(self.held.values()):
+            self._serve(leaf, grad)
+        while self.callbacks:
+            self.callbacks.pop(0)()
+
+    def _visit(self, node: Node, grad: Any) -> list[Any]:
+        """A node with anything special: hooks, several outputs, a stream, wanted gradients."""
+        many = isinstance(node, MultiNode)
+        grads = tuple(grad) if many else (grad,)
+        extras = node.extras
+        if extras is not None:
+            grads = tuple([g if g is None else extras.run_gradient(k, g) for k, g in enumerate(grads)])
+        edges: tuple[Any, ...] = node.edges
+        if self.wanted is not None:
+            for k, g in enumerate(grads):
+                if g is not None and (id(node), k) in self.wanted:
+                    self._capture((id(node), k), g)
+            if node.sequence not in (self.needed or ()):
+                return [None] * len(edges)
+            edges = tuple([edge if self._leads_on(edge) else None for edge in edges])
+        if extras is not None and extras.before:
+            grads = extras.run_before(grads)
+        outputs = self._compute(node, grads if many else grads[0], edges)
+        if extras is not None and extras.after:
+            fitted = tuple([fit_to(edge, output) for edge, output in zip(edges, outputs, strict=True)])
+            outputs = list(extras.run_after(fitted, grads))
+        return outputs
+
+    def _leads_on(self, edge: Any) -> bool:
+        node = node_of(edge)
+        return target_of(edge) in (self.wanted or ()) or (node is not None and node.sequence in (self.needed or ()))
+
+    def _compute(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        streams = None if node.extras is None else node.extras.streams
+        ambient = thread_streams()
+        if streams != ambient:
+            use_streams(streams)
+        try:
+            return self._watched(node, grad, edges) if anomaly.enabled() else node.apply(grad, edges, self.create_graph)
+        finally:
+            if streams != ambient:
+                use_streams(ambient)
+
+    def _watched(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        parent, anomaly.CURRENT.node = anomaly.CURRENT.node, node
+        try:
+            outputs = node.apply(grad, edges, self.create_graph)
+            anomaly.check(node, outputs)
+        except Exception:
+            anomaly.report(node)
+            raise
+        finally:
+            anomaly.CURRENT.node = parent
+        return outputs
+
+    # ------------------------------------------------------------------------------------------ leaves with hooks
+
+    def _serve_held(self, sequence: int) -> None:
+        """Serve leaves that no node with a gradient to come uses."""
+        if self.last_uses is None:
+            self.last_uses = _last_uses(self.nodes.values())
+            later = {leaf for leaves in self.last_uses.values() for leaf in leaves}
+            ready = [leaf for leaf in self.held if leaf not in later]
+        else:
+            ready = self.last_uses.get(sequence, [])
+        for identity in ready:
+            if identity in self.held:
+                self._serve(*self.held[identity])
+
+    def _serve(self, leaf: Any, grad: Any) -> None:
+        self.held.pop(id(leaf), None)
+        accumulate_hooked(leaf, grad, self.create_graph)
 
 
-def accumulate(leaf: Any, grad: Any, create_graph: bool) -> None:
-    """Add ``grad`` to ``leaf.grad``. The first gradient is copied unless nobody else holds it."""
-    hooks = leaf._hooks
-    if hooks:
-        for hook in hooks:
-            replaced = hook(grad)
-            grad = grad if replaced is None else replaced
-    old = leaf._grad
-    if old is None:
-        leaf._grad = grad if create_graph else grad.clone()
-    elif create_graph:
-        leaf._grad = old + grad
-    else:
-        old.add_(grad)
-
-
-def _first_gradient(root: Tensor, gradient: Any) -> Any:
-    if not root._key & AUTOGRAD:
-        raise AutogradError("backward", f"a tensor of shape {list(root.shape)} without grad_fn",
-                            "backward starts from a tensor that requires grad",
-                            "set requires_grad=True on an input, and do not compute under no_grad")
-    if gradient is None:
-        if math.prod(root.shape) != 1:
-            raise AutogradError("backward", f"a tensor of shape {list(root.shape)}",
-                                "a gradient is created implicitly for one element only",
-                                "pass gradient=, or reduce with .sum()")
-        return root.new_ones(root.shape)
-    if tuple(gradient.shape) != tuple(root.shape):
-        raise ShapeError(
-            "backward",
-            f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
-            "a gradient has its tensor's shape",
-            "pass a gradient of that shape",
-        )
-    return gradient
-
-
-def _run(roots: Sequence[Tensor], gradients: Sequence[Any], inputs: Sequence[Tensor] | None,
-         retain_graph: bool | None, create_graph: bool) -> _Pass:
-    state = _Pass(inputs, create_graph)
-    with set_grad_enabled(create_graph):
-        for root, gradient in zip(roots, gradients, strict=True):
-            state.give(root._grad_fn or root, _first_gradient(root, gradient))
-        state.run(create_graph if retain_graph is None else retain_graph)
-    return state
-
-
-def _sequence(values: Any) -> tuple[Any, ...]:
-    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
-
-
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             inputs: Any = None) -> None:
-    """Compute gradients of ``tensors`` and add them to the leaves' ``grad``.
-
-    Args:
-        tensors: A tensor or several.
-        grad_tensors: Gradients of the same shapes; None for tensors of one element.
-        retain_graph: Whether to keep saved tensors for another backward; default is ``create_graph``.
-        create_graph: Whether to record the gradient computation itself.
-        inputs: Leaves to accumulate into; None for all.
-
-    Raises:
-        AutogradError: A tensor does not require grad, has several elements and no gradient, or the graph was freed.
-        ShapeError: A gradient's shape is not its tensor's.
-    """
-    roots = _sequence(tensors)
-    gradients = _sequence(grad_tensors) if grad_tensors is not None else (None,) * len(roots)
-    if inputs is None:
-        _run(roots, gradients, None, retain_graph, create_graph)
+def accumulate_hooked(leaf: Any, grad: Any, create_graph: bool) -> None:
+    """Accumulate into a leaf that may have hooks, whose gradient is complete."""
+    extras = leaf._extras
+    if extras is None:
+        accumulate(leaf, grad, create_graph)
         return
-    leaves = _sequence(inputs)
-    state = _run(roots, gradients, leaves, retain_graph, create_graph)
-    for leaf in leaves:
-        grad = state.captured.get(id(leaf._grad_fn or leaf))
-        if grad is not None:
-            with set_grad_enabled(create_graph):
-                accumulate(leaf, grad, create_graph)
+    grad = extras.run_gradient(0, grad)
+    if extras.before:
+        (grad,) = extras.run_before((grad,))
+    accumulate(leaf, grad, create_graph)
+    for hook in tuple((extras.accumulated or {}).values()):
+        hook(leaf)
+    extras.run_after((), (grad,))
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, allow_unused: bool = False, materialize_grads: bool = False) -> tuple[Any, ...]:
-    """Gradients of ``outputs`` with respect to ``inputs``, without touching ``grad`` attributes.
+def _reachable(nodes: Iterable[Node]) -> dict[int, Node]:
+    """All nodes that gradients of these reach, by sequence number."""
+    found: dict[int, Node] = {}
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node.sequence in found:
+            continue
+        found[node.sequence] = node
+        for edge in node.edges:
+            below = node_of(edge)
+            if below is not None and below.sequence not in found:
+                stack.append(below)
+    return found
+
+
+def _on_the_way(nodes: Iterable[Node], wanted: set[Target]) -> set[int]:
+    """Sequence numbers of the nodes from which a wanted target is reached."""
+    needed: set[int] = set()
+    for sequence, node in sorted(_reachable(nodes).items()):
+        for edge in node.edges:
+            if edge is None:
+                continue
+            below = node_of(edge)
+            if target_of(edge) in wanted or (below is not None and below.sequence in needed):
+                needed.add(sequence)
+                break
+    return needed
+
+
+def _last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
+    """By the sequence number of the oldest node that uses it, the identities of leaves with hooks."""
+    oldest: dict[int, int] = {}
+    for sequence, node in _reachable(nodes).items():
+        for edge in node.edges:
+            if edge is not None and node_of(edge) is None and edge._extras is not None:
+                oldest[id(edge)] = min(sequence, oldest.get(id(edge), sequence))
+    uses: dict[int, list[int]] = {}
+    for identity, sequence in oldest.items():
+        uses.setdefault(sequence, []).append(identity)
+    return uses
+
+
+def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
+             create_graph: bool) -> dict[Target, Any]:
+    """Compute gradients.
 
     Args:
-        outputs: A tensor or several.
-        inputs: A tensor or several that require grad.
-        grad_outputs: Gradients of the outputs; None for outputs of one element.
+        roots: Edges and the gradients to start from.
+        edges: Wanted edges; None accumulates into leaves.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
-        create_graph: Whether the gradients can be differentiated.
-        allow_unused: Return None for inputs that the outputs do not depend on.
-        materialize_grads: Return zeros for them.
+        create_graph: Whether the computation is recorded.
 
-    Raises:
-        AutogradError: As in ``backward``, or an input was not used and ``allow_unused`` is False.
+    Returns:
+        Gradients of the wanted edges.
     """
-    roots, wanted = _sequence(outputs), _sequence(inputs)
-    if not all(t._key & AUTOGRAD for t in wanted):
-        raise AutogradError(
-            "grad",
-            "an input without requires_grad",
-            "gradients are taken with respect to tensors that require grad",
-            "set requires_grad=True on it before computing the output",
-        )
-    gradients = _sequence(grad_outputs) if grad_outputs is not None else (None,) * len(roots)
-    state = _run(roots, gradients, wanted, retain_graph, create_graph)
-    results = [state.captured.get(id(t._grad_fn or t)) for t in wanted]
-    if materialize_grads:
-        results = [t.new_zeros(t.shape) if g is None else g for t, g in zip(wanted, results, strict=True)]
-    elif not allow_unused and any(g is None for g in results):
-        raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
-                            "pass allow_unused=True to get None for it")
-    return tuple(results)
+    state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph)
+    outer, _CURRENT.running = _CURRENT.running, state
+    try:
+        with set_grad_enabled(create_graph):
+            for edge, gradient in roots:
+                state.give(edge, gradient)
+            state.run()
+    finally:
+        _CURRENT.running = outer
+    return state.captured
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call a function at the end of the backward pass that this thread is in; at once where it is in none."""
+    if _CURRENT.running is None:
+        callback()
+    else:
+        _CURRENT.running.callbacks.append(callback)
+
+
+def edge_from_place(node: Any, index: int) -> Any:
+    """The edge to an output of a node, as ``next_functions`` and gradient edges show it."""
+    if isinstance(node, AccumulateGrad):
+        return node.variable
+    return Output(node, index) if index else node

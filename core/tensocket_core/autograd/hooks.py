@@ -1,38 +1,190 @@
-"""Hooks on gradients."""
+"""What few tensors and nodes have: hooks on gradients, kept gradients, streams, where they were made."""
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
+
+_NEXT: Final = itertools.count()
+Hooks = OrderedDict[int, Callable[..., Any]]
 
 
-def keep_gradient(owner: weakref.ref[Any], grad: Any) -> None:
-    """A hook for ``retain_grad``; it does not keep its tensor alive, whose node keeps the hook."""
-    tensor = owner()
-    if tensor is not None:
-        tensor._grad = grad if tensor._grad is None else tensor._grad + grad
-
-
-class HookHandle:
-    """What ``register_hook`` returns.
+class RemovableHandle:
+    """Removes a hook; also a context manager that removes it at the end of the block.
 
     Args:
-        owner: What holds the list of hooks.
-        name: The list's attribute.
-        hook: The hook.
+        hooks: The table that holds the hook under ``handle.id``. The handle does not keep it alive.
+        extra: Further tables that may hold something under the same id.
     """
 
-    __slots__ = ("_hook", "_name", "_owner")
-
-    def __init__(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
-        self._owner = owner
-        self._name = name
-        self._hook = hook
+    def __init__(self, hooks: MutableMapping[int, Any], *extra: MutableMapping[int, Any]) -> None:
+        self.id = next(_NEXT)
+        self._tables = tuple(weakref.ref(table) for table in (hooks, *extra))
 
     def remove(self) -> None:
-        """Take the hook off; nothing happens the second time."""
-        hooks = list(getattr(self._owner, self._name) or ())
-        if self._hook in hooks:
-            hooks.remove(self._hook)
-            setattr(self._owner, self._name, hooks)
+        """Take the hook away; a second call does nothing."""
+        for table in self._tables:
+            hooks = table()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.remove()
+
+
+class Extras:
+    """Rare attributes of a node or a leaf; all None until used.
+
+    Attributes:
+        gradient: By output, hooks on its gradient, in the order of registration.
+        retained: By output, a weak reference to the tensor whose ``grad`` keeps the gradient.
+        before: Hooks of the node that are given the gradients of its outputs.
+        after: Hooks of the node that are given the gradients of its inputs and outputs.
+        accumulated: Hooks of a leaf whose ``grad`` was updated.
+        metadata: For users.
+        streams: Streams other than the default on which the node's forward ran, by device key.
+        trace: Where the node was made, while anomalies are looked for.
+        parent: The node during whose gradient this one was made, while anomalies are looked for.
+    """
+
+    __slots__ = ("accumulated", "after", "before", "gradient", "metadata", "parent", "retained", "streams", "trace")
+
+    gradient: dict[int, Hooks] | None
+    retained: dict[int, weakref.ref[Any]] | None
+    before: Hooks | None
+    after: Hooks | None
+    accumulated: Hooks | None
+    metadata: dict[Any, Any] | None
+    streams: dict[int, Any] | None
+    trace: list[str] | None
+    parent: Any
+
+    def __init__(self) -> None:
+        self.gradient = self.retained = self.before = self.after = self.accumulated = None
+        self.metadata = self.streams = self.trace = self.parent = None
+
+    def add(self, table: str, hook: Callable[..., Any]) -> RemovableHandle:
+        """Put a hook into the table of this name."""
+        hooks = getattr(self, table)
+        if hooks is None:
+            hooks = OrderedDict()
+            setattr(self, table, hooks)
+        return _add(hooks, hook)
+
+    def add_to_gradient(self, index: int, hook: Callable[..., Any]) -> RemovableHandle:
+        """A hook on the gradient of one output."""
+        if self.gradient is None:
+            self.gradient = {}
+        return _add(self.gradient.setdefault(index, OrderedDict()), hook)
+
+    def run_gradient(self, index: int, grad: Any) -> Any:
+        """What the hooks on an output make of its gradient; then it is kept where that was asked for."""
+        if self.gradient is not None:
+            for hook in tuple(self.gradient.get(index, {}).values()):
+                replaced = hook(grad)
+                if replaced is not None:
+                    check_replacement(hook, grad, replaced)
+                    grad = replaced
+        if self.retained is not None and index in self.retained:
+            tensor = self.retained[index]()
+            if tensor is not None:
+                tensor._grad = grad if tensor._grad is None else tensor._grad + grad
+        return grad
+
+    def run_before(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the node's hooks make of the gradients of its outputs."""
+        for hook in tuple((self.before or {}).values()):
+            replaced = hook(grads)
+            if replaced is not None:
+                grads = as_gradients(hook, grads, replaced)
+        return grads
+
+    def run_after(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the node's hooks make of the gradients of its inputs."""
+        for hook in tuple((self.after or {}).values()):
+            replaced = hook(inputs, outputs)
+            if replaced is not None:
+                inputs = as_gradients(hook, inputs, replaced)
+        return inputs
+
+
+def extras_of(owner: Any, attribute: str) -> Extras:
+    """The extras of a node (``extras``) or a leaf (``_extras``), made on first use."""
+    extras: Extras | None = getattr(owner, attribute)
+    if extras is None:
+        extras = Extras()
+        setattr(owner, attribute, extras)
+    return extras
+
+
+def _add(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def name_of(hook: Callable[..., Any]) -> str:
+    """A function's name, for messages."""
+    return str(getattr(hook, "__name__", type(hook).__name__))
+
+
+def check_replacement(hook: Callable[..., Any], grad: Any, replaced: Any) -> None:
+    """A hook's gradient fits in place of the old one.
+
+    Raises:
+        ArgumentTypeError: It is no tensor.
+        ShapeError: It has another shape.
+        DtypeError: It has another dtype or device.
+    """
+    if not hasattr(replaced, "_key"):
+        raise ArgumentTypeError(
+            "hook",
+            f"{type(replaced).__name__} from hook {name_of(hook)!r}",
+            "a hook returns a tensor or None",
+            "return the new gradient, or None to keep the old one",
+        )
+    if grad is None:
+        return
+    if replaced._array.shape != grad._array.shape:
+        raise ShapeError(
+            "hook",
+            f"shape {list(replaced.shape)} from hook {name_of(hook)!r} for a gradient of shape {list(grad.shape)}",
+            "a hook keeps the shape of the gradient",
+            "return a gradient of that shape",
+        )
+    if replaced.dtype is not grad.dtype or replaced._entry is not grad._entry:
+        raise DtypeError(
+            "hook",
+            f"{replaced.dtype.name} on {replaced.device} from hook {name_of(hook)!r} for a gradient of "
+            f"{grad.dtype.name} on {grad.device}",
+            "a hook keeps dtype and device of the gradient",
+            "convert it with .to(grad)",
+        )
+
+
+def as_gradients(hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any) -> tuple[Any, ...]:
+    """What a node's hook returned, checked.
+
+    Raises:
+        ArgumentTypeError: It is no tuple of as many gradients.
+    """
+    values = replaced if isinstance(replaced, tuple) else (replaced,)
+    if len(values) != len(given):
+        raise ArgumentTypeError(
+            "hook",
+            f"{len(values)} gradients from hook {name_of(hook)!r} for {len(given)}",
+            "a node's hook returns as many gradients as it is given",
+            "return a tuple with an entry for each, or None to keep them",
+        )
+    for old, new in zip(given, values, strict=True):
+        if new is not None:
+            check_replacement(hook, old, new)
+    return values

@@ -8,9 +8,9 @@ from typing import Any
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.keys import AUTOGRAD
-from .node import Derivative
+from .node import PACKED, Derivative
 from .rebase import reread, write_back
-from .record import attach, edge_of, version_of
+from .record import attach, edge_of, move_retained, retained_by, version_of
 
 
 def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,10 +28,13 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
             values = tuple([before if value is target else value for value in values])
         versions = [version_of(values[k]) if k >= 0 else None for k in positions]
         below(target, *args)
+        keeping = retained_by(target)
         attach(target, derivative, edges, values, positions)
+        if keeping is not None:
+            move_retained(target, keeping)
         node = target._grad_fn
         node.versions = tuple(
-            [now if then is None else then for then, now in zip(versions, node.versions, strict=True)]
+            [now if then is None or now == PACKED else then for then, now in zip(versions, node.versions, strict=True)]
         )
         if target._base is not None:
             write_back(target)
@@ -43,7 +46,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
 
 
 def _check_no_leaf(operator: str, target: Any) -> None:
-    """Refuse leaves that require grad, and views of them."""
+    """Refuse leaves that require grad, views of them, and views that a custom function made."""
     for tensor, what in ((target, "a leaf tensor"), (target._base, "a view of a leaf tensor")):
         if tensor is not None and tensor._key & AUTOGRAD and tensor._grad_fn is None:
             raise AutogradError(
@@ -52,3 +55,7 @@ def _check_no_leaf(operator: str, target: Any) -> None:
                 "a leaf that requires grad is not modified while gradients are recorded",
                 "use torch.no_grad(), or work out of place",
             )
+    if target._custom_view:
+        raise AutogradError(operator, "a view made by a custom function",
+                            "changes of such a view would go around the function's backward",
+                            "clone() it first, or let the function return a copy")

@@ -1,16 +1,24 @@
-"""The autograd graph: nodes, edges and derivative rules."""
+"""The autograd graph: nodes, edges and derivative rules.
+
+An edge is where a gradient goes: a node, for outputs after the first one an ``Output``, or a leaf tensor itself.
+"""
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE
 from ..dispatch.schema import Schema
+from .hooks import RemovableHandle, extras_of
+
+if TYPE_CHECKING:
+    from .hooks import Extras
 
 #: Consumers always get a higher number than what they consume, so that the engine needs no dependency pass.
 SEQUENCE: Final = itertools.count(1)
@@ -21,6 +29,10 @@ RESULT: Final = -1
 SHAPE: Final = -2
 #: Stands for a value that no gradient needs, because its argument requires none.
 UNUSED: Final = -1000
+#: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
+RESULTS: Final = -2000
+#: "Version" of a saved value that a hook packed.
+PACKED: Final = -2
 
 
 class Derivative:
@@ -32,6 +44,9 @@ class Derivative:
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
     tensor arguments as a tuple, for operators on lists.
 
+    For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple with
+    the gradient of each result, None where no gradient arrived; the results are then called ``result0``, ``result1`` ...
+
     >>> Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).arguments
     ('input', 'other')
     """
@@ -41,7 +56,9 @@ class Derivative:
         "arguments",
         "functions",
         "joint",
+        "multiple",
         "name",
+        "names",
         "parameters",
         "picks",
         "saved_positions",
@@ -56,13 +73,15 @@ class Derivative:
         self.saved_positions: tuple[int, ...] = ()
         self.tensors: tuple[int, ...] = ()
         self.parameters = 0
+        self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
+        self.names: tuple[str, ...] = ()
         self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
 
     def bind(self, schema: Schema) -> None:
         """Resolve names against the operator's schema: which arguments to save and what each function is given."""
         self.name = schema.name.strip("_").title().replace("_", "") + "Backward0"
-        names = schema.names
+        names = self.names = schema.names
         self.parameters = len(names)
         self.tensors = schema.tensors
         by_name = dict(zip(self.arguments, self.functions, strict=True))
@@ -78,7 +97,6 @@ class Derivative:
         positions = sorted({_position(name, names) for wanted in used for name in wanted})
         self.saved_positions = tuple(positions)
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
-
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
         """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
@@ -96,11 +114,13 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _position(name: str, names: tuple[str, ...]) -> int:
-    """Position of a saved value: an argument's index, ``RESULT``, or for ``x_shape`` ``SHAPE - index``."""
-    if name == "result":
-        return RESULT
+    """Position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, or for ``x_shape`` ``SHAPE - index``."""
     if name in names:
         return names.index(name)
+    if name == "result":
+        return RESULT
+    if name[:6] == "result" and name[6:].isdecimal():
+        return RESULTS - int(name[6:])
     return SHAPE - names.index(name.removesuffix("_shape"))
 
 
@@ -109,25 +129,25 @@ class Node:
 
     Attributes:
         derivative: The rule.
-        edges: For each tensor argument the node that made it, the leaf tensor itself, or None.
+        edges: For each tensor argument where its gradient goes, or None.
         sequence: Creation number.
         shape: Shape of the result; gradients are summed to it.
         options: Key bits of the result's dtype and device; gradients are converted to them.
         saved: Saved arguments and result, None once freed.
-        versions: Version of each saved tensor, -1 for other values.
-        hooks: Functions on the gradient of the result, None while there are none.
+        versions: Version of each saved tensor, -1 for other values, ``PACKED`` for what a hook packed.
+        extras: Hooks and the like, None while there are none.
     """
 
-    __slots__ = ("__weakref__", "derivative", "edges", "hooks", "options", "saved", "sequence", "shape", "versions")
+    __slots__ = ("__weakref__", "derivative", "edges", "extras", "options", "saved", "sequence", "shape", "versions")
 
     derivative: Any
     edges: tuple[Any, ...]
-    sequence: int
-    shape: tuple[int, ...]
+    extras: Extras | None
     options: int
     saved: tuple[Any, ...] | None
+    sequence: int
+    shape: tuple[int, ...]
     versions: tuple[int, ...]
-    hooks: list[Callable[[Any], Any]] | None
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -138,55 +158,219 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes that this one passes gradients to, as PyTorch's pairs; leaves show as themselves."""
-        return tuple((edge, 0) for edge in self.edges)
+        """The nodes that this one passes gradients to and which of their outputs, as PyTorch's pairs."""
+        return tuple([gradient_place(edge) for edge in self.edges])
 
-    def unpack(self) -> tuple[Any, ...]:
-        """Saved values, checked.
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for users."""
+        extras = extras_of(*self._extras_place())
+        if extras.metadata is None:
+            extras.metadata = {}
+        return extras.metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: nodes without gradients are not recorded."""
+        return True
+
+    def _extras_place(self) -> tuple[Any, str]:
+        return self, "extras"
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; what it returns replaces ``grad_inputs``."""
+        return extras_of(*self._extras_place()).add("after", hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces ``grad_outputs``."""
+        return extras_of(*self._extras_place()).add("before", hook)
+
+    # ------------------------------------------------------------------------------------------ saved values
+
+    def unpack(self, differentiable: bool) -> tuple[Any, ...]:
+        """Saved values, checked and unpacked.
+
+        Args:
+            differentiable: Whether gradients of gradients are wanted, for which saved results are parts of the graph.
 
         Raises:
             AutogradError: They were freed by an earlier backward, or modified in place since.
         """
         saved = self.saved
         if saved is None:
-            raise AutogradError(
-                "backward",
-                f"{self.name()} a second time",
-                "the graph's saved tensors were freed by the first backward",
-                "pass retain_graph=True to the first backward",
-            )
+            raise_freed(self)
+        packed = False
         for value, version in zip(saved, self.versions, strict=True):
             if version >= 0:
-                current = 0 if value._version_counter is None else value._version_counter[0]
-                if current != version:
-                    raise AutogradError(
-                        "backward",
-                        f"a tensor of shape {list(value.shape)} saved by {self.name()}, at version {current} "
-                        f"instead of {version}",
-                        "a tensor needed for the gradient was modified by an in-place operation",
-                        "clone it before modifying it",
-                    )
-        if STATE.grad_enabled and RESULT in self.derivative.saved_positions:
-            return tuple(
-                [
-                    self._attached(value) if position == RESULT and value is not None else value
-                    for position, value in zip(self.derivative.saved_positions, saved, strict=True)
-                ]
-            )
-        return saved
+                counter = value._version_counter
+                if (0 if counter is None else counter[0]) != version:
+                    raise_modified(self, value, version)
+            elif version == PACKED:
+                packed = True
+        if packed:
+            saved = tuple([value.unpack(self) if version == PACKED else value
+                           for value, version in zip(saved, self.versions, strict=True)])
+        return self._with_results(saved) if differentiable else saved
 
-    def _attached(self, result: Any) -> Any:
-        """The saved result as an output of this node, for gradients of gradients."""
-        alias = result.detach()
-        alias._grad_fn = self
+    def _with_results(self, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+        positions = self.derivative.saved_positions
+        if RESULT not in positions and (not positions or min(positions) > RESULTS):
+            return saved
+        return tuple([self.attached(value, max(0, RESULTS - position))
+                      if value is not None and (position == RESULT or position <= RESULTS) else value
+                      for position, value in zip(positions, saved, strict=True)])
+
+    def attached(self, result: Any, index: int) -> Any:
+        """A saved result as an output of this node, for gradients of gradients."""
+        alias = result._cut()
+        alias._grad_fn = Output(self, index) if index else self
         alias._key |= AUTOGRAD
         return alias
 
-    def apply(self, grad: Any) -> Any:
-        """Gradients of the tensor arguments, one per edge (None where not needed)."""
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_self``: a saved value by the name of its parameter; PyTorch calls the first one ``self``."""
+        if name.startswith("_saved_"):
+            wanted = name.removeprefix("_saved_")
+            positions = self.derivative.saved_positions
+            for k, position in enumerate(positions):
+                if wanted in self._saved_names(position):
+                    return self.unpack(STATE.grad_enabled)[k]
+        raise AttributeError(f"{self.name()} has no attribute {name!r}", name=name, obj=self)
+
+    def _saved_names(self, position: int) -> tuple[str, ...]:
+        names = self.derivative.names
+        if position >= 0:
+            return (names[position], *(("self",) if position == 0 else ()))
+        if position == RESULT:
+            return ("result",)
+        return (f"result{RESULTS - position}",) if position <= RESULTS else ()
+
+    # ------------------------------------------------------------------------------------------ running
+
+    def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
+        """Gradients of the tensor arguments, one per edge (None where not needed).
+
+        Args:
+            grad: Gradient of the result; of several results a tuple.
+            edges: ``self.edges``, without those that no gradient is wanted for.
+            differentiable: Whether the computation is recorded.
+        """
         derivative = self.derivative
-        saved = self.unpack()
+        saved = self.saved
+        if saved or saved is None:
+            saved = self.unpack(differentiable)
         if derivative.joint is not None:
-            return derivative.joint(grad, *[saved[k] for k in derivative.picks[0]])
+            return list(derivative.joint(grad, *[saved[k] for k in derivative.picks[0]]))
         return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
-                for edge, function, pick in zip(self.edges, derivative.functions, derivative.picks, strict=True)]
+                for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
+
+    def release(self) -> None:
+        """Free saved values."""
+        if self.saved:
+            self.saved = None
+
+    def __call__(self, *grads: Any) -> Any:
+        """Gradients of the inputs from those of the outputs, outside of an engine's pass."""
+        given = grads[0] if type(self) is Node else grads
+        results = tuple(self.apply(given, self.edges, STATE.grad_enabled))
+        return results[0] if len(results) == 1 else results
+
+
+class MultiNode(Node):
+    """An operation with several results.
+
+    Attributes:
+        outputs: For each result its shape and options as in ``Node``; None for those without gradients.
+    """
+
+    __slots__ = ("outputs",)
+
+    outputs: tuple[tuple[tuple[int, ...], int] | None, ...]
+
+
+class Output:
+    """An edge to an output after the first one; also the ``_grad_fn`` of its tensor."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.node = node
+        self.index = index
+
+
+class AccumulateGrad(Node):
+    """What stands for a leaf in ``next_functions``; made when somebody looks.
+
+    Attributes:
+        variable: The leaf.
+    """
+
+    __slots__ = ("variable",)
+
+    variable: Any
+
+    def name(self) -> str:
+        """PyTorch's name."""
+        return "AccumulateGrad"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """None: gradients end here."""
+        return ()
+
+    def _extras_place(self) -> tuple[Any, str]:
+        # With the leaf, so that hooks stay when nobody looks any more.
+        return self.variable, "_extras"
+
+    def _sequence_nr(self) -> int:
+        return (1 << 64) - 1
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"AccumulateGrad has no attribute {name!r}", name=name, obj=self)
+
+
+def gradient_place(edge: Any) -> tuple[Any, int]:
+    """The node and output behind an edge; of leaves their ``AccumulateGrad``."""
+    if edge is None or isinstance(edge, Node):
+        return edge, 0
+    if type(edge) is Output:
+        return edge.node, edge.index
+    known = edge._accumulator
+    node = None if known is None else known()
+    if node is None:
+        node = AccumulateGrad()
+        node.variable = edge
+        edge._accumulator = weakref.ref(node)
+    return node, 0
+
+
+def raise_freed(node: Node) -> NoReturn:
+    """Refuse a second backward.
+
+    Raises:
+        AutogradError: Always.
+    """
+    raise AutogradError(
+        "backward",
+        f"{node.name()} a second time",
+        "the graph's saved tensors were freed by the first backward",
+        "pass retain_graph=True to the first backward",
+    )
+
+
+def raise_modified(node: Node, value: Any, version: int) -> NoReturn:
+    """Refuse a saved tensor that was modified.
+
+    Raises:
+        AutogradError: Always.
+    """
+    raise AutogradError(
+        "backward",
+        f"a tensor of shape {list(value.shape)} saved by {node.name()}, at version {value._version} "
+        f"instead of {version}",
+        "a tensor needed for the gradient was modified by an in-place operation",
+        "clone it before modifying it",
+    )

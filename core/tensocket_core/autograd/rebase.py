@@ -14,7 +14,7 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
 from .node import Derivative
-from .record import attach, edge_of
+from .record import attach, edge_of, move_retained, retained_by
 
 #: Recorded views of one base after which the list of them is searched for dead ones.
 _MANY: Final = 64
@@ -85,6 +85,7 @@ _WRITE: Final = Derivative(
     input=lambda grad, base, view: _remainder(grad, base, view), src=lambda grad, base, view: _region(grad, base, view)
 )
 _WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
+_WRITE.name = "CopySlices"
 
 
 def note_view(view: Any) -> None:
@@ -112,7 +113,7 @@ def write_back(view: Any) -> None:
     """After a recorded in-place change of a view: record it for the base and the other views."""
     base = view._base
     geometry = _geometry(view, base)
-    attach(base, _WRITE, (edge_of(base), edge_of(view)), (base, view, *geometry), _WRITE.saved_positions)
+    _reattach(base, _WRITE, (edge_of(base), edge_of(view)), (base, view, *geometry))
     reread(base, view)
 
 
@@ -121,4 +122,11 @@ def reread(base: Any, changed: Any = None) -> None:
     for ref in base._views:
         view = ref()
         if view is not None and view is not changed:
-            attach(view, _READ, (base._grad_fn,), (base, *_geometry(view, base)), _READ.saved_positions)
+            _reattach(view, _READ, (base._grad_fn,), (base, *_geometry(view, base)))
+
+
+def _reattach(tensor: Any, derivative: Derivative, edges: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+    keeping = retained_by(tensor)
+    attach(tensor, derivative, edges, args, derivative.saved_positions)
+    if keeping is not None:
+        move_retained(tensor, keeping)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from ..dispatch.keys import AUTOGRAD, OPTIONS
-from .node import RESULT, SEQUENCE, SHAPE, UNUSED, Derivative, Node
+from tensocket_plugins.contract import dtypes
+
+from ..dispatch.keys import AUTOGRAD, OPTIONS, dtype_bit
+from ..recording import SPECIAL
+from .hooks import extras_of
+from .node import RESULT, RESULTS, SEQUENCE, SHAPE, UNUSED, Derivative, MultiNode, Node, Output, gradient_place
+from .saved import complete
 
 _new = object.__new__
+#: Key bits of dtypes that have gradients.
+DIFFERENTIABLE: Final = sum(dtype_bit(dtype) for dtype in dtypes.ALL if dtype.kind in ("float", "complex"))
 
 
 def edge_of(value: Any) -> Any:
@@ -27,14 +35,14 @@ def attach(
     node.sequence = next(SEQUENCE)
     node.shape = result._array.shape
     node.options = result._key & OPTIONS
-    node.hooks = None
+    node.extras = None
     if positions:
         # The result is saved detached: a node that held its own result would be a reference cycle.
         node.saved = saved = tuple(
             [
                 args[k]
                 if k >= 0
-                else result.detach()
+                else result._cut()
                 if k == RESULT
                 else None
                 if k == UNUSED
@@ -45,8 +53,65 @@ def attach(
         node.versions = tuple([version_of(value) for value in saved])
     else:
         node.saved = node.versions = ()
+    if SPECIAL:
+        complete(node)
     result._grad_fn = node
     result._key |= AUTOGRAD
+
+
+def attach_all(
+    results: Any, derivative: Derivative, edges: tuple[Any, ...], args: tuple[Any, ...], positions: tuple[int, ...]
+) -> None:
+    """Make all tensors of ``results`` that can have a gradient the outputs of one new node."""
+    node = _new(MultiNode)
+    node.derivative = derivative
+    node.edges = edges
+    node.sequence = next(SEQUENCE)
+    node.extras = None
+    node.saved = tuple([results[RESULTS - k]._cut() if k <= RESULTS else None if k == UNUSED
+                        else args[k] if k >= 0 else args[SHAPE - k]._array.shape for k in positions])
+    node.versions = tuple([version_of(value) for value in node.saved])
+    if SPECIAL:
+        complete(node)
+    make_outputs(node, results)
+
+
+def make_outputs(node: MultiNode, results: Any) -> None:
+    """Give ``results`` this node; those of dtypes without gradients stay without."""
+    outputs: list[tuple[tuple[int, ...], int] | None] = []
+    for index, result in enumerate(results):
+        if result is None or not result._key & DIFFERENTIABLE:
+            outputs.append(None)
+            continue
+        outputs.append((result._array.shape, result._key & OPTIONS))
+        result._grad_fn = Output(node, index) if index else node
+        result._key |= AUTOGRAD
+    node.outputs = tuple(outputs)
+
+
+def retained_by(tensor: Any) -> dict[int, weakref.ref[Any]] | None:
+    """The table of its node through which a tensor keeps its gradient; None where it does not."""
+    if tensor._grad_fn is None:
+        return None
+    node, index = gradient_place(tensor._grad_fn)
+    table: dict[int, weakref.ref[Any]] | None = None if node.extras is None else node.extras.retained
+    return table if table is not None and index in table and table[index]() is tensor else None
+
+
+def keep_gradient(tensor: Any) -> None:
+    """Let the node of a tensor keep its gradient in ``grad``, without keeping the tensor alive."""
+    node, index = gradient_place(tensor._grad_fn)
+    extras = extras_of(node, "extras")
+    if extras.retained is None:
+        extras.retained = {}
+    extras.retained[index] = weakref.ref(tensor)
+
+
+def move_retained(tensor: Any, before: dict[int, weakref.ref[Any]]) -> None:
+    """Let a tensor keep the gradient of its new value, no longer that of the value before an in-place change."""
+    for index in [k for k, owner in before.items() if owner() is tensor]:
+        del before[index]
+    keep_gradient(tensor)
 
 
 def version_of(value: Any) -> int:
@@ -61,9 +126,9 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
     """``below`` with recording; specialised to operators of one and two arguments, which are most calls."""
     if derivative.joint is not None:
         return _list_recorder(derivative, below)
-    if derivative.parameters == 1:
+    if derivative.parameters == 1 and not derivative.multiple:
         return _unary_recorder(derivative, below)
-    if derivative.parameters == 2 and len(derivative.tensors) == 2:
+    if derivative.parameters == 2 and len(derivative.tensors) == 2 and not derivative.multiple:
         return _binary_recorder(derivative, below)
     tensors = derivative.tensors
 
@@ -74,7 +139,13 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
         attach(first, derivative, edges, args, derivative.needed(edges))
         return result
 
-    return record
+    def record_all(*args: Any) -> Any:
+        results = below(*args)
+        edges = tuple([edge_of(args[k]) for k in tensors])
+        attach_all(results, derivative, edges, args, derivative.needed(edges))
+        return results
+
+    return record_all if derivative.multiple else record
 
 
 def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,8 +163,23 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
     positions = derivative.saved_positions
 
     def record_binary_unsaved(a: Any, b: Any) -> Any:
+        # ``attach`` written out: most nodes are made here.
         result = below(a, b)
-        attach(result, derivative, (edge_of(a), edge_of(b)), (), ())
+        node = _new(Node)
+        node.derivative = derivative
+        node.edges = (
+            (a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None,
+            (b._grad_fn or b) if getattr(b, "_key", 0) & AUTOGRAD else None,
+        )
+        node.sequence = next(SEQUENCE)
+        node.shape = result._array.shape
+        node.options = result._key & OPTIONS
+        node.saved = node.versions = ()
+        node.extras = None
+        if SPECIAL:
+            complete(node)
+        result._grad_fn = node
+        result._key |= AUTOGRAD
         return result
 
     def record_binary(a: Any, b: Any) -> Any:
@@ -109,7 +195,10 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     def record_list(tensors: Any, *args: Any) -> Any:
         result = below(tensors, *args)
-        attach(result, derivative, tuple([edge_of(t) for t in tensors]), (tensors, *args), derivative.saved_positions)
+        edges = tuple([edge_of(t) for t in tensors])
+        (attach_all if derivative.multiple else attach)(
+            result, derivative, edges, (tensors, *args), derivative.saved_positions
+        )
         return result
 
     return record_list

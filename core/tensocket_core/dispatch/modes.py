@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Final, TypeVar
 
 from . import trace
+from .decorate import decorate
 from .keys import AUTOGRAD, WRAPPER
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,6 +46,7 @@ class _ThreadState(threading.local):
         dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
         overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
+        inference: What inference mode does with results; None outside of it.
     """
 
     include = 0
@@ -54,6 +55,7 @@ class _ThreadState(threading.local):
     dispatch_modes: tuple[Any, ...] = ()
     overrides_off = False
     transforms: tuple[Any, ...] = ()
+    inference: Callable[[Any], Any] | None = None
     _busy: _Busy | None = None
 
     @property
@@ -72,7 +74,7 @@ def update_state(**values: Any) -> dict[str, Any]:
     for name, value in values.items():
         setattr(state, name, value)
     busy = state.exclude or state.include or state.function_modes or state.dispatch_modes or state.overrides_off
-    if not busy:
+    if not busy and state.inference is None:
         state._busy = None
     elif state._busy is None:
         state._busy = _Busy()
@@ -107,10 +109,13 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     if state.dispatch_modes:
         key |= WRAPPER
     key = (key | state.include) & ~state.exclude
+    if state.inference is not None:
+        key &= ~AUTOGRAD
     kernel = operator.table.get(key)
     if kernel is None:
         kernel = operator.resolve(key)
-    return operator.invoke(kernel, args) if not trace.ENABLED else trace.traced(operator, key, kernel, args)
+    result = operator.invoke(kernel, args) if not trace.ENABLED else trace.traced(operator, key, kernel, args)
+    return result if state.inference is None else state.inference(result)
 
 
 class set_grad_enabled:
@@ -137,13 +142,7 @@ class set_grad_enabled:
         """Decorate ``function``; the mode then holds in its calls only, not from now on."""
         _switch(self._previous)
         mode = self.mode
-
-        @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(mode):
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
+        return decorate(lambda: set_grad_enabled(mode), function)  # type: ignore[no-any-return]
 
 
 def _switch(enabled: bool) -> None:
@@ -159,6 +158,11 @@ class _Mode:
     __slots__ = ("_inner",)
     mode: bool
 
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """A context, or the function decorated."""
+        mode = object.__new__(cls)
+        return mode if function is None else mode(function)
+
     def __enter__(self) -> None:
         self._inner = set_grad_enabled(self.mode)
 
@@ -167,14 +171,7 @@ class _Mode:
 
     def __call__(self, function: F) -> F:
         """Decorate ``function``."""
-        cls = type(self)
-
-        @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with cls():
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
+        return decorate(type(self), function)  # type: ignore[no-any-return]
 
 
 class no_grad(_Mode):

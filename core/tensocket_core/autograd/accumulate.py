@@ -1,0 +1,81 @@
+"""Gradients of leaves: how they are added to ``grad``, from several threads as well."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, Final
+
+from tensocket_plugins.contract.arrays import is_contiguous
+
+from ..dispatch.keys import AUTOGRAD
+from ..execute.geometry import element_strides
+
+#: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
+_LOCKS: Final = tuple(threading.RLock() for _ in range(16))
+
+
+def _measure() -> int:
+    values = [object()]
+    value = values.pop()
+    return sys.getrefcount(value)
+
+
+#: References that ``sys.getrefcount(x)`` counts for a local variable that nobody else knows.
+SOLE: Final = _measure()
+
+
+def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> None:
+    """Add ``grad`` to ``leaf.grad``.
+
+    The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it lies in memory like the leaf;
+    otherwise it is copied. Further ones are added in place, so that whoever holds ``leaf.grad`` sees them, except
+    where the sum itself is to be differentiated.
+
+    Args:
+        leaf: A tensor.
+        grad: A gradient of its shape, dtype and device.
+        create_graph: Whether the computation is recorded.
+        sole: Whether only the caller knows ``grad``.
+    """
+    with _LOCKS[id(leaf) >> 5 & 15]:
+        old = leaf._grad
+        if old is None:
+            leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else laid_out(grad, leaf)
+        elif create_graph:
+            leaf._grad = old + grad
+        else:
+            old.add_(grad)
+
+
+def _can_keep(leaf: Any, grad: Any) -> bool:
+    if grad._key & AUTOGRAD or grad._base is not None:
+        return False
+    strides = element_strides(grad._array)
+    own = element_strides(leaf._array)
+    return strides == own or (
+        is_contiguous(grad._array.shape, strides) and (is_contiguous(leaf._array.shape, own) or not _dense(leaf))
+    )
+
+
+def _dense(leaf: Any) -> bool:
+    """Whether a tensor's elements lie side by side, in whatever order of the dimensions."""
+    step = 1
+    for size, stride in sorted(zip(leaf._array.shape, element_strides(leaf._array), strict=True), key=lambda p: p[1]):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+def laid_out(grad: Any, leaf: Any) -> Any:
+    """A copy of ``grad`` that lies in memory like the leaf where that is dense, else row by row."""
+    strides = element_strides(leaf._array)
+    if is_contiguous(leaf._array.shape, strides) or not _dense(leaf):
+        copy = grad.clone()
+        return copy if copy.is_contiguous() else copy.contiguous()
+    order = sorted(range(leaf.ndim), key=lambda k: -strides[k])
+    places = sorted(range(leaf.ndim), key=lambda k: order[k])
+    rows = grad.permute(order)
+    return (rows.clone() if rows.is_contiguous() else rows.contiguous()).permute(places)

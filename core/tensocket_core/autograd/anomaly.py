@@ -1,0 +1,135 @@
+"""Finding the forward line behind a failing gradient."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..recording import Reason
+from .hooks import Extras
+
+#: Frames of the runtime itself say nothing to users.
+_FOLDER: Final = str(Path(__file__).parents[1])
+
+
+class _Mode:
+    """Process-wide, as gradients may be computed on another thread than the forward."""
+
+    enabled = False
+    check_nan = True
+    reason: Reason | None = None
+
+
+_MODE: Final = _Mode()
+
+
+class _Current(threading.local):
+    node: Any = None
+
+
+#: The node that this thread computes gradients of.
+CURRENT: Final = _Current()
+
+
+def enabled() -> bool:
+    """Whether nodes remember where they were made."""
+    return _MODE.enabled
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return _MODE.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return _MODE.check_nan
+
+
+def _set(mode: bool, check_nan: bool) -> None:
+    _MODE.enabled, _MODE.check_nan = mode, check_nan
+    _MODE.reason = (_MODE.reason or Reason()) if mode else None
+
+
+class set_detect_anomaly:
+    """Turn anomaly mode on or off, from the call on or as a context manager.
+
+    Args:
+        mode: Whether nodes remember where they were made, and errors of backward show it.
+        check_nan: Whether a gradient with NaN is an error.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = _MODE.enabled, _MODE.check_nan
+        _set(mode, check_nan)
+
+    def __enter__(self) -> None:
+        """The mode is on since the object was made."""
+
+    def __exit__(self, *error: object) -> None:
+        _set(*self._before)
+
+
+class detect_anomaly:
+    """While entered, nodes remember where they were made; errors of backward show it, and NaN is an error.
+
+    Args:
+        check_nan: Whether a gradient with NaN is an error.
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        self._before = _MODE.enabled, _MODE.check_nan
+        warnings.warn("Anomaly detection is enabled: it slows down every operator and is meant for debugging only",
+                      stacklevel=2)
+
+    def __enter__(self) -> None:
+        self._before = _MODE.enabled, _MODE.check_nan
+        _set(True, self.check_nan)
+
+    def __exit__(self, *error: object) -> None:
+        _set(*self._before)
+
+
+def remember(extras: Extras) -> None:
+    """Where the operator was called, without the runtime's own frames at the end."""
+    frames = traceback.extract_stack()
+    while len(frames) > 1 and frames[-1].filename.startswith(_FOLDER):
+        frames.pop()
+    extras.trace = frames.format()
+    extras.parent = CURRENT.node
+
+
+def report(node: Any) -> None:
+    """Warn where the forward of a failing node was called."""
+    extras = node.extras
+    if extras is None or extras.trace is None:
+        warnings.warn(f"Error detected in {node.name()}. There is no traceback of the forward call, because anomaly "
+                      "detection was not enabled then.", stacklevel=2)
+        return
+    warnings.warn(f"Error detected in {node.name()}. Traceback of the forward call that caused the error:\n"
+                  f"{''.join(extras.trace)}", stacklevel=2)
+    parent = extras.parent
+    if parent is not None and parent.extras is not None and parent.extras.trace is not None:
+        warnings.warn(f"The failing call was made during the gradient of {parent.name()}. Traceback of its forward "
+                      f"call:\n{''.join(parent.extras.trace)}", stacklevel=2)
+
+
+def check(node: Any, grads: list[Any]) -> None:
+    """Look for NaN in the gradients that a node computed.
+
+    Raises:
+        AutogradError: There is one.
+    """
+    if not _MODE.check_nan:
+        return
+    for index, grad in enumerate(grads):
+        if grad is not None and grad.dtype.kind in ("float", "complex") and bool((grad != grad).any()):
+            raise AutogradError("backward", f"NaN in gradient {index} computed by {node.name()}",
+                                "gradients are checked for NaN in anomaly mode",
+                                "look at the forward call, which a warning shows")

@@ -1,0 +1,211 @@
+"""``backward`` and ``grad``: what is asked for, checked, and handed to the engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
+
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import set_grad_enabled
+from .engine import accumulate_hooked, edge_from_place, run_pass, target_of
+from .graph import GradientEdge
+from .node import Output
+from .stacking import stack
+
+
+def _edge(operator: str, value: Any, role: str) -> Any:
+    """The edge to a tensor or of a gradient edge; None where it has no gradient."""
+    if isinstance(value, GradientEdge):
+        return edge_from_place(value.node, value.output_nr)
+    if not hasattr(value, "_key"):
+        raise ArgumentTypeError(operator, f"{role} of type {type(value).__name__}",
+                                "gradients belong to tensors or gradient edges", "pass tensors")
+    return (value._grad_fn or value) if value._key & AUTOGRAD else None
+
+
+def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool) -> Any:
+    if gradient is not None and not hasattr(gradient, "_key"):
+        raise ArgumentTypeError(operator, f"a gradient of type {type(gradient).__name__}",
+                                "gradients are tensors or None", "pass a tensor")
+    if isinstance(root, GradientEdge):
+        return gradient if gradient is not None else _ones_for(operator, root)
+    if gradient is None:
+        if math.prod(root.shape) != 1:
+            raise AutogradError(operator, f"a tensor of shape {list(root.shape)}",
+                                "a gradient is created implicitly for one element only",
+                                "pass gradient=, or reduce with .sum()")
+        if root.dtype.kind == "complex":
+            raise AutogradError(operator, f"a tensor of dtype {root.dtype.name}",
+                                "a gradient is created implicitly for real numbers only", "pass gradient=")
+        return root.new_ones(root.shape)
+    if tuple(gradient.shape) != tuple(root.shape):
+        raise ShapeError(
+            operator,
+            f"gradient of shape {list(gradient.shape)} for a tensor of shape {list(root.shape)}",
+            "a gradient has its tensor's shape",
+            "pass a gradient of that shape",
+        )
+    if (gradient.dtype.kind == "complex") != (root.dtype.kind == "complex"):
+        raise DtypeError(
+            operator,
+            f"gradient of dtype {gradient.dtype.name} for a tensor of dtype {root.dtype.name}",
+            "gradients are complex exactly where their tensors are",
+            "pass a gradient of the tensor's dtype",
+        )
+    return gradient if create_graph else gradient.detach() if gradient._key & AUTOGRAD else gradient
+
+
+def _ones_for(operator: str, root: GradientEdge) -> Any:
+    raise AutogradError(operator, f"a gradient edge of {root.node.name()}",
+                        "a gradient is created implicitly for tensors only", "pass gradient=")
+
+
+def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
+           create_graph: bool) -> list[tuple[Any, Any]]:
+    """Edges and gradients to start from, checked."""
+    if len(outputs) != len(gradients):
+        raise AutogradError(operator, f"{len(gradients)} gradients for {len(outputs)} tensors",
+                            "there is one gradient for each tensor", "pass None where it is implied")
+    roots = []
+    for root, gradient in zip(outputs, gradients, strict=True):
+        edge = _edge(operator, root, "an output")
+        if edge is None:
+            raise AutogradError(operator, f"a tensor of shape {list(root.shape)} without grad_fn",
+                                "backward starts from a tensor that requires grad",
+                                "set requires_grad=True on an input, and do not compute under no_grad")
+        roots.append((edge, _first_gradient(operator, root, gradient, create_graph)))
+    return roots
+
+
+def _sequence(values: Any) -> tuple[Any, ...]:
+    if isinstance(values, dict):
+        return tuple(values.values())
+    single = isinstance(values, GradientEdge) or not isinstance(values, (tuple, list))
+    return (values,) if single else tuple(values)
+
+
+def _given(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
+    return (None,) * len(outputs) if gradients is None else _sequence(gradients)
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None, inputs: Any = None) -> None:
+    """Compute gradients of ``tensors`` and add them to the leaves' ``grad``.
+
+    Args:
+        tensors: A tensor or several; gradient edges as well.
+        grad_tensors: Gradients of the same shapes; None for tensors of one element.
+        retain_graph: Whether to keep saved tensors for another backward; default is ``create_graph``.
+        create_graph: Whether to record the gradient computation itself.
+        grad_variables: PyTorch's former name of ``grad_tensors``.
+        inputs: Tensors to accumulate into, leaves or not; None for all leaves.
+
+    Raises:
+        AutogradError: A tensor does not require grad, has several elements and no gradient, or the graph was freed.
+        ShapeError: A gradient's shape is not its tensor's.
+        ArgumentTypeError: Something is no tensor.
+    """
+    roots = _sequence(tensors)
+    gradients = _given(roots, grad_variables if grad_tensors is None else grad_tensors)
+    starts = _roots("backward", roots, gradients, create_graph)
+    if inputs is None:
+        run_pass(starts, None, retain_graph, create_graph)
+        return
+    wanted = _wanted("backward", _sequence(inputs))
+    for tensor in _sequence(inputs):
+        if hasattr(tensor, "_key"):
+            tensor.retain_grad()
+    captured = run_pass(starts, wanted, retain_graph, create_graph)
+    for edge in {id(edge): edge for edge in wanted if hasattr(edge, "_key")}.values():
+        gradient = captured.get(target_of(edge))
+        if gradient is not None:
+            with set_grad_enabled(create_graph):
+                accumulate_hooked(edge, gradient, create_graph)
+
+
+def _wanted(operator: str, inputs: tuple[Any, ...]) -> list[Any]:
+    if not inputs:
+        raise AutogradError(operator, "no inputs", "there is at least one input", "pass the tensors whose gradient is "
+                            "wanted")
+    edges = [_edge(operator, value, "an input") for value in inputs]
+    if any(edge is None for edge in edges):
+        raise AutogradError(
+            operator,
+            "an input without requires_grad",
+            "gradients are taken with respect to tensors that require grad",
+            "set requires_grad=True on it before computing the output",
+        )
+    return edges
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> Any:
+    """Gradients of ``outputs`` with respect to ``inputs``, without touching ``grad`` attributes.
+
+    Args:
+        outputs: A tensor or several; gradient edges as well.
+        inputs: A tensor or several that require grad; of a dict, the result is a dict with the same keys.
+        grad_outputs: Gradients of the outputs; None for outputs of one element.
+        retain_graph: Whether to keep saved tensors; default is ``create_graph``.
+        create_graph: Whether the gradients can be differentiated.
+        only_inputs: Accepted as in PyTorch, where it has no effect.
+        allow_unused: Return None for inputs that the outputs do not depend on.
+        is_grads_batched: The gradients of the outputs have a first dimension over which the computation is repeated,
+            and so have the results.
+        materialize_grads: Return zeros for inputs that the outputs do not depend on.
+
+    Raises:
+        AutogradError: As in ``backward``, or an input was not used and ``allow_unused`` is False.
+        ArgumentError: ``materialize_grads`` without ``allow_unused``.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
+                            "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
+    roots, given = _sequence(outputs), _sequence(inputs)
+    edges = _wanted("grad", given)
+    gradients = _given(roots, grad_outputs)
+    if is_grads_batched:
+        results = _batched(roots, given, edges, gradients, retain_graph, create_graph)
+    else:
+        results = _single(_roots("grad", roots, gradients, create_graph), given, edges, retain_graph, create_graph)
+    if materialize_grads:
+        lead = gradients[0].shape[:1] if is_grads_batched else ()
+        results = [tensor.new_zeros((*lead, *tensor.shape)) if value is None and hasattr(tensor, "_key") else value
+                   for tensor, value in zip(given, results, strict=True)]
+    elif not allow_unused and any(value is None for value in results):
+        raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
+                            "pass allow_unused=True to get None for it")
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+
+
+def _single(starts: list[tuple[Any, Any]], given: tuple[Any, ...], edges: list[Any], retain_graph: bool | None,
+            create_graph: bool) -> list[Any]:
+    captured = run_pass(starts, edges, retain_graph, create_graph)
+    results = []
+    for edge in edges:
+        value = captured.get(target_of(edge))
+        if value is not None and type(edge) is not Output and hasattr(edge, "_key") and edge._extras is not None:
+            with set_grad_enabled(create_graph):
+                value = captured[target_of(edge)] = edge._extras.run_gradient(0, value)
+        results.append(value)
+    return results
+
+
+def _batched(roots: tuple[Any, ...], given: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...],
+             retain_graph: bool | None, create_graph: bool) -> list[Any]:
+    """One pass for each entry of the gradients' first dimension."""
+    sizes = {gradient.shape[0] if gradient is not None and gradient.ndim else 0 for gradient in gradients}
+    if len(sizes) != 1 or 0 in sizes:
+        raise ShapeError("grad", f"batches of {sorted(sizes)} gradients",
+                         "batched gradients have a first dimension of one size", "stack the gradients")
+    count = sizes.pop()
+    keep = create_graph if retain_graph is None else retain_graph
+    rows = []
+    for k in range(count):
+        starts = _roots("grad", roots, [gradient[k] for gradient in gradients], create_graph)
+        rows.append(_single(starts, given, edges, keep or k < count - 1, create_graph))
+    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,102 @@
+"""Inference mode: no recording, and results that never take part in any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..dispatch.decorate import decorate
+from ..dispatch.modes import STATE, enable_grad, no_grad, update_state
+
+
+class InferenceCounter:
+    """Stands where other tensors count in-place changes; inference tensors do not.
+
+    Who looks at the count wants to save the tensor for backward or has modified it: only inference mode allows that.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, index: int) -> int:
+        if STATE.inference is None:
+            raise AutogradError(
+                "inference_mode",
+                "an inference tensor outside of inference mode",
+                "it is not saved for backward and not modified there, as its changes are not counted",
+                "clone() it first, or use no_grad instead of inference_mode",
+            )
+        return 0
+
+    def __setitem__(self, index: int, value: int) -> None:
+        """Nothing is counted."""
+
+
+COUNTER: Final = InferenceCounter()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return STATE.inference is not None
+
+
+def is_inference(tensor: Any) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return tensor._version_counter is COUNTER
+
+
+def check_outside(tensor: Any) -> None:
+    """Refuse to let an inference tensor require a gradient outside of inference mode.
+
+    Raises:
+        AutogradError: It is one.
+    """
+    if tensor._version_counter is COUNTER and STATE.inference is None:
+        raise AutogradError("requires_grad", "True for an inference tensor",
+                            "inference tensors take no part in autograd outside of inference mode", "clone() it first")
+
+
+def mark(result: Any) -> Any:
+    """What inference mode makes of an operator's result: new tensors become inference tensors.
+
+    Tensors that already count changes are views or arguments of the operator and stay what they are.
+    """
+    if isinstance(result, (tuple, list)):
+        for each in result:
+            mark(each)
+    elif getattr(result, "_version_counter", COUNTER) is None:
+        result._version_counter = COUNTER
+    return result
+
+
+class inference_mode:
+    """No recording and no counting of changes in this block or function; tensors made here stay out of autograd.
+
+    Args:
+        mode: False leaves an outer inference mode for the block. A function is decorated.
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        """A context, or a decorated function."""
+        return object.__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._before: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> None:
+        grad = no_grad() if self.mode else enable_grad()
+        grad.__enter__()
+        before = update_state(inference=mark if self.mode else None)
+        self._before.append((before["inference"], grad))
+
+    def __exit__(self, *error: object) -> None:
+        inference, grad = self._before.pop()
+        update_state(inference=inference)
+        grad.__exit__(*error)
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """Decorate ``function``."""
+        mode = self.mode
+        return decorate(lambda: inference_mode(mode), function)

@@ -1,0 +1,160 @@
+"""What tensors have of the graph: their node, hooks, kept gradients."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
+
+from ..dispatch.keys import AUTOGRAD
+from . import differentiate
+from .hooks import Extras, Hooks, RemovableHandle, extras_of
+from .inference import is_inference
+from .node import Output, gradient_place
+from .record import keep_gradient, retained_by
+
+
+class Recorded:
+    """Methods of tensors about the graph that they are part of."""
+
+    __slots__ = ()
+
+    _key: int
+    _grad_fn: Any
+    #: Hooks of a leaf, and its ``AccumulateGrad`` while somebody holds that; instance attributes once there are any.
+    _extras: Extras | None = None
+    _accumulator: weakref.ref[Any] | None = None
+    #: Whether this is a view that a custom function made, whose backward in-place changes would go around.
+    _custom_view: bool = False
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; None for leaves."""
+        made = self._grad_fn
+        return made.node if type(made) is Output else made
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of ``grad_fn`` this tensor is."""
+        made = self._grad_fn
+        return made.index if type(made) is Output else 0
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was not made by a recorded operator."""
+        return self._grad_fn is None
+
+    def is_inference(self) -> bool:
+        """Whether this tensor was made in inference mode."""
+        return is_inference(self)
+
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+                 inputs: Any = None) -> None:
+        """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
+        differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
+
+    # ------------------------------------------------------------------------------------------ hooks
+
+    def _graph_extras(self, operator: str) -> tuple[Extras, int]:
+        if not self._key & AUTOGRAD:
+            raise AutogradError(
+                operator,
+                "a tensor that requires no grad",
+                "only tensors with gradients have hooks",
+                "set requires_grad=True first",
+            )
+        if self._grad_fn is None:
+            return extras_of(self, "_extras"), 0
+        node, index = gradient_place(self._grad_fn)
+        return extras_of(node, "extras"), index
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call ``hook`` with this tensor's gradient; what it returns replaces the gradient.
+
+        When the tensor is modified in place, hooks from before stay with the value from before.
+
+        Raises:
+            AutogradError: The tensor does not require grad.
+        """
+        extras, index = self._graph_extras("register_hook")
+        return extras.add_to_gradient(index, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call ``hook`` with this leaf after its ``grad`` was updated.
+
+        Raises:
+            AutogradError: The tensor is no leaf, or does not require grad.
+        """
+        if self._grad_fn is not None:
+            raise AutogradError("register_post_accumulate_grad_hook", "a tensor made by an operator",
+                                "only leaves accumulate gradients", "use register_hook")
+        return self._graph_extras("register_post_accumulate_grad_hook")[0].add("accumulated", hook)
+
+    @property
+    def _backward_hooks(self) -> Hooks | None:
+        """Hooks on this tensor's gradient; None while there are none."""
+        if self._grad_fn is None:
+            extras, index = self._extras, 0
+        else:
+            node, index = gradient_place(self._grad_fn)
+            extras = node.extras
+        return None if extras is None or extras.gradient is None else extras.gradient.get(index) or None
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Hooks | None) -> None:
+        if hooks is None and not self._key & AUTOGRAD:
+            return
+        extras, index = self._graph_extras("register_hook")
+        table = extras.gradient = {} if extras.gradient is None else extras.gradient
+        if hooks is None:
+            table.pop(index, None)
+        else:
+            table[index] = hooks
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a tensor that is no leaf in ``grad``.
+
+        Raises:
+            AutogradError: The tensor does not require grad.
+        """
+        if not self._key & AUTOGRAD:
+            raise AutogradError("retain_grad", "a tensor that requires no grad",
+                                "only tensors with gradients can keep one", "set requires_grad=True first")
+        if self._grad_fn is not None:
+            keep_gradient(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
+        return retained_by(self) is not None
+
+
+def check_grad(tensor: Any, value: Any) -> None:
+    """Refuse what cannot be assigned to ``grad``.
+
+    Raises:
+        ArgumentTypeError: It is no tensor.
+        AutogradError: It is the tensor itself.
+        ShapeError: It has another shape than the tensor.
+        DtypeError: It has another dtype or device.
+    """
+    if not hasattr(value, "_key"):
+        raise ArgumentTypeError("grad", type(value).__name__, "a gradient is a tensor or None", "assign a tensor")
+    if value is tensor:
+        raise AutogradError("grad", "the tensor itself", "a tensor is not its own gradient", "assign a clone of it")
+    if value._array.shape != tensor._array.shape:
+        raise ShapeError(
+            "grad",
+            f"gradient of shape {list(value.shape)} for a tensor of shape {list(tensor.shape)}",
+            "a gradient has its tensor's shape",
+            "assign a gradient of that shape",
+        )
+    if value.dtype is not tensor.dtype or value._entry is not tensor._entry:
+        raise DtypeError(
+            "grad",
+            f"gradient of {value.dtype.name} on {value.device} for a tensor of {tensor.dtype.name} on {tensor.device}",
+            "a gradient has its tensor's dtype and device",
+            "convert it with .to(tensor)",
+        )
