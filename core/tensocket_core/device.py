@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.backend import OpenDevice, Stream
-from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
+from tensocket_plugins.contract.devices import HOST_DEVICE, SELECTION, Device, Selection, parse_device
 from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
@@ -25,10 +25,11 @@ class DeviceEntry:
         runtime: The backend's opened device.
         key: Its bit in dispatch keys.
         programs: Compiled programs by structure (``execute.programs``).
+        natives: Kernels whose native form was asked for (``execute.native``).
         holds_data: Whether tensors have values; False for ``meta`` alone.
     """
 
-    __slots__ = ("device", "holds_data", "key", "programs", "runtime")
+    __slots__ = ("device", "holds_data", "key", "natives", "programs", "runtime")
 
     def __init__(self, runtime: OpenDevice, device: Device, key: int) -> None:
         self.runtime = runtime
@@ -36,6 +37,7 @@ class DeviceEntry:
         self.key = key
         self.holds_data = device.type != META
         self.programs: dict[Any, Any] = {} if self.holds_data else NoPrograms()
+        self.natives: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"DeviceEntry({self.device})"
@@ -51,9 +53,10 @@ class _ThreadStreams(threading.local):
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
         self.default: DeviceEntry | None = None
-
-
         self.reason: Reason | None = None
+        self.outer: list[DeviceEntry | None] = []
+
+
 _THREAD: Final = _ThreadStreams()
 _LOCK: Final = threading.RLock()
 _ENTRIES: Final[list[DeviceEntry]] = []
@@ -106,6 +109,11 @@ def default_entry() -> DeviceEntry:
     return _BY_NAME.get(name) or open_entry(name)
 
 
+def selected_entry() -> DeviceEntry | None:
+    """The device that this thread selected with ``set_default_device`` or ``with device(...)``; None without one."""
+    return _THREAD.default
+
+
 def set_default_device(device: Any) -> None:
     """Set the device of this thread's factories; None returns to the process's default.
 
@@ -113,6 +121,23 @@ def set_default_device(device: Any) -> None:
         device: A device name or ``device``.
     """
     _THREAD.default = None if device is None else open_entry(device)
+
+
+class _ThreadSelection(Selection):
+    """``with device:`` — the default device of this thread for a block."""
+
+    def enter(self, device: Device) -> None:
+        """Make it the default."""
+        entry = open_entry(device)
+        _THREAD.outer.append(_THREAD.default)
+        _THREAD.default = entry
+
+    def leave(self) -> None:
+        """Return to the default before."""
+        _THREAD.default = _THREAD.outer.pop()
+
+
+SELECTION[0] = _ThreadSelection()
 
 
 def get_default_device() -> Device:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite
@@ -56,8 +57,21 @@ class Compiler:
             IRError: The program is not one for a processor.
             KernelError: LLVM rejects what was printed.
         """
+        names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
+        return self.compile_text(program, print_llvm(program, pointer_field=POINTER_FIELD), names)
+
+    def compile_text(self, program: Program, text: str, names: Sequence[str]) -> tuple[list[int], Any]:
+        """Machine code of a module.
+
+        Args:
+            program: What it was printed from, for messages.
+            text: LLVM IR.
+            names: Functions whose addresses are wanted.
+
+        Raises:
+            KernelError: LLVM rejects the text.
+        """
         began = time.perf_counter()
-        text = print_llvm(program, pointer_field=POINTER_FIELD)
         key = self.cache.key(text, self._cpu, self._features, self._target.triple, llvmlite.__version__,
                              str(llvm.llvm_version_info))
         with self._lock:
@@ -66,7 +80,7 @@ class Compiler:
             if code is None:
                 code = self._build(program, text)
                 self.cache.put(key, code)
-            addresses, library = self._link(program, code)
+            addresses, library = self._link(names, code)
             self.stats.kernels += 1
             self.stats.cache_hits += hit
             self.stats.seconds += time.perf_counter() - began
@@ -92,8 +106,7 @@ class Compiler:
         code: bytes = self._machine.emit_object(module)
         return code
 
-    def _link(self, program: Program, code: bytes) -> tuple[list[int], Any]:
-        names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
+    def _link(self, names: Sequence[str], code: bytes) -> tuple[list[int], Any]:
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder.export_symbol(name)

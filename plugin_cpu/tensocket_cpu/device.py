@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tensocket_plugins.contract.backend import Executable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
@@ -70,6 +72,13 @@ class CpuDevice(OpenDevice):
         """
         addresses, library = self.compiler.compile(program)
         return make_executable(program, addresses, library, self.pool)
+
+    def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Any]
+                     ) -> Callable[..., Any] | None:
+        """A program as a built-in function, where the interpreter's and NumPy's objects are laid out as known."""
+        from .native import LAYOUT, make_entry  # with LLVM, which most programs need late or never
+
+        return None if LAYOUT is None else make_entry(self.compiler, LAYOUT, program, form, fallback)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """An uninitialised C-contiguous array of ``dtype.numpy``.

@@ -199,7 +199,7 @@ def inplace(kernel: Kernel, dtype: DType, with_number: bool, general: Closure) -
                 y = number_array(other, dtype)
         else:
             y = other._array
-        if x.size > limit or not x.flags.c_contiguous or (y.shape and y.shape != x.shape):
+        if x.size > limit or not x.flags.carray or (y.shape and y.shape != x.shape):
             return general(target, other)
         try:
             if ufunc:
@@ -226,44 +226,38 @@ def inplace(kernel: Kernel, dtype: DType, with_number: bool, general: Closure) -
 _ALL: Final = tuple(tuple(range(rank)) for rank in range(65))
 
 
-def reduction(kernel: Kernel, everything: Kernel | None, key: int, positional: bool, general: Closure) -> Closure:
+def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, key: int, positional: bool,
+              general: Closure) -> Closure:
     """``kernel(x, axes, keepdim)`` over all dimensions or one.
 
     Args:
         kernel: The kernel.
         everything: ``kernel(x)`` over all dimensions, where there is a cheaper one.
+        last: ``kernel(x)`` over the last dimension, where there is a cheaper one.
         key: The result's.
         positional: Whether the operator has no ``dtype`` argument.
         general: For everything else.
     """
     Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
     total = None if everything is None else everything.run
+    along = None if last is None else last.run
 
     def direct_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         x = a._array
-        if dim is None and total is not None and dtype is None and not keepdim and 0 < x.size <= limit:
-            try:
-                r = total(x)
-            except REFUSED:
-                return general(a)
-            t = _new(Tensor)
-            t._array = r
-            t._key = key | DIM0
-            t._grad = t._grad_fn = t._version_counter = t._base = None
-            return t
         rank = x.ndim
-        if dim is None:
-            axes = _ALL[rank]
-        elif type(dim) is int and -rank <= dim < rank:
-            axes = (dim % rank,)
-        else:
-            return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
         if dtype is not None or not 0 < x.size <= limit:
             return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
         try:
-            r = run(x, axes, keepdim)
+            if dim is None:
+                r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
+            elif type(dim) is not int or not -rank <= dim < rank:
+                return general(a, dim, keepdim)
+            elif along is not None and not keepdim and (dim == -1 or dim + 1 == rank):
+                r = along(x)
+            else:
+                r = run(x, (dim % rank,), keepdim)
         except REFUSED:
-            return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
+            return general(a, dim, keepdim)
         t = _new(Tensor)
         t._array = r
         t._key = key if r.shape else key | DIM0
@@ -276,9 +270,9 @@ def reduction(kernel: Kernel, everything: Kernel | None, key: int, positional: b
 # -------------------------------------------------------------------------------------------- rows, joining, products
 
 
-def row(kernel: Kernel, key: int, general: Closure) -> Closure:
-    """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``."""
-    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+def row(kernel: Kernel, last: Kernel, key: int, general: Closure) -> Closure:
+    """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` along the last dimension."""
+    Tensor, run, limit, along = tensors.Tensor, kernel.run, size_limit(kernel), last.run
 
     def direct_row(a: Any, dim: int, dtype: Any = None) -> Any:
         x = a._array
@@ -286,7 +280,7 @@ def row(kernel: Kernel, key: int, general: Closure) -> Closure:
         if dtype is not None or type(dim) is not int or not -rank <= dim < rank or not 0 < x.size <= limit:
             return general(a, dim, dtype=dtype)
         try:
-            r = run(x, dim)
+            r = along(x) if dim == -1 or dim + 1 == rank else run(x, dim)
         except REFUSED:
             return general(a, dim)
         t = _new(Tensor)

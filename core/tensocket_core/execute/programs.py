@@ -12,6 +12,7 @@ from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.rewrite import name_shared
 from tensocket_plugins.ir.schedule import Strategy, schedule
+from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
 
 from ..device import DeviceEntry
@@ -58,9 +59,13 @@ def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], st
         if run is None:
             target = entry.runtime.target
             assert target is not None, "only devices with a code generator launch programs"
-            program = build()
-            verify(program)
-            program = name_shared(schedule(decompose(program, target), target, strategy))
-            verify(program)
-            run = entry.programs[key] = entry.runtime.compile_ir(program)
+            run = entry.programs[key] = entry.runtime.compile_ir(scheduled(build(), target, strategy))
         return run
+
+
+def scheduled(program: Program, target: Target, strategy: Strategy) -> Program:
+    """A nest mapped to a target's limits, verified before and after."""
+    verify(program)
+    program = name_shared(schedule(decompose(program, target), target, strategy))
+    verify(program)
+    return program

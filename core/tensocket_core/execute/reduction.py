@@ -10,7 +10,10 @@ from typing import Any, Literal
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import pick_strategy
 
 from .. import tensors
@@ -18,7 +21,7 @@ from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..dispatch.operator import Operator, check_dtype, missing_primitive
 from ..promotion import FLOAT8, number_dtype
-from . import direct
+from . import direct, native
 from .elements import kernel_handle
 from .geometry import Shape, coalesce, contiguous_strides, element_strides, normalize_axes
 from .math import ExprMath, arithmetic_dtype
@@ -82,8 +85,36 @@ class Reduction(Operator):
         stored = self._stored_dtype(compute)
         if kernel is None or (compute is not dtype and self.compute != "bool") or dtype is dtypes.uint8:
             return general
+        count = len(self.schema.names)
         everything = entry.runtime.kernels.find(f"{self.name}_all", compute.name, direct=True)
-        return direct.reduction(kernel, everything, entry.key | dtype_bit(stored), len(self.schema.names) == 3, general)
+        last = None
+        if native.served(compute, stored) and compute is dtype and self.result == "same":
+            everything = self._native(entry, compute, kernel, "scalar", everything)
+            last = self._native(entry, compute, kernel, "rows", None)
+        return direct.reduction(kernel, everything, last, entry.key | dtype_bit(stored), count == 3, general)
+
+    def _native(self, entry: DeviceEntry, dtype: DType, kernel: Kernel, shape: Literal["scalar", "rows"],
+                known: Kernel | None) -> Kernel | None:
+        """``kernel(x)`` over all dimensions or the last one, where the device makes it native; else what is known."""
+        run = kernel.run
+        fallback = known
+        if fallback is None:
+            axes = (lambda x: tuple(range(x.ndim))) if shape == "scalar" else (lambda x: (x.ndim - 1,))
+            fallback = Kernel(lambda x: run(x, axes(x), False), True, kernel.limit)
+
+        def build() -> tuple[Program, NativeForm]:
+            accumulator = accumulation_dtype(entry, dtype) if self.wide else arithmetic_dtype(dtype)
+            ranks = (0, 1) if shape == "scalar" else (1, 1)
+            nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
+                                  dtypes.int64)
+            form = "float_" if accumulator.kind == "float" else ""
+            scalars: tuple[str | int, ...] = ("size", 1, f"{form}size" if form else 1)
+            if shape == "rows":
+                scalars = ("rows", "columns", "columns", 1, f"{form}columns" if form else 1)
+            return nest, NativeForm((dtype,), dtype, shape, scalars)
+
+        made = native.native_kernel(self, entry, (dtype, shape), fallback, build)
+        return known if made is fallback else made
 
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """Convert, normalise the dimensions, run, wrap."""

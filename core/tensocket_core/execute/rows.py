@@ -7,14 +7,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import pick_strategy
 
 from .. import tensors
 from ..device import DeviceEntry
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..dispatch.operator import Operator, check_dtype
-from . import direct
+from . import direct, native
 from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
@@ -59,6 +64,29 @@ class Row(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure."""
         return partial(self.run, entry)
+
+    def direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        """A shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""
+        bits = key & DTYPE_MASK
+        if key & (AUTOGRAD | DIM0) or bits & (bits - 1):
+            return None
+        dtype = DTYPE_OF[bits]
+        kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
+        return None if kernel is None else direct.row(kernel, self._native(entry, dtype, kernel), key, general)
+
+    def _native(self, entry: DeviceEntry, dtype: DType, kernel: Kernel) -> Kernel:
+        """``kernel(x)`` along the last dimension."""
+        run = kernel.run
+        fallback = Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
+        if not native.served(dtype):
+            return fallback
+
+        def build() -> tuple[Program, NativeForm]:
+            nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulation_dtype(entry, dtype), 1,
+                            True, dtypes.int64)
+            return nest, NativeForm((dtype,), dtype, "same", ("rows", "columns", "columns", 1, "columns", 1))
+
+        return native.native_kernel(self, entry, (dtype,), fallback, build)
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap. The last argument is the dimension."""

@@ -12,8 +12,6 @@ from ..autograd.node import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF
-from ..execute import direct
 from ..execute.geometry import normalize_axis
 from ..execute.rows import Row
 from ..random import rand_like
@@ -91,26 +89,13 @@ log_softmax_backward: Final[Row] = Row(
 )
 
 
-def _row_direct(record: Row) -> Any:
-    """A shortcut through the host's kernel; recorded calls go through the record."""
-
-    def build(key: int, entry: Any, body: Any) -> Any:
-        bits = key & DTYPE_MASK
-        if key & (AUTOGRAD | DIM0) or bits & (bits - 1):
-            return None
-        kernel = entry.runtime.kernels.find(record.name, DTYPE_OF[bits].name, direct=True)
-        return None if kernel is None else direct.row(kernel, key, body)
-
-    return build
-
-
-@composite("softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", direct=_row_direct(softmax_rows))
+@composite("softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", direct=softmax_rows.direct)
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
     return call(softmax_rows, input if dtype is None else input.to(dtype), dim)
 
 
-@composite("log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", direct=_row_direct(log_softmax_rows))
+@composite("log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor", direct=log_softmax_rows.direct)
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
     return call(log_softmax_rows, input if dtype is None else input.to(dtype), dim)

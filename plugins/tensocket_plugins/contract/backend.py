@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides
 from .descriptor import DeviceInfo, Profile
 from .dtypes import DType
+from .exchange import Exchange
 from .kernels import KernelTable
+from .native import NativeForm
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
@@ -128,6 +130,7 @@ class OpenDevice(ABC):
         allocator: Where its memory comes from.
         default_stream: The stream that work runs on unless the user selects another.
         target: Limits that kernel schedules are made for; None for a device without a code generator.
+        exchange: How its memory is shared through DLPack; None for a device that shares none.
     """
 
     name: str
@@ -137,6 +140,7 @@ class OpenDevice(ABC):
     allocator: Allocator
     default_stream: Stream
     target: Target | None = None
+    exchange: Exchange | None = None
 
     @abstractmethod
     def copy(self, dst: Array, src: Array, stream: Stream) -> None:
@@ -152,6 +156,14 @@ class OpenDevice(ABC):
     def compile_ir(self, program: Program) -> Executable:
         """Compile a scheduled program. Only called when ``target`` is set."""
         raise NotImplementedError(f"{self.name} has no code generator")
+
+    def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Array]
+                     ) -> Callable[..., Array] | None:
+        """A scheduled program as a function on small arrays that does the same as ``fallback``, faster.
+
+        Only asked of host-resident devices; None where there is no such way, or not for this program.
+        """
+        return None
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Array:
         """An uninitialised contiguous array."""

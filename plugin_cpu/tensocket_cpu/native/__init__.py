@@ -1,0 +1,8 @@
+"""Native entries: kernels as built-in functions of the interpreter, for arrays so small that calling costs the most."""
+
+from __future__ import annotations
+
+from .entries import make_entry
+from .layout import LAYOUT, Layout, find_layout
+
+__all__ = ["LAYOUT", "Layout", "find_layout", "make_entry"]

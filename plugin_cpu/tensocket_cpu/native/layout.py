@@ -1,0 +1,121 @@
+"""Where this interpreter and this NumPy keep what native entries read; None of it is taken on trust.
+
+A native entry reads fields of array objects in memory. Their offsets are looked up by reading candidate fields of
+arrays whose attributes are known; if a single answer is wrong, there is no layout, and nothing native runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+_WORD: Final = 8
+#: Bits of an array's flags field: C-contiguous and aligned.
+DENSE: Final = 0x0001 | 0x0100
+#: Place of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
+_NEW_FROM_DESCR: Final = 94
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Byte offsets in objects, and addresses of C functions.
+
+    Attributes:
+        type: Of any object's type.
+        data, rank, shape, dtype, flags: Of an array's fields.
+        new_array: ``PyArray_NewFromDescr``.
+        call: ``PyObject_Vectorcall``.
+        retain: ``Py_IncRef``.
+    """
+
+    type: int
+    data: int
+    rank: int
+    shape: int
+    dtype: int
+    flags: int
+    new_array: int
+    call: int
+    retain: int
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _half(address: int) -> int:
+    return ctypes.c_int32.from_address(address).value
+
+
+def _specimens() -> list[np.ndarray[Any, Any]]:
+    """Arrays of many ranks, shapes, dtypes and flags."""
+    base = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    locked = np.arange(5)
+    locked.flags.writeable = False
+    return [base, base[1], base[:, 1], base[..., ::2], base.T, np.zeros((), np.int8), np.zeros((3, 0)), locked,
+            np.zeros(7, np.complex128), np.zeros(2, bool), np.frombuffer(bytes(9), np.uint8)[1:].view(np.float64)]
+
+
+def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
+    """Whether the fields of one array are what its attributes say."""
+    place = id(array)
+    flags = array.flags
+    rank = _half(place + at.rank)
+    if rank != array.ndim or _word(place + at.type) != id(np.ndarray) or _word(place + at.dtype) != id(array.dtype):
+        return False
+    sizes = _word(place + at.shape)
+    dense = (1 if flags.c_contiguous else 0) | (0x100 if flags.aligned else 0)
+    return (_word(place + at.data) == array.__array_interface__["data"][0]
+            and _half(place + at.flags) & DENSE == dense
+            and tuple(_word(sizes + _WORD * k) for k in range(rank)) == array.shape)
+
+
+def _new_array_works(layout: Layout) -> bool:
+    """Whether the function in NumPy's table makes an array of a given shape and dtype."""
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+                               ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(layout.new_array)
+    retain = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(layout.retain)
+    dtype = np.dtype(np.float32)
+    before = sys.getrefcount(dtype)
+    retain(id(dtype))  # the function takes over one reference
+    made = create(np.ndarray, id(dtype), 2, ctypes.addressof((ctypes.c_ssize_t * 2)(3, 5)), None, None, 0, None)
+    right = type(made) is np.ndarray and made.shape == (3, 5) and made.dtype is dtype and made.flags.c_contiguous
+    del made
+    return right and sys.getrefcount(dtype) == before
+
+
+def _functions() -> tuple[int, int, int]:
+    """Addresses of the C functions."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+    table = api.PyCapsule_GetPointer(capsule, None)
+    address = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (api.PyObject_Vectorcall,
+                                                                                  api.Py_IncRef)]
+    return _word(table + _WORD * _NEW_FROM_DESCR), address[0], address[1]
+
+
+def find_layout() -> Layout | None:
+    """The layout of this process, checked; None where it is another one than known."""
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != _WORD:
+        return None
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
+        return None  # other object headers: without the interpreter lock, or with tracing
+    header = object.__basicsize__
+    try:
+        layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 5 * _WORD,
+                        header + 6 * _WORD, *_functions())
+    except (AttributeError, ValueError):  # a NumPy that keeps its table elsewhere
+        return None
+    right = all(_reads_right(array, layout) for array in _specimens()) and _new_array_works(layout)
+    return layout if right else None
+
+
+#: What native entries read in this process; None where there are none.
+LAYOUT: Final = find_layout()
