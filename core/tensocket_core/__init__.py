@@ -51,11 +51,9 @@ from .api import (
 )
 from .creation import (
     arange,
-    as_tensor,
     empty,
     empty_like,
     eye,
-    from_numpy,
     full,
     full_like,
     linspace,
@@ -65,14 +63,25 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .deterministic import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from .device import current_stream, get_default_device, set_default_device, set_stream
 from .device_module import DeviceModule, accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .printing import get_printoptions, printoptions, set_printoptions
+from .interop.asarray import as_tensor, asarray
+from .interop.dlpack import from_dlpack
+from .interop.numpy import from_numpy, frombuffer
 from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
-from .promotion import can_cast, get_default_dtype, promote_types, set_default_dtype
+from .limits import finfo, iinfo
+from .printing import get_printoptions, printoptions, set_printoptions
+from .promotion import can_cast, default_dtype, get_default_dtype, promote_types, set_default_dtype
 from .promotion import pair_type as result_type
 from .random import (
     Generator,
@@ -94,7 +103,9 @@ __all__ = [
     *functions.__all__,
     "accelerator",
     "arange",
+    "are_deterministic_algorithms_enabled",
     "as_tensor",
+    "asarray",
     "autograd",
     "backends",
     "bernoulli",
@@ -108,6 +119,7 @@ __all__ = [
     "complex64",
     "contiguous_format",
     "current_stream",
+    "default_dtype",
     "default_generator",
     "device",
     "device_count",
@@ -121,28 +133,34 @@ __all__ = [
     "Event",
     "eye",
     "fallback_ledger",
+    "finfo",
     "float16",
     "float32",
     "float64",
     "float8_e4m3fn",
     "float8_e5m2",
+    "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "functions",
     "Generator",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_device_info",
     "get_device_module",
     "get_printoptions",
     "get_rng_state",
+    "iinfo",
     "initial_seed",
     "int16",
     "int32",
     "int64",
     "int8",
     "is_available",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "layout",
     "LedgerRecord",
@@ -170,6 +188,7 @@ __all__ = [
     "result_type",
     "set_default_device",
     "set_default_dtype",
+    "set_deterministic_debug_mode",
     "set_fallback",
     "set_grad_enabled",
     "set_printoptions",
@@ -185,6 +204,7 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "use_deterministic_algorithms",
     "zeros",
     "zeros_like",
 ]

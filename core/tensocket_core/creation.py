@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.ir.nodes import cast as expr_cast
 from tensocket_plugins.ir.schedule import Strategy
 
 from . import tensors
+from .deterministic import SETTING
 from .device import DeviceEntry, default_entry, open_entry
 from .dispatch.keys import dtype_bit
 from .dispatch.modes import ACTIVE, STATE
@@ -25,7 +25,8 @@ from .execute.nests import Operand, pointwise_nest
 from .execute.pointwise import as_number, run_generated
 from .execute.primitive import primitive
 from .execute.programs import index_dtype, launch
-from .promotion import get_default_dtype, number_dtype
+from .interop.numpy import array_dtype
+from .promotion import FLOAT8, get_default_dtype, number_dtype
 
 _CATEGORY: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -57,9 +58,9 @@ def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) ->
     if ACTIVE:
         for transform in STATE.transforms:
             tensor = transform.created(tensor)
-    if requires_grad:
         if STATE.inference is not None:
             STATE.inference(tensor)
+    if requires_grad:
         tensor.requires_grad = True
     return tensor
 
@@ -101,9 +102,14 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
             operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number"
         )
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, complex) and dtype.kind not in ("complex", "bool"):
+        if value.imag:
+            raise ArgumentError(operator, f"{value!r} for {dtype.name}", "real numbers have no imaginary part",
+                                "use a complex dtype")
+        value = value.real
     if dtype.kind in ("int", "uint"):
         limit = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
-        if isinstance(value, complex) or not -limit - (dtype.kind == "int") <= value <= limit:
+        if not -limit - (dtype.kind == "int") <= value <= limit:
             raise ArgumentError(
                 operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype"
             )
@@ -133,10 +139,20 @@ def filled(
     return finish(out, dtype, entry, requires_grad)
 
 
+def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> Any:
+    """A new array; while results must be reproducible, filled with what shows that nobody wrote it."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    if SETTING.filling:
+        largest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
+        value = {"bool": True, "float": math.nan, "complex": complex(math.nan, 0)}.get(dtype.kind, largest)
+        fill_array("empty", entry, out, value, dtype)
+    return out
+
+
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor."""
     chosen, entry = options("empty", dtype, device)
-    return finish(entry.runtime.empty(shape_of("empty", size), chosen, entry.stream), chosen, entry, requires_grad)
+    return finish(uninitialized(shape_of("empty", size), chosen, entry), chosen, entry, requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -168,7 +184,7 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of another's shape, dtype and device."""
     shape, chosen, entry = _like(input, dtype, device)
-    return _made_from(input, finish(entry.runtime.empty(shape, chosen, entry.stream), chosen, entry, requires_grad))
+    return _made_from(input, finish(uninitialized(shape, chosen, entry), chosen, entry, requires_grad))
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -214,6 +230,9 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         )
     whole = all(isinstance(x, int) for x in (first, last, step))
     chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
+    if chosen.is_complex or chosen in FLOAT8:
+        raise UndefinedDtype("arange", f"dtype {chosen.name}", "ranges are of integers and real floats",
+                             "convert with .to(dtype)")
     if chosen.category < 2:
         first, last, step, whole = int(first), int(last), int(step), True
     count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
@@ -254,10 +273,14 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: complex, end: complex, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """``steps`` evenly spaced values from start to end, both included."""
-    chosen, entry = options("linspace", dtype, device)
+    either = isinstance(start, complex) or isinstance(end, complex)
+    chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
+    if either and not chosen.is_complex:
+        raise ArgumentError("linspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
+                            "use a complex dtype")
     if steps < 0:
         raise ArgumentError(
             "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
@@ -306,7 +329,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     if dtype is not None:
         return values, dtype
     if isinstance(leaf, (np.ndarray, np.generic)):
-        return values, dtypes.FROM_NUMPY[values.dtype]
+        return values, array_dtype("tensor", values)
     if hasattr(leaf, "_key"):
         return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(
             _CATEGORY_OF_KIND[values.dtype.kind]
@@ -351,6 +374,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return result.requires_grad_(requires_grad) if requires_grad else result
     values, chosen = _host_values(data, dtype)
     chosen, entry = options("tensor", chosen, device)
+    if values.dtype.kind == "c" and not chosen.is_complex and not isinstance(data, np.ndarray):
+        raise ArgumentTypeError("tensor", f"complex numbers for {chosen.name}", "real dtypes hold real numbers",
+                                "pass a complex dtype, or the real parts")
     if dtype is not None and values.size and not isinstance(data, np.ndarray) and values.dtype.kind in "iuf":
         check_range("tensor", values.max(), chosen)
         check_range("tensor", values.min(), chosen)
@@ -358,33 +384,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     if requires_grad:
         result.requires_grad = True
     return result
-
-
-def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor with the values of ``data``, without a copy where dtype and device allow."""
-    if hasattr(data, "_key"):
-        return data.to(data.device if device is None else device, data.dtype if dtype is None else dtype)
-    entry = default_entry() if device is None else open_entry(device)
-    if isinstance(data, np.ndarray) and entry.device.type == HOST_DEVICE:
-        return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
-    return tensor(data, dtype=dtype, device=entry.device)
-
-
-def from_numpy(array: Any) -> Any:
-    """A tensor on the host that shares memory with a NumPy array.
-
-    Raises:
-        ArgumentTypeError: It is no array, its dtype has no counterpart, or its strides are negative.
-    """
-    if not isinstance(array, np.ndarray) or array.dtype not in dtypes.FROM_NUMPY:
-        raise ArgumentTypeError("from_numpy", f"{type(array).__name__} of dtype {getattr(array, 'dtype', None)}",
-                                "a NumPy array of a numeric dtype is needed", "convert it with np.asarray(...)")
-    if any(s < 0 for s in array.strides):
-        raise ArgumentTypeError(
-            "from_numpy", "an array with negative strides", "strides are not negative", "pass array.copy()"
-        )
-    dtype = dtypes.FROM_NUMPY[array.dtype]
-    return tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
 
 
 # ------------------------------------------------------------------------------------------------- tensor methods
@@ -405,7 +404,7 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of this tensor's dtype and device."""
     _, chosen, entry = _like(input, dtype, device)
-    array = entry.runtime.empty(shape_of("new_empty", size), chosen, entry.stream)
+    array = uninitialized(shape_of("new_empty", size), chosen, entry)
     return _made_from(input, finish(array, chosen, entry, requires_grad))
 
 
@@ -432,5 +431,5 @@ def new_arange(input: Any, start: int, end: int, step: int) -> Any:
     return arange(start, end, step, device=input.device)
 
 
-__all__ = ["arange", "as_tensor", "empty", "empty_like", "eye", "from_numpy",
+__all__ = ["arange", "empty", "empty_like", "eye",
            "full", "full_like", "linspace", "ones", "ones_like", "tensor", "zeros", "zeros_like"]

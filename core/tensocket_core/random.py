@@ -17,11 +17,13 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Expr, call, cast, select
 from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
 from tensocket_plugins.ir.schedule import Strategy
 
 from . import tensors
+from ._generated import functions
 from .creation import check_range, finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
 from .dispatch.fallback import note_host_operator
@@ -58,6 +60,13 @@ class Generator:
     def device(self) -> Any:
         """Where its numbers are used."""
         return self._entry.device
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _generator_at, (self._entry.device, self._seed, self._offset)
+
+    def clone_state(self) -> Generator:
+        """Another generator at the same position."""
+        return _generator_at(self._entry.device, self._seed, self._offset)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed``.
@@ -109,6 +118,13 @@ class Generator:
             offset = self._offset
             self._offset += blocks
             return self._seed, offset
+
+
+def _generator_at(device: Any, seed: int, offset: int) -> Generator:
+    """A generator at a position of its stream."""
+    generator = Generator(device)
+    generator._seed, generator._offset = seed, offset
+    return generator
 
 
 _GENERATORS: Final[dict[int, Generator]] = {}
@@ -311,7 +327,12 @@ def _floats(
     entry: DeviceEntry,
     generator: Generator | None,
 ) -> Any:
-    """A tensor of floats: drawn as float32 or float64, then rounded."""
+    """A tensor of floats: drawn as float32 or float64, then rounded. Complex numbers are drawn as pairs; the parts of
+    normal ones have half of the variance each.
+    """
+    if dtype.is_complex:
+        pairs = _floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
+        return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is _NORMAL else pairs)
     if dtype.kind != "float":
         raise DtypeError(
             operator,
