@@ -75,10 +75,10 @@ from .device_module import DeviceModule, accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .interop.asarray import as_tensor, asarray
 from .interop.dlpack import from_dlpack
 from .interop.numpy import from_numpy, frombuffer
-from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .limits import finfo, iinfo
 from .printing import get_printoptions, printoptions, set_printoptions
 from .promotion import can_cast, default_dtype, get_default_dtype, promote_types, set_default_dtype

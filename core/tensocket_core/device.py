@@ -13,8 +13,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
 from .dispatch.keys import DEVICE_SHIFT
-from .recording import Reason
 from .meta import META, MetaDevice, NoPrograms
+from .recording import Reason
 
 
 class DeviceEntry:

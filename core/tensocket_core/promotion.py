@@ -4,7 +4,9 @@ category dimensioned tensors outrank zero-dimensional ones, which outrank Python
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -14,7 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 from .dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF
 
-_DEFAULT: Final[list[DType]] = [dtypes.float32]
+_DTYPE_VARIABLE: Final = "TENSOCKET_DEFAULT_DTYPE"
 _CATEGORY_OF_NUMBER: Final[dict[type, int]] = {bool: 0, int: 1, float: 2, complex: 3}
 #: Dtypes for storage: converted and moved, never computed with.
 FLOAT8: Final = frozenset({dtypes.float8_e4m3fn, dtypes.float8_e5m2})
@@ -27,16 +29,44 @@ def get_default_dtype() -> DType:
     return _DEFAULT[0]
 
 
+def _checked_default(operator: str, dtype: Any, given: str) -> DType:
+    if not isinstance(dtype, DType) or not dtype.is_floating_point or dtype.itemsize == 1:
+        raise ArgumentTypeError(operator, given, "the default dtype is a floating-point dtype that is computed with",
+                                "pass float32, float64, float16 or bfloat16")
+    return dtype
+
+
+def _first_default() -> DType:
+    """The default dtype of a new process, from the environment."""
+    name = os.environ.get(_DTYPE_VARIABLE, "") or "float32"
+    return _checked_default(_DTYPE_VARIABLE, dtypes.BY_NAME.get(name), f"the value {name!r}")
+
+
+_DEFAULT: Final[list[DType]] = [_first_default()]
+
+
 def set_default_dtype(dtype: Any) -> None:
-    """Set the dtype of floating-point factories.
+    """Set the dtype of floating-point factories, for the whole process.
 
     Raises:
-        ArgumentTypeError: ``dtype`` is not a floating-point dtype.
+        ArgumentTypeError: ``dtype`` is not a floating-point dtype, or float8.
     """
-    if not isinstance(dtype, DType) or not dtype.is_floating_point:
-        raise ArgumentTypeError("set_default_dtype", repr(dtype), "the default dtype is a floating-point dtype",
-                                "pass for example tensocket.float32")
-    _DEFAULT[0] = dtype
+    _DEFAULT[0] = _checked_default("set_default_dtype", dtype, repr(dtype))
+
+
+@contextmanager
+def default_dtype(dtype: Any) -> Iterator[None]:
+    """Set the dtype of floating-point factories within a ``with`` block.
+
+    Raises:
+        ArgumentTypeError: ``dtype`` is not a floating-point dtype, or float8.
+    """
+    before = _DEFAULT[0]
+    set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        _DEFAULT[0] = before
 
 
 @cache

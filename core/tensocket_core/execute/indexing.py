@@ -6,11 +6,12 @@ from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.complex import Complex
-from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Var, cast
+from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Var, cast, const, loop
 from tensocket_plugins.ir.schedule import Strategy
 
+from ..deterministic import SETTING, alert_not_deterministic
 from ..device import DeviceEntry
-from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves
+from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves, storage_dtype, stores
 from .geometry import element_strides
 from .nests import Nest, dot, parallel
 from .primitive import primitive
@@ -58,6 +59,24 @@ def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
     return [Atomic("add", "out0", target, value)]
 
 
+def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
+    """``scatter_nest`` that adds in the order of the index tensor: one iteration walks along the whole axis.
+
+    Positions that are written differ between iterations, so it needs no atomics and rounds the same way every time.
+    """
+    nest = Nest("scatter_add_ordered", index)
+    nest.buffer("out0", storage_dtype(dtype), writable=True)
+    nest.buffer("in0", storage_dtype(dtype))
+    nest.buffer("index", int64)
+    variables, sizes, _, moved = _walk(nest, rank, axis)
+    target = dot(moved, nest.strides("out0", rank))
+    total = load("out0", target, dtype) + load("in0", dot(variables, nest.strides("in0", rank)), dtype)
+    along = loop(variables[axis], sizes[axis], stores("out0", target, total, dtype))
+    others = [k for k in range(rank) if k != axis]
+    outer = [variables[k] for k in others] or [Var("once", index)]
+    return nest.program(parallel(outer, [sizes[k] for k in others] or [const(1, index)], [along]))
+
+
 def _arguments(index: Any, *arrays: Any) -> list[int]:
     """Sizes of the index tensor, then strides in the order in which the nests declare them."""
     return [*index.shape, *(s for x in (index, *arrays) for s in element_strides(x))]
@@ -85,7 +104,10 @@ def scatter_arrays(
 ) -> None:
     """Write ``source`` (read in the index's shape) into ``out`` along ``axis``; indices are valid."""
     name = "scatter_add" if add else "scatter"
+    ordered = add and dtype.category > 1 and SETTING.required
     if entry.runtime.target is None:
+        if ordered and "deterministic" not in entry.runtime.profile.features:
+            alert_not_deterministic(name, entry.device)
         cut = source[tuple(slice(0, n) for n in index.shape)]
         primitive(name, entry, name, dtype)([out], [out, index, cut], (axis,), entry.stream)
         return
@@ -93,8 +115,9 @@ def scatter_arrays(
     width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
     launch(
         entry,
-        (name, dtype, rank, axis, width),
-        lambda: scatter_nest(dtype, rank, axis, width, add=add),
+        (name, dtype, rank, axis, width, ordered),
+        lambda: ordered_scatter_nest(dtype, rank, axis, width) if ordered
+        else scatter_nest(dtype, rank, axis, width, add=add),
         Strategy.SERIAL,
         [handle(out, dtype), handle(source, dtype), index],
         _arguments(index, out, source),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
+from ..interop.asarray import as_tensor
 from ..promotion import can_cast
+
+_COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
 
 def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
@@ -28,7 +31,12 @@ def python_number(value: Any) -> Any:
 
 
 def again(function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
-    """A Python operator with an operand of an unknown type."""
+    """A Python operator with an operand of an unknown type.
+
+    Arithmetic with NumPy arrays is left to these, as in PyTorch. Their comparisons leave it to tensors.
+    """
+    if isinstance(other, np.ndarray) and function.__name__ in _COMPARISONS:
+        return function(input, as_tensor(other, device=input.device))
     number = python_number(other)
     return NotImplemented if number is None else function(input, number)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .entrypoints import closest, offers
-from .errors import ArgumentTypeError, InvalidDeviceIndex, UnknownDevice
+from .errors import ArgumentError, ArgumentTypeError, InvalidDeviceIndex, UnknownDevice
 from .hooks import ENTRY_POINT_GROUP
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{1,31}", re.ASCII)
@@ -43,6 +43,13 @@ class Device:
         index = "" if self.index is None else f", index={self.index}"
         return f"device(type='{self.type}'{index})"
 
+    def __enter__(self) -> Device:
+        SELECTION[0].enter(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        SELECTION[0].leave()
+
     def __reduce__(self) -> tuple[object, tuple[str, int | None]]:
         return Device, (self.type, self.index)
 
@@ -70,6 +77,25 @@ def parse_device(name: object, index: int | None = None) -> Device:
     """``name`` as a device; raises as ``Device`` does."""
     return name if isinstance(name, Device) and index is None else Device(name, index)
 
+
+class Selection:
+    """What ``with device:`` does: nothing but raise, until a runtime puts its own in ``SELECTION``."""
+
+    def enter(self, device: Device) -> None:
+        """Make ``device`` the one that this thread's programs use when they name none.
+
+        Raises:
+            ArgumentError: There is no runtime that could use it.
+        """
+        raise ArgumentError("device", f"with device '{device}'", "a device is selected for a runtime's factories",
+                            "import tensocket first")
+
+    def leave(self) -> None:
+        """Return to the device before."""
+
+
+#: The runtime's.
+SELECTION: Final[list[Selection]] = [Selection()]
 
 #: The device that programs use when they name none, as in PyTorch.
 HOST_DEVICE: Final = "cpu"

@@ -1,0 +1,1 @@
+"""Exchange with the rest of Python: NumPy, DLPack, pickle and copy."""

@@ -1,0 +1,85 @@
+"""What tensors have for the rest of Python: arrays, DLPack, pickle, copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+
+from ..dispatch.keys import AUTOGRAD
+from . import dlpack, pickling
+from .numpy import from_ufunc, to_array
+
+
+class Exchange:
+    """Methods of tensors that other libraries call."""
+
+    __slots__ = ()
+
+    #: NumPy's arrays and numbers leave mixed arithmetic to the tensor.
+    __array_priority__: float = 1000.0
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape and a dtype, but no data."""
+        return not self._entry.holds_data  # type: ignore[attr-defined]
+
+    def numpy(self: Any, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """A NumPy array that shares memory with this tensor.
+
+        Args:
+            force: Detach and copy to the host as needed.
+
+        Raises:
+            ArgumentTypeError: The tensor is not on the host, or NumPy lacks its dtype.
+            AutogradError: The tensor requires grad.
+        """
+        if not force:
+            if self._key & AUTOGRAD:
+                raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
+                                    "call .detach().numpy()")
+            if not self._entry.runtime.profile.host_resident:
+                raise ArgumentTypeError("numpy", f"a tensor on {self.device}", "NumPy arrays are in host memory",
+                                        "call .cpu().numpy()")
+        if not self.dtype.native:
+            raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
+                                    "call .float().numpy()")
+        return self._host()  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return to_array(self, dtype, copy)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return from_ufunc(array)
+
+    def __dlpack__(self, stream: Any = None, *, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """A DLPack capsule with this tensor's memory.
+
+        Args:
+            stream: The consumer's stream, as DLPack numbers those of the device; -1 if the consumer takes care itself.
+                None on the host.
+            max_version: The newest version that the consumer knows; None is one before 1.0.
+            dl_device: Where the consumer wants it, as DLPack's type and number.
+            copy: True always copies, False never; None only to get to ``dl_device``.
+
+        Raises:
+            ExchangeError: The tensor requires grad, or its memory cannot be shared in this way.
+            ArgumentError: The device shares no memory, or has no such stream.
+        """
+        return dlpack.export(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
+        """DLPack's type and number of the device."""
+        return dlpack.dlpack_device("__dlpack_device__", self._entry)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return pickling.reduce_tensor(self)
+
+    def __copy__(self) -> Any:
+        return pickling.copy_tensor(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return pickling.deepcopy_tensor(self, memo)

@@ -1,0 +1,177 @@
+"""Pickling and copying tensors, with what they share.
+
+A tensor is taken apart into its place (dtype, shape, strides, offset) and its memory. The memory of all tensors on one
+storage is one ``Memory`` object while somebody holds it, as the memos of ``pickle`` and ``copy.deepcopy`` do; so views
+that are pickled or copied together share memory again. The whole storage is kept, as in PyTorch: ``clone()`` a small
+view of a large tensor first.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.dtypes import DType, uint8
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+
+from .. import tensors
+from ..device import DeviceEntry, open_entry
+from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from ..execute.geometry import element_strides
+from ..execute.usage import copy_arrays
+
+#: Attributes of tensors that belong to a graph and are not copied.
+_TRANSIENT: Final = frozenset({"_hooks", "_views"})
+_LOCK: Final = threading.Lock()
+_KNOWN: Final[WeakValueDictionary[Any, Memory]] = WeakValueDictionary()
+
+
+class Memory:
+    """The bytes of one storage.
+
+    Attributes:
+        entry: Where they are.
+        handle: A vector of uint8.
+        version: Counter of in-place changes for all tensors made on it.
+    """
+
+    __slots__ = ("__weakref__", "entry", "handle", "version")
+
+    def __init__(self, entry: DeviceEntry, handle: Any) -> None:
+        self.entry = entry
+        self.handle = handle
+        self.version = [0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        host: Any = self.handle
+        if not self.entry.holds_data:
+            host = self.handle.size
+        elif not self.entry.runtime.profile.host_resident:
+            host = np.empty(self.handle.shape, np.uint8)
+            if host.size:
+                copy_arrays(self.entry, host, self.handle)
+        return _load_memory, (str(self.entry.device), host)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Memory:
+        made = self.entry.runtime.empty(self.handle.shape, uint8, self.entry.stream)
+        if 0 not in made.shape:
+            if type(made) is np.ndarray:
+                made[...] = self.handle
+            else:
+                copy_arrays(self.entry, made, self.handle)
+        return Memory(self.entry, made)
+
+
+def _load_memory(device: str, data: Any) -> Memory:
+    """Pickled memory, on its device."""
+    entry = open_entry(device)
+    if not entry.holds_data:
+        return Memory(entry, entry.runtime.empty((data,), uint8, entry.stream))
+    made = entry.runtime.empty(data.shape, uint8, entry.stream)
+    if data.size:
+        copy_arrays(entry, made, data)
+    return Memory(entry, made)
+
+
+def _memory_of(tensor: Any) -> tuple[Memory, int]:
+    """The memory that a tensor is on, and where in it the tensor starts, in bytes."""
+    array, entry = tensor._array, tensor._entry
+    if type(array) is DeviceArray:
+        storage = array.storage
+        whole = DeviceArray(storage, uint8, (storage.block.nbytes,), (1,), 0)
+        return _known((entry.key, id(storage)), entry, whole), array.offset * array.dtype.itemsize
+    root = array
+    while type(root.base) is np.ndarray:
+        root = root.base
+    low, high = np.lib.array_utils.byte_bounds(root)
+    start = int(array.__array_interface__["data"][0])
+    if not low <= start <= high:  # an empty array may start anywhere
+        start = low
+    return _known((entry.key, low, high), entry, _bytes_of(root, low, high)), start - low
+
+
+def _bytes_of(root: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
+    """All bytes between the first and the last element of an array."""
+    if root.flags.c_contiguous or root.flags.f_contiguous:
+        return root.reshape(-1, order="A").view(np.uint8)
+    first = np.lib.stride_tricks.as_strided(root, (), ()) if 0 not in root.shape else root.reshape(-1)
+    return np.lib.stride_tricks.as_strided(first.view(np.dtype((np.uint8, (first.itemsize,)))), (high - low,), (1,))
+
+
+def _known(key: Any, entry: DeviceEntry, handle: Any) -> Memory:
+    with _LOCK:
+        memory = _KNOWN.get(key)
+        if memory is None:
+            memory = _KNOWN[key] = Memory(entry, handle)
+        return memory
+
+
+def _build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], start: int,
+           requires_grad: bool) -> Any:
+    """A leaf at a place in memory."""
+    handle: Any
+    if type(memory.handle) is np.ndarray:
+        steps = tuple(s * dtype.itemsize for s in strides)
+        handle = np.ndarray(shape, dtype.numpy, memory.handle, start, steps)
+    else:
+        handle = DeviceArray(memory.handle.storage, dtype, shape, strides, start // dtype.itemsize)
+    tensor = object.__new__(cls)
+    tensor._array = handle
+    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | (AUTOGRAD if requires_grad else 0)
+    tensor._grad = tensor._grad_fn = tensor._base = None
+    tensor._version_counter = memory.version
+    return tensor
+
+
+def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
+    """Arguments of ``_build`` for a tensor like this one.
+
+    Raises:
+        ArgumentTypeError: It is a tensor of a transform, which has no memory.
+    """
+    if tensor._key & WRAPPER or not hasattr(tensor, "_array"):
+        raise ArgumentTypeError(operator, f"a {type(tensor).__name__} without memory of its own",
+                                "tensors of transforms live within their call", "take it outside of the transform")
+    memory, start = _memory_of(tensor)
+    array = tensor._array
+    return type(tensor), memory, tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start, \
+        tensor.requires_grad
+
+
+def _attributes(tensor: Any) -> dict[str, Any]:
+    return {name: value for name, value in tensor.__dict__.items() if name not in _TRANSIENT}
+
+
+def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
+    """``Tensor.__reduce_ex__``: memory, place, whether it requires grad, class and attributes; the gradient stays."""
+    return _build, _parts("pickle", tensor), _attributes(tensor) or None
+
+
+def copy_tensor(tensor: Any) -> Any:
+    """``copy.copy``: a leaf on the same memory, with the same attributes."""
+    alias = tensors.Tensor._make_subclass.__func__(type(tensor), tensor.detach(), tensor.requires_grad)  # type: ignore[attr-defined]
+    alias.__dict__.update(_attributes(tensor))
+    return alias
+
+
+def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
+    """``copy.deepcopy``: gradient and attributes are copied, too.
+
+    Raises:
+        AutogradError: An operator made the tensor.
+    """
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    if tensor.grad_fn is not None:
+        raise AutogradError("deepcopy", "a tensor made by an operator", "only leaf tensors can be deep-copied",
+                            "detach() it first")
+    cls, memory, *place = _parts("deepcopy", tensor)
+    copied = memo[id(tensor)] = _build(cls, copy.deepcopy(memory, memo), *place)
+    copied.__dict__.update(copy.deepcopy(_attributes(tensor), memo))
+    copied._grad = copy.deepcopy(tensor._grad, memo)
+    return copied
