@@ -6,13 +6,19 @@ import sys
 import threading
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.arrays import is_contiguous
 
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, WRAPPER
+from ..dispatch.modes import set_grad_enabled
 from ..execute.geometry import element_strides
 
 #: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
 _LOCKS: Final = tuple(threading.RLock() for _ in range(16))
+
+
+_PARTS: Final = AUTOGRAD | WRAPPER
 
 
 def _measure() -> int:
@@ -44,6 +50,9 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
             leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else laid_out(grad, leaf)
         elif create_graph:
             leaf._grad = old + grad
+        elif old._key & _PARTS:
+            with set_grad_enabled(False):
+                old.add_(grad)
         else:
             old.add_(grad)
 
@@ -51,6 +60,9 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
 def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & AUTOGRAD or grad._base is not None:
         return False
+    x, y = leaf._array, grad._array
+    if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and y.flags.c_contiguous:
+        return True
     strides = element_strides(grad._array)
     own = element_strides(leaf._array)
     return strides == own or (
@@ -71,6 +83,11 @@ def _dense(leaf: Any) -> bool:
 
 def laid_out(grad: Any, leaf: Any) -> Any:
     """A copy of ``grad`` that lies in memory like the leaf where that is dense, else row by row."""
+    x, y = leaf._array, grad._array
+    if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS:
+        copy = grad._cut()
+        copy._array, copy._version_counter = y.copy(), None
+        return copy
     strides = element_strides(leaf._array)
     if is_contiguous(leaf._array.shape, strides) or not _dense(leaf):
         copy = grad.clone()

@@ -13,10 +13,11 @@ import heapq
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Final
 
 from ..device import BY_KEY, thread_streams, use_streams
-from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER
 from ..dispatch.modes import set_grad_enabled
 from ..recording import SPECIAL
 from . import anomaly
@@ -32,6 +33,7 @@ class _Current(threading.local):
 
 
 _CURRENT: Final = _Current()
+_NOTHING: Final = nullcontext()
 
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -39,6 +41,8 @@ def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     if grad.shape == shape:
         return grad
     lead = grad.ndim - len(shape)
+    if lead == 1 and grad.shape[1:] == shape:
+        return grad.sum(0)
     axes = [*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and grad.shape[k + lead] != 1)]
     return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
 
@@ -67,17 +71,23 @@ def node_of(edge: Any) -> Node | None:
     return edge if isinstance(edge, Node) else None
 
 
+def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
+    """Shape and options of what an edge leads to."""
+    node = node_of(edge)
+    if node is None:
+        return edge._array.shape, edge._key & OPTIONS
+    if isinstance(node, MultiNode):
+        place = node.outputs[target_of(edge)[1]]
+        if place is not None:
+            return place
+    return node.shape, node.options
+
+
 def fit_to(edge: Any, grad: Any) -> Any:
     """A gradient as an edge's target takes it; None stays None."""
     if edge is None or grad is None:
         return None
-    node = node_of(edge)
-    if node is None:
-        return fit(grad, edge._array.shape, edge._key & OPTIONS)
-    if isinstance(node, MultiNode):
-        place = node.outputs[target_of(edge)[1]]
-        return None if place is None else fit(grad, *place)
-    return fit(grad, node.shape, node.options)
+    return fit(grad, *place_of(edge))
 
 
 class _Pass:
@@ -157,26 +167,45 @@ class _Pass:
         """Visit all nodes that have a gradient."""
         if self.wanted is not None:
             self.needed = _on_the_way(self.nodes.values(), self.wanted)
-        heap, create_graph, retain = self.heap, self.create_graph, self.retain_graph
-        plain = self.wanted is None and not SPECIAL
+        heap, retain = self.heap, self.retain_graph
+        plain = self.wanted is None and not self.create_graph and not SPECIAL
         while heap:
             sequence = -heapq.heappop(heap)
             node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
-            edges = node.edges
-            if plain and type(node) is Node and node.extras is None:
-                outputs = node.apply(grad, edges, create_graph)
-            else:
-                outputs = self._visit(node, grad)
-            if not retain and node.saved:
-                node.saved = None
-            # Nothing may hold a gradient that is passed on, so that a leaf can have it without a copy.
-            grad = None
-            for edge in reversed(edges):
-                output = outputs.pop()
-                if edge is not None and output is not None:
-                    self.give(edge, output, sys.getrefcount(output) == SOLE)
+            while node is not None:
+                edges = node.edges
+                if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
+                    outputs = node.apply_plain(grad)
+                else:
+                    with set_grad_enabled(self.create_graph):
+                        outputs = self._visit(node, grad)
+                if not retain and node.saved:
+                    node.saved = None
+                # Nothing may hold a gradient that is passed on, so that a leaf can have it without a copy.
+                grad = None
+                only = None if heap or self.held else _only_node(edges, outputs)
+                if only is None:
+                    self._pass_on(edges, outputs)
+                    break
+                # While nothing else waits, a single node is the next one.
+                grad, node = outputs[0], only
+                if grad._array.shape != node.shape or grad._key & OPTIONS != node.options:
+                    with set_grad_enabled(self.create_graph):
+                        grad = fit(grad, node.shape, node.options)
             if self.held:
-                self._serve_held(sequence)
+                with set_grad_enabled(self.create_graph):
+                    self._serve_held(sequence)
+        if self.held or self.callbacks:
+            with set_grad_enabled(self.create_graph):
+                self._finish()
+
+    def _pass_on(self, edges: tuple[Any, ...], outputs: list[Any]) -> None:
+        for edge in reversed(edges):
+            output = outputs.pop()
+            if edge is not None and output is not None:
+                self.give(edge, output, sys.getrefcount(output) == SOLE)
+
+    def _finish(self) -> None:
         for leaf, grad in tuple(self.held.values()):
             self._serve(leaf, grad)
         while self.callbacks:
@@ -266,6 +295,17 @@ def accumulate_hooked(leaf: Any, grad: Any, create_graph: bool) -> None:
     extras.run_after((), (grad,))
 
 
+def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
+    """The node that all gradients of a node go to, if it is one with one output and the first edge leads there."""
+    first = edges[0]
+    if type(first) is not Node or outputs[0] is None:
+        return None
+    count = len(edges)
+    if count == 1 or (count == 2 and edges[1] is None):
+        return first
+    return None
+
+
 def _reachable(nodes: Iterable[Node]) -> dict[int, Node]:
     """All nodes that gradients of these reach, by sequence number."""
     found: dict[int, Node] = {}
@@ -325,7 +365,8 @@ def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_g
     state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph)
     outer, _CURRENT.running = _CURRENT.running, state
     try:
-        with set_grad_enabled(create_graph):
+        # Without recording, nothing that plain nodes compute with is part of a graph: no mode is needed for them.
+        with set_grad_enabled(True) if create_graph else _NOTHING:
             for edge, gradient in roots:
                 state.give(edge, gradient)
             state.run()

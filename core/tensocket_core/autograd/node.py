@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..dispatch.keys import AUTOGRAD
-from ..dispatch.modes import STATE
+from ..dispatch.keys import AUTOGRAD, WRAPPER
+from ..dispatch.modes import STATE, set_grad_enabled
 from ..dispatch.schema import Schema
 from .hooks import RemovableHandle, extras_of
 
@@ -122,6 +122,10 @@ def _position(name: str, names: tuple[str, ...]) -> int:
     if name[:6] == "result" and name[6:].isdecimal():
         return RESULTS - int(name[6:])
     return SHAPE - names.index(name.removesuffix("_shape"))
+
+
+#: Saved tensors with these bits are not used as they are.
+_PARTS: Final = AUTOGRAD | WRAPPER
 
 
 class Node:
@@ -266,6 +270,40 @@ class Node:
             return list(derivative.joint(grad, *[saved[k] for k in derivative.picks[0]]))
         return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
                 for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
+
+    def apply_plain(self, grad: Any) -> list[Any]:
+        """``apply`` for all edges, without recording: saved tensors take part cut off from the graph."""
+        derivative, saved, edges = self.derivative, self.saved, self.edges
+        if saved:
+            cut: Any = None
+            for k, version in enumerate(self.versions):
+                if version >= 0:
+                    value = saved[k]
+                    counter = value._version_counter
+                    if (0 if counter is None else counter[0]) != version:
+                        raise_modified(self, value, version)
+                    if value._key & _PARTS:
+                        if value._key & WRAPPER:
+                            return self._apply_unrecorded(grad)
+                        if cut is None:
+                            cut = list(saved)
+                        cut[k] = value._cut()
+                elif version == PACKED:
+                    return self._apply_unrecorded(grad)
+            if cut is not None:
+                saved = cut
+        elif saved is None:
+            raise_freed(self)
+        if derivative.joint is not None:
+            return list(derivative.joint(grad, *[saved[k] for k in derivative.picks[0]]))
+        if len(edges) == 1:
+            return [derivative.functions[0](grad, *[saved[k] for k in derivative.picks[0]])]
+        return [None if edge is None or function is None else function(grad, *[saved[k] for k in pick])
+                for edge, function, pick in zip(edges, derivative.functions, derivative.picks, strict=True)]
+
+    def _apply_unrecorded(self, grad: Any) -> list[Any]:
+        with set_grad_enabled(False):
+            return self.apply(grad, self.edges, False)
 
     def release(self) -> None:
         """Free saved values."""

@@ -50,7 +50,9 @@ def attach(
                 for k in positions
             ]
         )
-        node.versions = tuple([version_of(value) for value in saved])
+        node.versions = tuple([
+            -1 if not hasattr(x, "_key") else 0 if x._version_counter is None else x._version_counter[0] for x in saved
+        ])
     else:
         node.saved = node.versions = ()
     if SPECIAL:
@@ -130,13 +132,17 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
         return _unary_recorder(derivative, below)
     if derivative.parameters == 2 and len(derivative.tensors) == 2 and not derivative.multiple:
         return _binary_recorder(derivative, below)
-    tensors = derivative.tensors
+    tensors, positions = derivative.tensors, derivative.saved_positions
+    if tensors == (0,) and not derivative.multiple:
+        return _first_recorder(derivative, below)
 
     def record(*args: Any) -> Any:
         result = below(*args)
         first = result if type(result) is not tuple else result[0]
-        edges = tuple([edge_of(args[k]) for k in tensors])
-        attach(first, derivative, edges, args, derivative.needed(edges))
+        edges = tuple([
+            (x._grad_fn or x) if getattr(x, "_key", 0) & AUTOGRAD else None for x in [args[k] for k in tensors]
+        ])
+        attach(first, derivative, edges, args, derivative.needed(edges) if None in edges else positions)
         return result
 
     def record_all(*args: Any) -> Any:
@@ -148,22 +154,91 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
     return record_all if derivative.multiple else record
 
 
-def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+def _first_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    """For one tensor and other arguments."""
     positions = derivative.saved_positions
 
+    def record_first(a: Any, *args: Any) -> Any:
+        result = below(a, *args)
+        first = result if type(result) is not tuple else result[0]
+        attach(first, derivative, (a._grad_fn or a,), (a, *args), positions)
+        return result
+
+    return record_first
+
+
+# ``attach`` is written out below where most nodes are made: each call on the way costs as much as a field or two.
+
+
+def _unary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    positions = derivative.saved_positions
+    if len(positions) == 1 and positions[0] == RESULT:
+        return _result_recorder(derivative, below)
+
     def record_unary(a: Any) -> Any:
+        result = below(a)
+        node = _new(Node)
+        node.derivative = derivative
+        node.edges = (a._grad_fn or a,)
+        node.sequence = next(SEQUENCE)
+        node.shape = result._array.shape
+        node.options = result._key & OPTIONS
+        if saves_argument:
+            counter = a._version_counter
+            node.saved = (a,)
+            node.versions = _UNCHANGED if counter is None else (counter[0],)
+        elif saves_shape:
+            node.saved = (a._array.shape,)
+            node.versions = _NO_TENSOR
+        else:
+            node.saved = node.versions = ()
+        node.extras = None
+        if SPECIAL:
+            complete(node)
+        result._grad_fn = node
+        result._key |= AUTOGRAD
+        return result
+
+    def record_any(a: Any) -> Any:
         result = below(a)
         attach(result, derivative, (a._grad_fn or a,), (a,), positions)
         return result
 
-    return record_unary
+    saves_argument, saves_shape = positions == (0,), positions == (SHAPE,)
+    return record_unary if saves_argument or saves_shape or not positions else record_any
+
+
+_UNCHANGED: Final = (0,)
+_BOTH_UNCHANGED: Final = (0, 0)
+_NO_TENSOR: Final = (-1,)
+
+
+def _result_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    def record_result(a: Any) -> Any:
+        result = below(a)
+        node = _new(Node)
+        node.derivative = derivative
+        node.edges = (a._grad_fn or a,)
+        node.sequence = next(SEQUENCE)
+        node.shape = result._array.shape
+        node.options = result._key & OPTIONS
+        node.saved = (result._cut(),)
+        node.versions = (result._version_counter[0],)
+        node.extras = None
+        if SPECIAL:
+            complete(node)
+        result._grad_fn = node
+        result._key |= AUTOGRAD
+        return result
+
+    return record_result
 
 
 def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     positions = derivative.saved_positions
+    both_saved = positions == (0, 1)
 
     def record_binary_unsaved(a: Any, b: Any) -> Any:
-        # ``attach`` written out: most nodes are made here.
         result = below(a, b)
         node = _new(Node)
         node.derivative = derivative
@@ -184,12 +259,38 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
 
     def record_binary(a: Any, b: Any) -> Any:
         result = below(a, b)
-        edges = edge_of(a), edge_of(b)
-        both = edges[0] is not None and edges[1] is not None
-        attach(result, derivative, edges, (a, b), positions if both else derivative.needed(edges))
+        left = (a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None
+        right = (b._grad_fn or b) if getattr(b, "_key", 0) & AUTOGRAD else None
+        if not both_saved:
+            edges = (left, right)
+            attach(result, derivative, edges, (a, b), derivative.needed(edges))
+            return result
+        node = _new(Node)
+        node.derivative = derivative
+        node.edges = (left, right)
+        node.sequence = next(SEQUENCE)
+        node.shape = result._array.shape
+        node.options = result._key & OPTIONS
+        x = a if right is not None or not crossed else None
+        y = b if left is not None or not crossed else None
+        node.saved = (x, y)
+        first, second = getattr(x, "_version_counter", _NO_COUNTER), getattr(y, "_version_counter", _NO_COUNTER)
+        node.versions = _BOTH_UNCHANGED if first is None is second else (
+            0 if first is None else first[0], 0 if second is None else second[0])
+        node.extras = None
+        if SPECIAL:
+            complete(node)
+        result._grad_fn = node
+        result._key |= AUTOGRAD
         return result
 
+    # In a product, each argument is saved for the gradient of the other one.
+    crossed = derivative.picks == ((1,), (0,))
     return record_binary if positions else record_binary_unsaved
+
+
+#: Stands for the version of what is no tensor.
+_NO_COUNTER: Final = (-1,)
 
 
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:

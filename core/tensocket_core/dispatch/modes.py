@@ -56,6 +56,8 @@ class _ThreadState(threading.local):
     overrides_off = False
     transforms: tuple[Any, ...] = ()
     inference: Callable[[Any], Any] | None = None
+    #: What keys are masked with where that is all that the state does; None where it does more.
+    mask: int | None = None if trace.ENABLED else -1
     _busy: _Busy | None = None
 
     @property
@@ -73,8 +75,9 @@ def update_state(**values: Any) -> dict[str, Any]:
     before = {name: getattr(state, name) for name in values}
     for name, value in values.items():
         setattr(state, name, value)
-    busy = state.exclude or state.include or state.function_modes or state.dispatch_modes or state.overrides_off
-    if not busy and state.inference is None:
+    more = state.include or state.function_modes or state.dispatch_modes or state.inference or trace.ENABLED
+    state.mask = None if more else ~state.exclude
+    if not (more or state.exclude or state.overrides_off):
         state._busy = None
     elif state._busy is None:
         state._busy = _Busy()
@@ -103,6 +106,17 @@ def untransformed() -> thread_state:
 
 def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     """Run an operator while some thread has a mode on, or calls are traced."""
+    mask = STATE.mask
+    if mask is None:
+        return _run_in_state(operator, key, args)
+    key &= mask
+    kernel = operator.table.get(key)
+    if kernel is None:
+        kernel = operator.resolve(key)
+    return kernel(*args) if operator.body is None else operator.invoke(kernel, args)
+
+
+def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     state = STATE
     if state.function_modes:
         return operator.run_function_mode(args)

@@ -43,6 +43,8 @@ def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 def spread(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     """A reduced tensor repeated to ``shape``."""
+    if dim is None and not keepdim:
+        return value.expand(shape)
     return restore(value, shape, dim, keepdim).expand(shape)
 
 
