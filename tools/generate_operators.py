@@ -109,7 +109,7 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
     foreign = (
         "return NotImplemented"
         if python_operator
-        else f"raise argument_error({operator.name!r}, {', '.join(names)}) from None"
+        else f"key = foreign_key(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
     )
     if not kinds:
         return ["key = 0"]
@@ -117,8 +117,9 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
         return ["try:", f"    key = {names[0]}._key", "except AttributeError:", f"    {foreign}"]
     if kinds == ["Tensor", "Operand"]:
         left, right = names
-        foreign = f"return again({python_operator}, {left}, {right})" if python_operator else (
-            f"return called_again({operator.name!r}, {_function_name(operator)}, {left}, {right})")
+        label = _label(operator)
+        foreign = f"return again({python_operator}, _{label}, {left}, {right}, ({left}, {right}))" if (
+            python_operator) else f"return called_again(_{label}, {_function_name(operator)}, {left}, {right})"
         return [
             f"kind = type({right})",
             "try:",
@@ -200,18 +201,29 @@ def _function(operator: Operator) -> str:
     if isinstance(operator, (Pointwise, InPlace, Reduction)):
         for name, (default, statement) in operator.keywords.items():
             test = f"{name} is not None" if default == "None" else f"{name} != {default}"
-            lines += [f"if {test}:", f"    {statement}"]
+            lines += [f"if {test}:", *_asked_first(operator, name), f"    {statement}"]
     if _has_out(operator):
         given = ", ".join(
             n if not p.keyword_only else f"{n}={n}"
             for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True)
         )
-        lines += ["if out is not None:", f"    return write_out({operator.name!r}, out, {operator.name}({given}))"]
+        lines += ["if out is not None:", *_asked_first(operator, "out"),
+                  f"    return write_out({operator.name!r}, out, {operator.name}({given}))"]
     lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))
     body = textwrap.indent("\n".join(lines), "    ")
     doc = textwrap.indent(inspect.cleandoc(operator.doc), "    ").strip()
     end = "\n    " if "\n" in doc else ""
     return f'def {_function_name(operator)}({_signature(operator)}) -> Any:\n    """{doc}{end}"""\n{body}\n'
+
+
+def _asked_first(operator: Operator, keyword: str) -> list[str]:
+    """Statements that hand a call with a keyword outside of the schema to who overrides functions."""
+    parameters = operator.schema.parameters
+    values = ", ".join([*(p.name for p in parameters if p.is_tensor), *(["out"] if keyword == "out" else [])])
+    extra = [*(operator.keywords if isinstance(operator, (Pointwise, InPlace, Reduction)) else ()),
+             *(["out"] if _has_out(operator) else [])]
+    call = ", ".join([*operator.schema.names, *(f"{name}={name}" for name in extra[extra.index(keyword):])])
+    return [f"    if overridden({values}):", f"        return asked(_{_label(operator)}, {call})"]
 
 
 def _dunder(operator: Operator, name: str) -> str:
@@ -224,7 +236,7 @@ def _dunder(operator: Operator, name: str) -> str:
     left, right = tensors
     if name.startswith("__r") and name != "__rshift__":
         lines = ["try:", f"    key = {left}._key | SCALAR_LEFT[type({right})]", "except KeyError:",
-                 f"    return again({name}, {left}, {right})"]
+                 f"    return again({name}, _{_label(operator)}, {left}, {right}, ({right}, {left}))"]
         call = _call_lines(operator, [right, left])
     else:
         lines, call = _key_lines(operator, python_operator=name), _call_lines(operator, [left, right])
@@ -246,13 +258,14 @@ def functions_source() -> str:
         "from ..dispatch.call import key_of\n",
         "from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
+        "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",
         "from ..dispatch.registry import COMPOSITES, OPERATORS\n",
     ]
     functions = "".join(_function(o) for o in records)
     # Modules that no generated statement uses are imported for the records that they define.
     lines += [f"from ..ops import {module} as _{module}{'' if f' _{module}.' in functions else '  # noqa: F401'}\n"
               for module in _modules()]
-    lines.append("from ..ops.out import again, argument_error, called_again, write_out\n\n")
+    lines.append("from ..ops.out import again, called_again, foreign_key, write_out\n\n")
     for o in records:
         source = "COMPOSITES" if isinstance(o, Composite) else "OPERATORS"
         lines.append(f"_{_label(o)} = {source}[{o.name!r}]\n_{_label(o)}_table = _{_label(o)}.table\n")

@@ -16,7 +16,8 @@ from tensocket_plugins.ir.schedule import Strategy
 from . import tensors
 from .deterministic import SETTING
 from .device import DeviceEntry, default_entry, open_entry
-from .dispatch.keys import dtype_bit
+from .dispatch.factories import seen, watched
+from .dispatch.keys import WRAPPER, dtype_bit
 from .dispatch.modes import ACTIVE, STATE
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
@@ -151,24 +152,32 @@ def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> A
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor."""
+    if ACTIVE and watched():
+        return seen(empty, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("empty", dtype, device)
     return finish(uninitialized(shape_of("empty", size), chosen, entry), chosen, entry, requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros."""
+    if ACTIVE and watched():
+        return seen(zeros, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("zeros", dtype, device)
     return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones."""
+    if ACTIVE and watched():
+        return seen(ones, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("ones", dtype, device)
     return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """One value everywhere; the dtype is the value's unless given."""
+    if ACTIVE and watched():
+        return seen(full, size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
     value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
     if type(value) not in _CATEGORY:
         raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
@@ -183,17 +192,23 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of another's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(empty_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
     shape, chosen, entry = _like(input, dtype, device)
     return _made_from(input, finish(uninitialized(shape, chosen, entry), chosen, entry, requires_grad))
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros of another tensor's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(zeros_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
     return _made_from(input, filled("zeros_like", *_like_value(input, 0, dtype, device), requires_grad))
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones of another tensor's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(ones_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
     return _made_from(input, filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad))
 
 
@@ -201,6 +216,8 @@ def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """One value everywhere, with another tensor's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
     return _made_from(input, filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad))
 
 
@@ -217,6 +234,8 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         ArgumentError: step is zero, or leads away from end, or a number is not finite.
         ArgumentTypeError: Nothing is given.
     """
+    if ACTIVE and watched():
+        return seen(arange, start, end, step, dtype=dtype, device=device, requires_grad=requires_grad)
     if start is None and end is None:
         raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
     bounds: tuple[Any, ...] = (0, start, step) if end is None else (start or 0, end, step)
@@ -276,6 +295,8 @@ def linspace(
     start: complex, end: complex, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """``steps`` evenly spaced values from start to end, both included."""
+    if ACTIVE and watched():
+        return seen(linspace, start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     either = isinstance(start, complex) or isinstance(end, complex)
     chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:
@@ -291,6 +312,8 @@ def linspace(
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones on the diagonal, zeros elsewhere; [n, m] (m defaults to n)."""
+    if ACTIVE and watched():
+        return seen(eye, n, m, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("eye", dtype, device)
     rows, columns = shape_of("eye", (n, n if m is None else m))
     result = (arange(rows, device=entry.device).reshape((rows, 1)) == arange(columns, device=entry.device)).to(chosen)
@@ -367,6 +390,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ArgumentTypeError: The elements are not numbers.
         ShapeError: Nested lists have different lengths.
     """
+    if ACTIVE and watched():
+        return seen(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad)
     if hasattr(data, "_key"):
         result = data.detach().to(
             data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True
@@ -391,18 +416,24 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Zeros of this tensor's dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(new_zeros, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     return _made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
 
 
 def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Ones of this tensor's dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(new_ones, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     return _made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
 
 
 def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor of this tensor's dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(new_empty, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     array = uninitialized(shape_of("new_empty", size), chosen, entry)
     return _made_from(input, finish(array, chosen, entry, requires_grad))
@@ -412,12 +443,16 @@ def new_full(
     input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """One value everywhere, of this tensor's dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(new_full, input, size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     return _made_from(input, filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad))
 
 
 def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor with a copy of data, of this tensor's dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(new_tensor, input, data, dtype=dtype, device=device, requires_grad=requires_grad)
     return tensor(
         data,
         dtype=input.dtype if dtype is None else dtype,

@@ -26,9 +26,10 @@ from . import tensors
 from ._generated import functions
 from .creation import check_range, finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
+from .dispatch.factories import seen, watched
 from .dispatch.fallback import note_host_operator
-from .dispatch.keys import dtype_bit
-from .dispatch.modes import STATE
+from .dispatch.keys import WRAPPER, dtype_bit
+from .dispatch.modes import ACTIVE, STATE
 from .execute.math import arithmetic_dtype
 from .execute.nests import Operand, pointwise_nest
 from .execute.primitive import primitive, run_formula
@@ -368,6 +369,8 @@ def rand(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Uniform numbers in [0, 1)."""
+    if ACTIVE and watched():
+        return seen(rand, *size, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad)
     return _random("rand", _UNIFORM, size, dtype, device, requires_grad, generator)
 
 
@@ -375,11 +378,15 @@ def randn(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Normal numbers with mean 0 and variance 1."""
+    if ACTIVE and watched():
+        return seen(randn, *size, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad)
     return _random("randn", _NORMAL, size, dtype, device, requires_grad, generator)
 
 
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform numbers in [0, 1) with another tensor's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(rand_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
     return rand(
         tuple(input.shape),
         dtype=input.dtype if dtype is None else dtype,
@@ -390,6 +397,8 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normal numbers with another tensor's shape, dtype and device."""
+    if (ACTIVE or input._key & WRAPPER) and watched(input):
+        return seen(randn_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
     return randn(
         tuple(input.shape),
         dtype=input.dtype if dtype is None else dtype,
@@ -413,6 +422,8 @@ def randint(
         ArgumentError: The range is empty, has more than 2 ** 63 numbers, or the dtype does not hold its bounds.
         ArgumentTypeError: No size is given.
     """
+    if ACTIVE and watched():
+        return seen(randint, low, high, size, generator=generator, dtype=dtype, device=device)
     if size is None:  # randint(high, size)
         low, high, size = 0, low, high
     if size is None or isinstance(size, int):
@@ -435,6 +446,8 @@ def randint(
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
     """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
+    if ACTIVE and watched():
+        return seen(randperm, n, generator=generator, dtype=dtype, device=device)
     if n < 0:
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
     chosen, entry = options(

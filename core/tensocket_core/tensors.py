@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,9 +18,13 @@ from .autograd.inference import check_outside
 from .autograd.methods import Recorded, check_grad
 from .complex_attributes import ComplexAttributes, real_number
 from .device import BY_KEY, DeviceEntry
-from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF
+from .dispatch.call import call
+from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
+from .dispatch.modes import ACTIVE
+from .dispatch.subclasses import Subclassed
 from .execute.geometry import normalize_axis
 from .execute.usage import copy_arrays
+from .execute.views import Custom
 from .interop.methods import Exchange
 from .printing import format_tensor
 from .surface import Surface
@@ -44,7 +48,7 @@ class Size(tuple[int, ...]):
         return count
 
 
-class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
+class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Recorded):
     """A multi-dimensional array on a device, with gradients.
 
     Attributes:
@@ -64,12 +68,8 @@ class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
     _grad_fn: Any
     _version_counter: list[int] | None
     _base: Tensor | None
-    #: Whether the class overrides functions (``__torch_function__``); set when a subclass is made.
-    _overrides = False
     #: Nesting level of the transform that the tensor belongs to; 0 for real tensors.
     _level = 0
-    #: Subclasses that take calls below autograd define it.
-    __torch_dispatch__: Any = None
     #: Weak references to recorded views; an instance attribute once there are any.
     _views: Any = ()
     #: The class that says so in its own body is printed as ``tensor(...)``, without its name.
@@ -210,18 +210,21 @@ class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
 
     def detach(self) -> Tensor:
         """A tensor on the same memory that is cut off from the graph."""
+        if ACTIVE or self._key & WRAPPER:
+            return call(_DETACH, self)  # type: ignore[no-any-return]
+        return self._cut()
+
+    def _cut(self) -> Tensor:
+        """``detach`` as recording needs it: of a tensor of a transform, it cuts that transform's graph only."""
         alias = _new(Tensor)
         alias._array = self._array
-        alias._key = self._key & ~AUTOGRAD
+        alias._key = self._key & ~(AUTOGRAD | WRAPPER)
         alias._grad = alias._grad_fn = None
         if self._version_counter is None:
             self._version_counter = [0]
         alias._version_counter = self._version_counter
         alias._base = None
         return alias
-
-    #: ``detach`` as recording needs it: of a tensor of a transform, it cuts that transform's graph only.
-    _cut = detach
 
     @property
     def data(self) -> Tensor:
@@ -231,7 +234,7 @@ class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
     @data.setter
     def data(self, value: Tensor) -> None:
         self._array = value._array
-        self._key = value._key & ~AUTOGRAD | self._key & AUTOGRAD
+        self._key = value._key & ~(AUTOGRAD | WRAPPER) | self._key & (AUTOGRAD | WRAPPER)
 
     # ------------------------------------------------------------------------------------------ host values
 
@@ -289,21 +292,6 @@ class Tensor(Operators, ComplexAttributes, Surface, Exchange, Recorded):
     def __repr__(self) -> str:
         return format_tensor(self)
 
-    # ------------------------------------------------------------------------------------------ object protocol
-
-    @classmethod
-    def _make_subclass(cls, data: Tensor, requires_grad: bool = False) -> Any:
-        """A tensor of class ``cls`` on the memory of ``data``."""
-        alias = _new(cls)
-        alias._array = data._array
-        alias._key = data._key & ~AUTOGRAD
-        alias._grad = alias._grad_fn = alias._base = None
-        if data._version_counter is None:
-            data._version_counter = [0]
-        alias._version_counter = data._version_counter
-        alias.requires_grad = requires_grad
-        return alias
-
 
 def wrap(array: Any, key: int) -> Tensor:
     """A tensor on a handle. ``key`` holds device and dtype; ``DIM0`` is set from the shape."""
@@ -313,3 +301,14 @@ def wrap(array: Any, key: int) -> Tensor:
     tensor._grad = tensor._grad_fn = tensor._version_counter = tensor._base = None
     return tensor
 
+
+_DETACH: Final = Custom(
+    "detach(Tensor input) -> Tensor", "The same memory, cut off from the graph.",
+    lambda entry, input: Tensor._cut(input), function=False, method=False,
+)
+_DETACH.public = Tensor.detach
+_ITEM: Final = Custom(
+    "_local_scalar_dense(Tensor input) -> Scalar", "The only element as a Python number.",
+    lambda entry, input: Tensor.item(input), function=False, method=False,
+)
+_ITEM.public = Tensor.item

@@ -221,8 +221,10 @@ from tensocket_core import float64 as double
 from tensocket_core import int16 as short
 from tensocket_core import int32 as int
 from tensocket_core import int64 as long
+from tensocket_core.dispatch.namespaces import ops
 
-from . import errors, nn, optim, serialization, utils
+from . import _C as _C
+from . import errors, nn, optim, overrides, serialization, utils
 from .devices import available_devices
 from .serialization import load, save
 
@@ -408,7 +410,9 @@ __all__ = [
     "numel",
     "ones",
     "ones_like",
+    "ops",
     "optim",
+    "overrides",
     "permute",
     "pi",
     "pow",

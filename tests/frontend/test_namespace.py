@@ -42,7 +42,7 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "autograd errors nn optim serialization utils"
+PACKAGES = "autograd errors nn ops optim overrides serialization utils"
 REST = "__version__ e inf load nan pi save"
 
 

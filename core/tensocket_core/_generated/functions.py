@@ -7,6 +7,8 @@ from typing import Any
 from ..dispatch.call import key_of
 from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
+from ..dispatch.overrides import overridden
+from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
 from ..ops import complexes as _complexes  # noqa: F401
@@ -23,7 +25,7 @@ from ..ops import scan as _scan  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
-from ..ops.out import again, argument_error, called_again, write_out
+from ..ops.out import again, called_again, foreign_key, write_out
 
 _add = OPERATORS['add']
 _add_table = _add.table
@@ -684,8 +686,12 @@ _c_setitem_table = _c_setitem.table
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Sum: input + alpha * other."""
     if alpha != 1:
+        if overridden(input, other):
+            return asked(_add, input, other, alpha=alpha, out=out)
         other = _arithmetic.scaled(input, other, alpha)
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_add, input, other, out=out)
         return write_out('add', out, add(input, other))
     kind = type(other)
     try:
@@ -694,7 +700,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('add', add, input, other)
+        return called_again(_add, add, input, other)
     if ACTIVE:
         return run_with_modes(_add, key, (input, other))
     try:
@@ -712,7 +718,7 @@ def __add__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__add__, input, other)
+        return again(__add__, _add, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_add, key, (input, other))
     try:
@@ -726,7 +732,7 @@ def __radd__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__radd__, input, other)
+        return again(__radd__, _add, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_add, key, (other, input))
     try:
@@ -739,8 +745,12 @@ def __radd__(input: Any, other: Any) -> Any:
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Difference: input - alpha * other."""
     if alpha != 1:
+        if overridden(input, other):
+            return asked(_sub, input, other, alpha=alpha, out=out)
         other = _arithmetic.scaled(input, other, alpha)
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_sub, input, other, out=out)
         return write_out('sub', out, sub(input, other))
     kind = type(other)
     try:
@@ -749,7 +759,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('sub', sub, input, other)
+        return called_again(_sub, sub, input, other)
     if ACTIVE:
         return run_with_modes(_sub, key, (input, other))
     try:
@@ -767,7 +777,7 @@ def __sub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__sub__, input, other)
+        return again(__sub__, _sub, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_sub, key, (input, other))
     try:
@@ -781,7 +791,7 @@ def __rsub__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rsub__, input, other)
+        return again(__rsub__, _sub, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_sub, key, (other, input))
     try:
@@ -794,6 +804,8 @@ def __rsub__(input: Any, other: Any) -> Any:
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     """Product: input * other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_mul, input, other, out=out)
         return write_out('mul', out, mul(input, other))
     kind = type(other)
     try:
@@ -802,7 +814,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('mul', mul, input, other)
+        return called_again(_mul, mul, input, other)
     if ACTIVE:
         return run_with_modes(_mul, key, (input, other))
     try:
@@ -820,7 +832,7 @@ def __mul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__mul__, input, other)
+        return again(__mul__, _mul, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_mul, key, (input, other))
     try:
@@ -834,7 +846,7 @@ def __rmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rmul__, input, other)
+        return again(__rmul__, _mul, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_mul, key, (other, input))
     try:
@@ -847,8 +859,12 @@ def __rmul__(input: Any, other: Any) -> Any:
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
     """Quotient: input / other, in floating point; rounding_mode 'trunc' or 'floor' rounds it."""
     if rounding_mode is not None:
+        if overridden(input, other):
+            return asked(_div, input, other, rounding_mode=rounding_mode, out=out)
         return _arithmetic.div_rounded(input, other, rounding_mode)
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_div, input, other, out=out)
         return write_out('div', out, div(input, other))
     kind = type(other)
     try:
@@ -857,7 +873,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('div', div, input, other)
+        return called_again(_div, div, input, other)
     if ACTIVE:
         return run_with_modes(_div, key, (input, other))
     try:
@@ -875,7 +891,7 @@ def __truediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__truediv__, input, other)
+        return again(__truediv__, _div, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_div, key, (input, other))
     try:
@@ -889,7 +905,7 @@ def __rtruediv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rtruediv__, input, other)
+        return again(__rtruediv__, _div, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_div, key, (other, input))
     try:
@@ -902,11 +918,13 @@ def __rtruediv__(input: Any, other: Any) -> Any:
 def neg(input: Any, *, out: Any = None) -> Any:
     """Negative: -input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_neg, input, out=out)
         return write_out('neg', out, neg(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('neg', input) from None
+        key = foreign_key(_neg, (input,))
     if ACTIVE:
         return run_with_modes(_neg, key, (input,))
     try:
@@ -930,11 +948,13 @@ def __neg__(input: Any) -> Any:
 def abs(input: Any, *, out: Any = None) -> Any:
     """Absolute value: |input|."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_abs, input, out=out)
         return write_out('abs', out, abs(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('abs', input) from None
+        key = foreign_key(_abs, (input,))
     if ACTIVE:
         return run_with_modes(_abs, key, (input,))
     try:
@@ -958,6 +978,8 @@ def __abs__(input: Any) -> Any:
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     """Quotient rounded down: floor(input / other)."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_floor_divide, input, other, out=out)
         return write_out('floor_divide', out, floor_divide(input, other))
     kind = type(other)
     try:
@@ -966,7 +988,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('floor_divide', floor_divide, input, other)
+        return called_again(_floor_divide, floor_divide, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (input, other))
     try:
@@ -984,7 +1006,7 @@ def __floordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__floordiv__, input, other)
+        return again(__floordiv__, _floor_divide, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (input, other))
     try:
@@ -998,7 +1020,7 @@ def __rfloordiv__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rfloordiv__, input, other)
+        return again(__rfloordiv__, _floor_divide, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_floor_divide, key, (other, input))
     try:
@@ -1011,6 +1033,8 @@ def __rfloordiv__(input: Any, other: Any) -> Any:
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     """Remainder with the divisor's sign: input - floor(input / other) * other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_remainder, input, other, out=out)
         return write_out('remainder', out, remainder(input, other))
     kind = type(other)
     try:
@@ -1019,7 +1043,7 @@ def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('remainder', remainder, input, other)
+        return called_again(_remainder, remainder, input, other)
     if ACTIVE:
         return run_with_modes(_remainder, key, (input, other))
     try:
@@ -1037,7 +1061,7 @@ def __mod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__mod__, input, other)
+        return again(__mod__, _remainder, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_remainder, key, (input, other))
     try:
@@ -1051,7 +1075,7 @@ def __rmod__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rmod__, input, other)
+        return again(__rmod__, _remainder, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_remainder, key, (other, input))
     try:
@@ -1064,6 +1088,8 @@ def __rmod__(input: Any, other: Any) -> Any:
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     """Remainder with the dividend's sign: input - trunc(input / other) * other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_fmod, input, other, out=out)
         return write_out('fmod', out, fmod(input, other))
     kind = type(other)
     try:
@@ -1072,7 +1098,7 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('fmod', fmod, input, other)
+        return called_again(_fmod, fmod, input, other)
     if ACTIVE:
         return run_with_modes(_fmod, key, (input, other))
     try:
@@ -1085,6 +1111,8 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """Power: input ** exponent, with the special cases of C's pow."""
     if out is not None:
+        if overridden(input, exponent, out):
+            return asked(_pow, input, exponent, out=out)
         return write_out('pow', out, pow(input, exponent))
     kind = type(exponent)
     try:
@@ -1093,7 +1121,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again('pow', pow, input, exponent)
+        return called_again(_pow, pow, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow, key, (input, exponent))
     try:
@@ -1111,7 +1139,7 @@ def __pow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return again(__pow__, input, exponent)
+        return again(__pow__, _pow, input, exponent, (input, exponent))
     if ACTIVE:
         return run_with_modes(_pow, key, (input, exponent))
     try:
@@ -1125,7 +1153,7 @@ def __rpow__(input: Any, exponent: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(exponent)]
     except KeyError:
-        return again(__rpow__, input, exponent)
+        return again(__rpow__, _pow, input, exponent, (exponent, input))
     if ACTIVE:
         return run_with_modes(_pow, key, (exponent, input))
     try:
@@ -1138,6 +1166,8 @@ def __rpow__(input: Any, exponent: Any) -> Any:
 def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of two; NaN if either is NaN."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_maximum, input, other, out=out)
         return write_out('maximum', out, maximum(input, other))
     kind = type(other)
     try:
@@ -1146,7 +1176,7 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('maximum', maximum, input, other)
+        return called_again(_maximum, maximum, input, other)
     if ACTIVE:
         return run_with_modes(_maximum, key, (input, other))
     try:
@@ -1159,6 +1189,8 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
 def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller of two; NaN if either is NaN."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_minimum, input, other, out=out)
         return write_out('minimum', out, minimum(input, other))
     kind = type(other)
     try:
@@ -1167,7 +1199,7 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('minimum', minimum, input, other)
+        return called_again(_minimum, minimum, input, other)
     if ACTIVE:
         return run_with_modes(_minimum, key, (input, other))
     try:
@@ -1180,6 +1212,8 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
 def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     """Limited from below: max(input, min)."""
     if out is not None:
+        if overridden(input, min, out):
+            return asked(_clamp_min, input, min, out=out)
         return write_out('clamp_min', out, clamp_min(input, min))
     kind = type(min)
     try:
@@ -1188,7 +1222,7 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        return called_again('clamp_min', clamp_min, input, min)
+        return called_again(_clamp_min, clamp_min, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min, key, (input, min))
     try:
@@ -1201,6 +1235,8 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
 def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     """Limited from above: min(input, max)."""
     if out is not None:
+        if overridden(input, max, out):
+            return asked(_clamp_max, input, max, out=out)
         return write_out('clamp_max', out, clamp_max(input, max))
     kind = type(max)
     try:
@@ -1209,7 +1245,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        return called_again('clamp_max', clamp_max, input, max)
+        return called_again(_clamp_max, clamp_max, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max, key, (input, max))
     try:
@@ -1222,6 +1258,8 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 * tensor2."""
     if out is not None:
+        if overridden(input, tensor1, tensor2, out):
+            return asked(_addcmul, input, tensor1, tensor2, value, out=out)
         return write_out('addcmul', out, addcmul(input, tensor1, tensor2, value=value))
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -1239,6 +1277,8 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: An
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 / tensor2."""
     if out is not None:
+        if overridden(input, tensor1, tensor2, out):
+            return asked(_addcdiv, input, tensor1, tensor2, value, out=out)
         return write_out('addcdiv', out, addcdiv(input, tensor1, tensor2, value=value))
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -1256,6 +1296,8 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: An
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     """Linear interpolation: input + weight * (end - input)."""
     if out is not None:
+        if overridden(input, end, weight, out):
+            return asked(_lerp, input, end, weight, out=out)
         return write_out('lerp', out, lerp(input, end, weight))
     try:
         key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
@@ -1273,11 +1315,13 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
 def exp(input: Any, *, out: Any = None) -> Any:
     """Exponential: e ** input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_exp, input, out=out)
         return write_out('exp', out, exp(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('exp', input) from None
+        key = foreign_key(_exp, (input,))
     if ACTIVE:
         return run_with_modes(_exp, key, (input,))
     try:
@@ -1290,11 +1334,13 @@ def exp(input: Any, *, out: Any = None) -> Any:
 def expm1(input: Any, *, out: Any = None) -> Any:
     """exp(input) - 1, accurate near 0."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_expm1, input, out=out)
         return write_out('expm1', out, expm1(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('expm1', input) from None
+        key = foreign_key(_expm1, (input,))
     if ACTIVE:
         return run_with_modes(_expm1, key, (input,))
     try:
@@ -1307,11 +1353,13 @@ def expm1(input: Any, *, out: Any = None) -> Any:
 def log(input: Any, *, out: Any = None) -> Any:
     """Natural logarithm."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_log, input, out=out)
         return write_out('log', out, log(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log', input) from None
+        key = foreign_key(_log, (input,))
     if ACTIVE:
         return run_with_modes(_log, key, (input,))
     try:
@@ -1324,11 +1372,13 @@ def log(input: Any, *, out: Any = None) -> Any:
 def log1p(input: Any, *, out: Any = None) -> Any:
     """log(1 + input), accurate near 0."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_log1p, input, out=out)
         return write_out('log1p', out, log1p(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log1p', input) from None
+        key = foreign_key(_log1p, (input,))
     if ACTIVE:
         return run_with_modes(_log1p, key, (input,))
     try:
@@ -1341,11 +1391,13 @@ def log1p(input: Any, *, out: Any = None) -> Any:
 def sqrt(input: Any, *, out: Any = None) -> Any:
     """Square root."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sqrt, input, out=out)
         return write_out('sqrt', out, sqrt(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sqrt', input) from None
+        key = foreign_key(_sqrt, (input,))
     if ACTIVE:
         return run_with_modes(_sqrt, key, (input,))
     try:
@@ -1358,11 +1410,13 @@ def sqrt(input: Any, *, out: Any = None) -> Any:
 def rsqrt(input: Any, *, out: Any = None) -> Any:
     """1 / sqrt(input)."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_rsqrt, input, out=out)
         return write_out('rsqrt', out, rsqrt(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('rsqrt', input) from None
+        key = foreign_key(_rsqrt, (input,))
     if ACTIVE:
         return run_with_modes(_rsqrt, key, (input,))
     try:
@@ -1375,11 +1429,13 @@ def rsqrt(input: Any, *, out: Any = None) -> Any:
 def reciprocal(input: Any, *, out: Any = None) -> Any:
     """1 / input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_reciprocal, input, out=out)
         return write_out('reciprocal', out, reciprocal(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('reciprocal', input) from None
+        key = foreign_key(_reciprocal, (input,))
     if ACTIVE:
         return run_with_modes(_reciprocal, key, (input,))
     try:
@@ -1392,11 +1448,13 @@ def reciprocal(input: Any, *, out: Any = None) -> Any:
 def sin(input: Any, *, out: Any = None) -> Any:
     """Sine of radians."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sin, input, out=out)
         return write_out('sin', out, sin(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sin', input) from None
+        key = foreign_key(_sin, (input,))
     if ACTIVE:
         return run_with_modes(_sin, key, (input,))
     try:
@@ -1409,11 +1467,13 @@ def sin(input: Any, *, out: Any = None) -> Any:
 def cos(input: Any, *, out: Any = None) -> Any:
     """Cosine of radians."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_cos, input, out=out)
         return write_out('cos', out, cos(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cos', input) from None
+        key = foreign_key(_cos, (input,))
     if ACTIVE:
         return run_with_modes(_cos, key, (input,))
     try:
@@ -1426,11 +1486,13 @@ def cos(input: Any, *, out: Any = None) -> Any:
 def tanh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic tangent."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_tanh, input, out=out)
         return write_out('tanh', out, tanh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tanh', input) from None
+        key = foreign_key(_tanh, (input,))
     if ACTIVE:
         return run_with_modes(_tanh, key, (input,))
     try:
@@ -1443,11 +1505,13 @@ def tanh(input: Any, *, out: Any = None) -> Any:
 def erf(input: Any, *, out: Any = None) -> Any:
     """Error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_erf, input, out=out)
         return write_out('erf', out, erf(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('erf', input) from None
+        key = foreign_key(_erf, (input,))
     if ACTIVE:
         return run_with_modes(_erf, key, (input,))
     try:
@@ -1460,11 +1524,13 @@ def erf(input: Any, *, out: Any = None) -> Any:
 def sigmoid(input: Any, *, out: Any = None) -> Any:
     """Logistic function: 1 / (1 + exp(-input))."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sigmoid, input, out=out)
         return write_out('sigmoid', out, sigmoid(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sigmoid', input) from None
+        key = foreign_key(_sigmoid, (input,))
     if ACTIVE:
         return run_with_modes(_sigmoid, key, (input,))
     try:
@@ -1477,11 +1543,13 @@ def sigmoid(input: Any, *, out: Any = None) -> Any:
 def square(input: Any, *, out: Any = None) -> Any:
     """input * input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_square, input, out=out)
         return write_out('square', out, square(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('square', input) from None
+        key = foreign_key(_square, (input,))
     if ACTIVE:
         return run_with_modes(_square, key, (input,))
     try:
@@ -1494,11 +1562,13 @@ def square(input: Any, *, out: Any = None) -> Any:
 def sign(input: Any, *, out: Any = None) -> Any:
     """-1, 0 or 1; 0 for NaN."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sign, input, out=out)
         return write_out('sign', out, sign(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sign', input) from None
+        key = foreign_key(_sign, (input,))
     if ACTIVE:
         return run_with_modes(_sign, key, (input,))
     try:
@@ -1511,11 +1581,13 @@ def sign(input: Any, *, out: Any = None) -> Any:
 def floor(input: Any, *, out: Any = None) -> Any:
     """Rounded down."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_floor, input, out=out)
         return write_out('floor', out, floor(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('floor', input) from None
+        key = foreign_key(_floor, (input,))
     if ACTIVE:
         return run_with_modes(_floor, key, (input,))
     try:
@@ -1528,11 +1600,13 @@ def floor(input: Any, *, out: Any = None) -> Any:
 def ceil(input: Any, *, out: Any = None) -> Any:
     """Rounded up."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_ceil, input, out=out)
         return write_out('ceil', out, ceil(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('ceil', input) from None
+        key = foreign_key(_ceil, (input,))
     if ACTIVE:
         return run_with_modes(_ceil, key, (input,))
     try:
@@ -1545,11 +1619,13 @@ def ceil(input: Any, *, out: Any = None) -> Any:
 def trunc(input: Any, *, out: Any = None) -> Any:
     """Rounded towards zero."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_trunc, input, out=out)
         return write_out('trunc', out, trunc(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('trunc', input) from None
+        key = foreign_key(_trunc, (input,))
     if ACTIVE:
         return run_with_modes(_trunc, key, (input,))
     try:
@@ -1562,11 +1638,13 @@ def trunc(input: Any, *, out: Any = None) -> Any:
 def round(input: Any, *, out: Any = None) -> Any:
     """Rounded to the nearest integer, halves to even."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_round, input, out=out)
         return write_out('round', out, round(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('round', input) from None
+        key = foreign_key(_round, (input,))
     if ACTIVE:
         return run_with_modes(_round, key, (input,))
     try:
@@ -1579,11 +1657,13 @@ def round(input: Any, *, out: Any = None) -> Any:
 def relu(input: Any, *, out: Any = None) -> Any:
     """max(input, 0)."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_relu, input, out=out)
         return write_out('relu', out, relu(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('relu', input) from None
+        key = foreign_key(_relu, (input,))
     if ACTIVE:
         return run_with_modes(_relu, key, (input,))
     try:
@@ -1596,11 +1676,13 @@ def relu(input: Any, *, out: Any = None) -> Any:
 def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
     """Gaussian error linear unit: input * Phi(input); approximate='tanh' uses the tanh formula."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_gelu, input, approximate, out=out)
         return write_out('gelu', out, gelu(input, approximate=approximate))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('gelu', input) from None
+        key = foreign_key(_gelu, (input, approximate,))
     if ACTIVE:
         return run_with_modes(_gelu, key, (input, approximate))
     try:
@@ -1628,11 +1710,13 @@ def method_gelu_backward(upstream: Any, input: Any, approximate: str) -> Any:
 def silu(input: Any, *, out: Any = None) -> Any:
     """input * sigmoid(input)."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_silu, input, out=out)
         return write_out('silu', out, silu(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('silu', input) from None
+        key = foreign_key(_silu, (input,))
     if ACTIVE:
         return run_with_modes(_silu, key, (input,))
     try:
@@ -1645,11 +1729,13 @@ def silu(input: Any, *, out: Any = None) -> Any:
 def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> Any:
     """input where positive, else negative_slope * input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_leaky_relu, input, negative_slope, out=out)
         return write_out('leaky_relu', out, leaky_relu(input, negative_slope))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('leaky_relu', input) from None
+        key = foreign_key(_leaky_relu, (input, negative_slope,))
     if ACTIVE:
         return run_with_modes(_leaky_relu, key, (input, negative_slope))
     try:
@@ -1662,6 +1748,8 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> 
 def eq(input: Any, other: Any, *, out: Any = None) -> Any:
     """input == other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_eq, input, other, out=out)
         return write_out('eq', out, eq(input, other))
     kind = type(other)
     try:
@@ -1670,7 +1758,7 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('eq', eq, input, other)
+        return called_again(_eq, eq, input, other)
     if ACTIVE:
         return run_with_modes(_eq, key, (input, other))
     try:
@@ -1688,7 +1776,7 @@ def __eq__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__eq__, input, other)
+        return again(__eq__, _eq, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_eq, key, (input, other))
     try:
@@ -1701,6 +1789,8 @@ def __eq__(input: Any, other: Any) -> Any:
 def ne(input: Any, other: Any, *, out: Any = None) -> Any:
     """input != other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_ne, input, other, out=out)
         return write_out('ne', out, ne(input, other))
     kind = type(other)
     try:
@@ -1709,7 +1799,7 @@ def ne(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ne', ne, input, other)
+        return called_again(_ne, ne, input, other)
     if ACTIVE:
         return run_with_modes(_ne, key, (input, other))
     try:
@@ -1727,7 +1817,7 @@ def __ne__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ne__, input, other)
+        return again(__ne__, _ne, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_ne, key, (input, other))
     try:
@@ -1740,6 +1830,8 @@ def __ne__(input: Any, other: Any) -> Any:
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     """input < other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_lt, input, other, out=out)
         return write_out('lt', out, lt(input, other))
     kind = type(other)
     try:
@@ -1748,7 +1840,7 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('lt', lt, input, other)
+        return called_again(_lt, lt, input, other)
     if ACTIVE:
         return run_with_modes(_lt, key, (input, other))
     try:
@@ -1766,7 +1858,7 @@ def __lt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__lt__, input, other)
+        return again(__lt__, _lt, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_lt, key, (input, other))
     try:
@@ -1779,6 +1871,8 @@ def __lt__(input: Any, other: Any) -> Any:
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
     """input <= other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_le, input, other, out=out)
         return write_out('le', out, le(input, other))
     kind = type(other)
     try:
@@ -1787,7 +1881,7 @@ def le(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('le', le, input, other)
+        return called_again(_le, le, input, other)
     if ACTIVE:
         return run_with_modes(_le, key, (input, other))
     try:
@@ -1805,7 +1899,7 @@ def __le__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__le__, input, other)
+        return again(__le__, _le, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_le, key, (input, other))
     try:
@@ -1818,6 +1912,8 @@ def __le__(input: Any, other: Any) -> Any:
 def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     """input > other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_gt, input, other, out=out)
         return write_out('gt', out, gt(input, other))
     kind = type(other)
     try:
@@ -1826,7 +1922,7 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('gt', gt, input, other)
+        return called_again(_gt, gt, input, other)
     if ACTIVE:
         return run_with_modes(_gt, key, (input, other))
     try:
@@ -1844,7 +1940,7 @@ def __gt__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__gt__, input, other)
+        return again(__gt__, _gt, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_gt, key, (input, other))
     try:
@@ -1857,6 +1953,8 @@ def __gt__(input: Any, other: Any) -> Any:
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     """input >= other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_ge, input, other, out=out)
         return write_out('ge', out, ge(input, other))
     kind = type(other)
     try:
@@ -1865,7 +1963,7 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ge', ge, input, other)
+        return called_again(_ge, ge, input, other)
     if ACTIVE:
         return run_with_modes(_ge, key, (input, other))
     try:
@@ -1883,7 +1981,7 @@ def __ge__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ge__, input, other)
+        return again(__ge__, _ge, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_ge, key, (input, other))
     try:
@@ -1896,11 +1994,13 @@ def __ge__(input: Any, other: Any) -> Any:
 def isnan(input: Any, *, out: Any = None) -> Any:
     """Whether elements are NaN."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_isnan, input, out=out)
         return write_out('isnan', out, isnan(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('isnan', input) from None
+        key = foreign_key(_isnan, (input,))
     if ACTIVE:
         return run_with_modes(_isnan, key, (input,))
     try:
@@ -1913,11 +2013,13 @@ def isnan(input: Any, *, out: Any = None) -> Any:
 def isinf(input: Any, *, out: Any = None) -> Any:
     """Whether elements are infinite, or a part of them is."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_isinf, input, out=out)
         return write_out('isinf', out, isinf(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('isinf', input) from None
+        key = foreign_key(_isinf, (input,))
     if ACTIVE:
         return run_with_modes(_isinf, key, (input,))
     try:
@@ -1930,11 +2032,13 @@ def isinf(input: Any, *, out: Any = None) -> Any:
 def isfinite(input: Any, *, out: Any = None) -> Any:
     """Whether elements are neither infinite nor NaN."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_isfinite, input, out=out)
         return write_out('isfinite', out, isfinite(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('isfinite', input) from None
+        key = foreign_key(_isfinite, (input,))
     if ACTIVE:
         return run_with_modes(_isfinite, key, (input,))
     try:
@@ -1947,11 +2051,13 @@ def isfinite(input: Any, *, out: Any = None) -> Any:
 def logical_not(input: Any, *, out: Any = None) -> Any:
     """Whether elements are zero."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_logical_not, input, out=out)
         return write_out('logical_not', out, logical_not(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('logical_not', input) from None
+        key = foreign_key(_logical_not, (input,))
     if ACTIVE:
         return run_with_modes(_logical_not, key, (input,))
     try:
@@ -1964,6 +2070,8 @@ def logical_not(input: Any, *, out: Any = None) -> Any:
 def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether both are not zero."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_logical_and, input, other, out=out)
         return write_out('logical_and', out, logical_and(input, other))
     kind = type(other)
     try:
@@ -1972,7 +2080,7 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_and', logical_and, input, other)
+        return called_again(_logical_and, logical_and, input, other)
     if ACTIVE:
         return run_with_modes(_logical_and, key, (input, other))
     try:
@@ -1985,6 +2093,8 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
 def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether one is not zero."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_logical_or, input, other, out=out)
         return write_out('logical_or', out, logical_or(input, other))
     kind = type(other)
     try:
@@ -1993,7 +2103,7 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_or', logical_or, input, other)
+        return called_again(_logical_or, logical_or, input, other)
     if ACTIVE:
         return run_with_modes(_logical_or, key, (input, other))
     try:
@@ -2006,6 +2116,8 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
 def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether exactly one is not zero."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_logical_xor, input, other, out=out)
         return write_out('logical_xor', out, logical_xor(input, other))
     kind = type(other)
     try:
@@ -2014,7 +2126,7 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_xor', logical_xor, input, other)
+        return called_again(_logical_xor, logical_xor, input, other)
     if ACTIVE:
         return run_with_modes(_logical_xor, key, (input, other))
     try:
@@ -2027,6 +2139,8 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
 def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """And of every bit."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_bitwise_and, input, other, out=out)
         return write_out('bitwise_and', out, bitwise_and(input, other))
     kind = type(other)
     try:
@@ -2035,7 +2149,7 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_and', bitwise_and, input, other)
+        return called_again(_bitwise_and, bitwise_and, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (input, other))
     try:
@@ -2053,7 +2167,7 @@ def __and__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__and__, input, other)
+        return again(__and__, _bitwise_and, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (input, other))
     try:
@@ -2067,7 +2181,7 @@ def __rand__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rand__, input, other)
+        return again(__rand__, _bitwise_and, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_bitwise_and, key, (other, input))
     try:
@@ -2080,6 +2194,8 @@ def __rand__(input: Any, other: Any) -> Any:
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """Or of every bit."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_bitwise_or, input, other, out=out)
         return write_out('bitwise_or', out, bitwise_or(input, other))
     kind = type(other)
     try:
@@ -2088,7 +2204,7 @@ def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_or', bitwise_or, input, other)
+        return called_again(_bitwise_or, bitwise_or, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (input, other))
     try:
@@ -2106,7 +2222,7 @@ def __or__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__or__, input, other)
+        return again(__or__, _bitwise_or, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (input, other))
     try:
@@ -2120,7 +2236,7 @@ def __ror__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__ror__, input, other)
+        return again(__ror__, _bitwise_or, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_bitwise_or, key, (other, input))
     try:
@@ -2133,6 +2249,8 @@ def __ror__(input: Any, other: Any) -> Any:
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """Exclusive or of every bit."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_bitwise_xor, input, other, out=out)
         return write_out('bitwise_xor', out, bitwise_xor(input, other))
     kind = type(other)
     try:
@@ -2141,7 +2259,7 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_xor', bitwise_xor, input, other)
+        return called_again(_bitwise_xor, bitwise_xor, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (input, other))
     try:
@@ -2159,7 +2277,7 @@ def __xor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__xor__, input, other)
+        return again(__xor__, _bitwise_xor, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (input, other))
     try:
@@ -2173,7 +2291,7 @@ def __rxor__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rxor__, input, other)
+        return again(__rxor__, _bitwise_xor, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_bitwise_xor, key, (other, input))
     try:
@@ -2186,11 +2304,13 @@ def __rxor__(input: Any, other: Any) -> Any:
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
     """Every bit flipped; for bool: not input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_bitwise_not, input, out=out)
         return write_out('bitwise_not', out, bitwise_not(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('bitwise_not', input) from None
+        key = foreign_key(_bitwise_not, (input,))
     if ACTIVE:
         return run_with_modes(_bitwise_not, key, (input,))
     try:
@@ -2216,7 +2336,7 @@ def view(input: Any, *shape: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('view', input) from None
+        key = foreign_key(_view, (input, shape,))
     if ACTIVE:
         return run_with_modes(_view, key, (input, shape))
     try:
@@ -2231,7 +2351,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('transpose', input) from None
+        key = foreign_key(_transpose, (input, dim0, dim1,))
     if ACTIVE:
         return run_with_modes(_transpose, key, (input, dim0, dim1))
     try:
@@ -2246,7 +2366,7 @@ def t(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('t', input) from None
+        key = foreign_key(_t, (input,))
     if ACTIVE:
         return run_with_modes(_t, key, (input,))
     try:
@@ -2261,7 +2381,7 @@ def permute(input: Any, *dims: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('permute', input) from None
+        key = foreign_key(_permute, (input, dims,))
     if ACTIVE:
         return run_with_modes(_permute, key, (input, dims))
     try:
@@ -2276,7 +2396,7 @@ def expand(input: Any, *shape: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('expand', input) from None
+        key = foreign_key(_expand, (input, shape,))
     if ACTIVE:
         return run_with_modes(_expand, key, (input, shape))
     try:
@@ -2291,7 +2411,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('unsqueeze', input) from None
+        key = foreign_key(_unsqueeze, (input, dim,))
     if ACTIVE:
         return run_with_modes(_unsqueeze, key, (input, dim))
     try:
@@ -2306,7 +2426,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('squeeze', input) from None
+        key = foreign_key(_squeeze, (input, dim,))
     if ACTIVE:
         return run_with_modes(_squeeze, key, (input, dim))
     try:
@@ -2321,7 +2441,7 @@ def method_basic_index(input: Any, index: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('basic_index', input) from None
+        key = foreign_key(_basic_index, (input, index,))
     if ACTIVE:
         return run_with_modes(_basic_index, key, (input, index))
     try:
@@ -2336,7 +2456,7 @@ def method_alias(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('alias', input) from None
+        key = foreign_key(_alias, (input,))
     if ACTIVE:
         return run_with_modes(_alias, key, (input,))
     try:
@@ -2351,7 +2471,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('clone', input) from None
+        key = foreign_key(_clone, (input, memory_format,))
     if ACTIVE:
         return run_with_modes(_clone, key, (input, memory_format))
     try:
@@ -2366,7 +2486,7 @@ def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('embed_index', input) from None
+        key = foreign_key(_embed_index, (input, shape, index,))
     if ACTIVE:
         return run_with_modes(_embed_index, key, (input, shape, index))
     try:
@@ -2399,6 +2519,8 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """Bits moved up: input * 2 ** other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_bitwise_left_shift, input, other, out=out)
         return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other))
     kind = type(other)
     try:
@@ -2407,7 +2529,7 @@ def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_left_shift', bitwise_left_shift, input, other)
+        return called_again(_bitwise_left_shift, bitwise_left_shift, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift, key, (input, other))
     try:
@@ -2425,7 +2547,7 @@ def __lshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__lshift__, input, other)
+        return again(__lshift__, _bitwise_left_shift, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift, key, (input, other))
     try:
@@ -2439,7 +2561,7 @@ def __rlshift__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rlshift__, input, other)
+        return again(__rlshift__, _bitwise_left_shift, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift, key, (other, input))
     try:
@@ -2452,6 +2574,8 @@ def __rlshift__(input: Any, other: Any) -> Any:
 def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """Bits moved down, the sign kept: floor(input / 2 ** other)."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_bitwise_right_shift, input, other, out=out)
         return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other))
     kind = type(other)
     try:
@@ -2460,7 +2584,7 @@ def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_right_shift', bitwise_right_shift, input, other)
+        return called_again(_bitwise_right_shift, bitwise_right_shift, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift, key, (input, other))
     try:
@@ -2478,7 +2602,7 @@ def __rshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__rshift__, input, other)
+        return again(__rshift__, _bitwise_right_shift, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift, key, (input, other))
     try:
@@ -2492,7 +2616,7 @@ def __rrshift__(input: Any, other: Any) -> Any:
     try:
         key = input._key | SCALAR_LEFT[type(other)]
     except KeyError:
-        return again(__rrshift__, input, other)
+        return again(__rrshift__, _bitwise_right_shift, input, other, (other, input))
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift, key, (other, input))
     try:
@@ -2505,11 +2629,13 @@ def __rrshift__(input: Any, other: Any) -> Any:
 def conj_physical(input: Any, *, out: Any = None) -> Any:
     """Complex conjugates, as a new tensor."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_conj_physical, input, out=out)
         return write_out('conj_physical', out, conj_physical(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('conj_physical', input) from None
+        key = foreign_key(_conj_physical, (input,))
     if ACTIVE:
         return run_with_modes(_conj_physical, key, (input,))
     try:
@@ -2522,11 +2648,13 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 def angle(input: Any, *, out: Any = None) -> Any:
     """Angle of complex numbers with the positive real axis, within -pi .. pi."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_angle, input, out=out)
         return write_out('angle', out, angle(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('angle', input) from None
+        key = foreign_key(_angle, (input,))
     if ACTIVE:
         return run_with_modes(_angle, key, (input,))
     try:
@@ -2539,11 +2667,13 @@ def angle(input: Any, *, out: Any = None) -> Any:
 def sgn(input: Any, *, out: Any = None) -> Any:
     """Direction of complex numbers: input / |input|, 0 of 0; the sign of real ones."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sgn, input, out=out)
         return write_out('sgn', out, sgn(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sgn', input) from None
+        key = foreign_key(_sgn, (input,))
     if ACTIVE:
         return run_with_modes(_sgn, key, (input,))
     try:
@@ -2558,7 +2688,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('diagonal', input) from None
+        key = foreign_key(_diagonal, (input, offset, dim1, dim2,))
     if ACTIVE:
         return run_with_modes(_diagonal, key, (input, offset, dim1, dim2))
     try:
@@ -2571,11 +2701,13 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 def tan(input: Any, *, out: Any = None) -> Any:
     """Tangent of radians."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_tan, input, out=out)
         return write_out('tan', out, tan(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tan', input) from None
+        key = foreign_key(_tan, (input,))
     if ACTIVE:
         return run_with_modes(_tan, key, (input,))
     try:
@@ -2588,11 +2720,13 @@ def tan(input: Any, *, out: Any = None) -> Any:
 def asin(input: Any, *, out: Any = None) -> Any:
     """Arcsine in radians, from -pi/2 to pi/2."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_asin, input, out=out)
         return write_out('asin', out, asin(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('asin', input) from None
+        key = foreign_key(_asin, (input,))
     if ACTIVE:
         return run_with_modes(_asin, key, (input,))
     try:
@@ -2605,11 +2739,13 @@ def asin(input: Any, *, out: Any = None) -> Any:
 def acos(input: Any, *, out: Any = None) -> Any:
     """Arccosine in radians, from 0 to pi."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_acos, input, out=out)
         return write_out('acos', out, acos(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('acos', input) from None
+        key = foreign_key(_acos, (input,))
     if ACTIVE:
         return run_with_modes(_acos, key, (input,))
     try:
@@ -2622,11 +2758,13 @@ def acos(input: Any, *, out: Any = None) -> Any:
 def atan(input: Any, *, out: Any = None) -> Any:
     """Arctangent in radians, from -pi/2 to pi/2."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_atan, input, out=out)
         return write_out('atan', out, atan(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('atan', input) from None
+        key = foreign_key(_atan, (input,))
     if ACTIVE:
         return run_with_modes(_atan, key, (input,))
     try:
@@ -2639,6 +2777,8 @@ def atan(input: Any, *, out: Any = None) -> Any:
 def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
     """Angle of the point (other, input) in radians, from -pi to pi."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_atan2, input, other, out=out)
         return write_out('atan2', out, atan2(input, other))
     try:
         key = input._key | other._key
@@ -2656,11 +2796,13 @@ def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
 def sinh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic sine: (exp(input) - exp(-input)) / 2."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_sinh, input, out=out)
         return write_out('sinh', out, sinh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sinh', input) from None
+        key = foreign_key(_sinh, (input,))
     if ACTIVE:
         return run_with_modes(_sinh, key, (input,))
     try:
@@ -2673,11 +2815,13 @@ def sinh(input: Any, *, out: Any = None) -> Any:
 def cosh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic cosine: (exp(input) + exp(-input)) / 2."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_cosh, input, out=out)
         return write_out('cosh', out, cosh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cosh', input) from None
+        key = foreign_key(_cosh, (input,))
     if ACTIVE:
         return run_with_modes(_cosh, key, (input,))
     try:
@@ -2690,11 +2834,13 @@ def cosh(input: Any, *, out: Any = None) -> Any:
 def asinh(input: Any, *, out: Any = None) -> Any:
     """Inverse of sinh."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_asinh, input, out=out)
         return write_out('asinh', out, asinh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('asinh', input) from None
+        key = foreign_key(_asinh, (input,))
     if ACTIVE:
         return run_with_modes(_asinh, key, (input,))
     try:
@@ -2707,11 +2853,13 @@ def asinh(input: Any, *, out: Any = None) -> Any:
 def acosh(input: Any, *, out: Any = None) -> Any:
     """Inverse of cosh, from 0; NaN below 1."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_acosh, input, out=out)
         return write_out('acosh', out, acosh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('acosh', input) from None
+        key = foreign_key(_acosh, (input,))
     if ACTIVE:
         return run_with_modes(_acosh, key, (input,))
     try:
@@ -2724,11 +2872,13 @@ def acosh(input: Any, *, out: Any = None) -> Any:
 def atanh(input: Any, *, out: Any = None) -> Any:
     """Inverse of tanh; NaN beyond -1 and 1."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_atanh, input, out=out)
         return write_out('atanh', out, atanh(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('atanh', input) from None
+        key = foreign_key(_atanh, (input,))
     if ACTIVE:
         return run_with_modes(_atanh, key, (input,))
     try:
@@ -2741,11 +2891,13 @@ def atanh(input: Any, *, out: Any = None) -> Any:
 def exp2(input: Any, *, out: Any = None) -> Any:
     """2 ** input."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_exp2, input, out=out)
         return write_out('exp2', out, exp2(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('exp2', input) from None
+        key = foreign_key(_exp2, (input,))
     if ACTIVE:
         return run_with_modes(_exp2, key, (input,))
     try:
@@ -2758,11 +2910,13 @@ def exp2(input: Any, *, out: Any = None) -> Any:
 def log2(input: Any, *, out: Any = None) -> Any:
     """Logarithm to base 2."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_log2, input, out=out)
         return write_out('log2', out, log2(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log2', input) from None
+        key = foreign_key(_log2, (input,))
     if ACTIVE:
         return run_with_modes(_log2, key, (input,))
     try:
@@ -2775,11 +2929,13 @@ def log2(input: Any, *, out: Any = None) -> Any:
 def log10(input: Any, *, out: Any = None) -> Any:
     """Logarithm to base 10."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_log10, input, out=out)
         return write_out('log10', out, log10(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log10', input) from None
+        key = foreign_key(_log10, (input,))
     if ACTIVE:
         return run_with_modes(_log10, key, (input,))
     try:
@@ -2792,6 +2948,8 @@ def log10(input: Any, *, out: Any = None) -> Any:
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """log(exp(input) + exp(other)), without overflow."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_logaddexp, input, other, out=out)
         return write_out('logaddexp', out, logaddexp(input, other))
     try:
         key = input._key | other._key
@@ -2809,6 +2967,8 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
 def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     """log2(2 ** input + 2 ** other), without overflow."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_logaddexp2, input, other, out=out)
         return write_out('logaddexp2', out, logaddexp2(input, other))
     try:
         key = input._key | other._key
@@ -2826,6 +2986,8 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     """sqrt(input ** 2 + other ** 2), without overflow."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_hypot, input, other, out=out)
         return write_out('hypot', out, hypot(input, other))
     try:
         key = input._key | other._key
@@ -2843,11 +3005,13 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
 def signbit(input: Any, *, out: Any = None) -> Any:
     """Whether the sign is minus, of zeros and NaN too."""
     if out is not None:
+        if overridden(input, out):
+            return asked(_signbit, input, out=out)
         return write_out('signbit', out, signbit(input))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('signbit', input) from None
+        key = foreign_key(_signbit, (input,))
     if ACTIVE:
         return run_with_modes(_signbit, key, (input,))
     try:
@@ -2860,6 +3024,8 @@ def signbit(input: Any, *, out: Any = None) -> Any:
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """The size of input with the sign of other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_copysign, input, other, out=out)
         return write_out('copysign', out, copysign(input, other))
     kind = type(other)
     try:
@@ -2868,7 +3034,7 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('copysign', copysign, input, other)
+        return called_again(_copysign, copysign, input, other)
     if ACTIVE:
         return run_with_modes(_copysign, key, (input, other))
     try:
@@ -2881,6 +3047,8 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
 def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     """The next representable number from input towards other."""
     if out is not None:
+        if overridden(input, other, out):
+            return asked(_nextafter, input, other, out=out)
         return write_out('nextafter', out, nextafter(input, other))
     try:
         key = input._key | other._key
@@ -2898,6 +3066,8 @@ def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
 def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
+        if overridden(input, other):
+            return asked(_add_, input, other, alpha=alpha)
         other = _arithmetic.scaled(input, other, alpha)
     kind = type(other)
     try:
@@ -2906,7 +3076,7 @@ def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('add_', method_add_, input, other)
+        return called_again(_add_, method_add_, input, other)
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -2924,7 +3094,7 @@ def __iadd__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__iadd__, input, other)
+        return again(__iadd__, _add_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_add_, key, (input, other))
     try:
@@ -2937,6 +3107,8 @@ def __iadd__(input: Any, other: Any) -> Any:
 def method_sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
     if alpha != 1:
+        if overridden(input, other):
+            return asked(_sub_, input, other, alpha=alpha)
         other = _arithmetic.scaled(input, other, alpha)
     kind = type(other)
     try:
@@ -2945,7 +3117,7 @@ def method_sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('sub_', method_sub_, input, other)
+        return called_again(_sub_, method_sub_, input, other)
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -2963,7 +3135,7 @@ def __isub__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__isub__, input, other)
+        return again(__isub__, _sub_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_sub_, key, (input, other))
     try:
@@ -2982,7 +3154,7 @@ def method_mul_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('mul_', method_mul_, input, other)
+        return called_again(_mul_, method_mul_, input, other)
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -3000,7 +3172,7 @@ def __imul__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__imul__, input, other)
+        return again(__imul__, _mul_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_mul_, key, (input, other))
     try:
@@ -3013,6 +3185,8 @@ def __imul__(input: Any, other: Any) -> Any:
 def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
     """In-place form of div."""
     if rounding_mode is not None:
+        if overridden(input, other):
+            return asked(_div_, input, other, rounding_mode=rounding_mode)
         return input.copy_(_arithmetic.div_rounded(input, other, rounding_mode))
     kind = type(other)
     try:
@@ -3021,7 +3195,7 @@ def method_div_(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('div_', method_div_, input, other)
+        return called_again(_div_, method_div_, input, other)
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -3039,7 +3213,7 @@ def __itruediv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__itruediv__, input, other)
+        return again(__itruediv__, _div_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_div_, key, (input, other))
     try:
@@ -3054,7 +3228,7 @@ def method_neg_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('neg_', input) from None
+        key = foreign_key(_neg_, (input,))
     if ACTIVE:
         return run_with_modes(_neg_, key, (input,))
     try:
@@ -3069,7 +3243,7 @@ def method_abs_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('abs_', input) from None
+        key = foreign_key(_abs_, (input,))
     if ACTIVE:
         return run_with_modes(_abs_, key, (input,))
     try:
@@ -3088,7 +3262,7 @@ def method_floor_divide_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('floor_divide_', method_floor_divide_, input, other)
+        return called_again(_floor_divide_, method_floor_divide_, input, other)
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -3106,7 +3280,7 @@ def __ifloordiv__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ifloordiv__, input, other)
+        return again(__ifloordiv__, _floor_divide_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_floor_divide_, key, (input, other))
     try:
@@ -3125,7 +3299,7 @@ def method_remainder_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('remainder_', method_remainder_, input, other)
+        return called_again(_remainder_, method_remainder_, input, other)
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -3143,7 +3317,7 @@ def __imod__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__imod__, input, other)
+        return again(__imod__, _remainder_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_remainder_, key, (input, other))
     try:
@@ -3162,7 +3336,7 @@ def method_fmod_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('fmod_', method_fmod_, input, other)
+        return called_again(_fmod_, method_fmod_, input, other)
     if ACTIVE:
         return run_with_modes(_fmod_, key, (input, other))
     try:
@@ -3181,7 +3355,7 @@ def method_pow_(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return called_again('pow_', method_pow_, input, exponent)
+        return called_again(_pow_, method_pow_, input, exponent)
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -3199,7 +3373,7 @@ def __ipow__(input: Any, exponent: Any) -> Any:
         else:
             key = input._key | exponent._key
     except AttributeError:
-        return again(__ipow__, input, exponent)
+        return again(__ipow__, _pow_, input, exponent, (input, exponent))
     if ACTIVE:
         return run_with_modes(_pow_, key, (input, exponent))
     try:
@@ -3218,7 +3392,7 @@ def method_clamp_min_(input: Any, min: Any) -> Any:
         else:
             key = input._key | min._key
     except AttributeError:
-        return called_again('clamp_min_', method_clamp_min_, input, min)
+        return called_again(_clamp_min_, method_clamp_min_, input, min)
     if ACTIVE:
         return run_with_modes(_clamp_min_, key, (input, min))
     try:
@@ -3237,7 +3411,7 @@ def method_clamp_max_(input: Any, max: Any) -> Any:
         else:
             key = input._key | max._key
     except AttributeError:
-        return called_again('clamp_max_', method_clamp_max_, input, max)
+        return called_again(_clamp_max_, method_clamp_max_, input, max)
     if ACTIVE:
         return run_with_modes(_clamp_max_, key, (input, max))
     try:
@@ -3297,7 +3471,7 @@ def method_exp_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('exp_', input) from None
+        key = foreign_key(_exp_, (input,))
     if ACTIVE:
         return run_with_modes(_exp_, key, (input,))
     try:
@@ -3312,7 +3486,7 @@ def method_expm1_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('expm1_', input) from None
+        key = foreign_key(_expm1_, (input,))
     if ACTIVE:
         return run_with_modes(_expm1_, key, (input,))
     try:
@@ -3327,7 +3501,7 @@ def method_log_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log_', input) from None
+        key = foreign_key(_log_, (input,))
     if ACTIVE:
         return run_with_modes(_log_, key, (input,))
     try:
@@ -3342,7 +3516,7 @@ def method_log1p_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log1p_', input) from None
+        key = foreign_key(_log1p_, (input,))
     if ACTIVE:
         return run_with_modes(_log1p_, key, (input,))
     try:
@@ -3357,7 +3531,7 @@ def method_sqrt_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sqrt_', input) from None
+        key = foreign_key(_sqrt_, (input,))
     if ACTIVE:
         return run_with_modes(_sqrt_, key, (input,))
     try:
@@ -3372,7 +3546,7 @@ def method_rsqrt_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('rsqrt_', input) from None
+        key = foreign_key(_rsqrt_, (input,))
     if ACTIVE:
         return run_with_modes(_rsqrt_, key, (input,))
     try:
@@ -3387,7 +3561,7 @@ def method_reciprocal_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('reciprocal_', input) from None
+        key = foreign_key(_reciprocal_, (input,))
     if ACTIVE:
         return run_with_modes(_reciprocal_, key, (input,))
     try:
@@ -3402,7 +3576,7 @@ def method_sin_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sin_', input) from None
+        key = foreign_key(_sin_, (input,))
     if ACTIVE:
         return run_with_modes(_sin_, key, (input,))
     try:
@@ -3417,7 +3591,7 @@ def method_cos_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cos_', input) from None
+        key = foreign_key(_cos_, (input,))
     if ACTIVE:
         return run_with_modes(_cos_, key, (input,))
     try:
@@ -3432,7 +3606,7 @@ def method_tanh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tanh_', input) from None
+        key = foreign_key(_tanh_, (input,))
     if ACTIVE:
         return run_with_modes(_tanh_, key, (input,))
     try:
@@ -3447,7 +3621,7 @@ def method_erf_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('erf_', input) from None
+        key = foreign_key(_erf_, (input,))
     if ACTIVE:
         return run_with_modes(_erf_, key, (input,))
     try:
@@ -3462,7 +3636,7 @@ def method_sigmoid_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sigmoid_', input) from None
+        key = foreign_key(_sigmoid_, (input,))
     if ACTIVE:
         return run_with_modes(_sigmoid_, key, (input,))
     try:
@@ -3477,7 +3651,7 @@ def method_square_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('square_', input) from None
+        key = foreign_key(_square_, (input,))
     if ACTIVE:
         return run_with_modes(_square_, key, (input,))
     try:
@@ -3492,7 +3666,7 @@ def method_sign_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sign_', input) from None
+        key = foreign_key(_sign_, (input,))
     if ACTIVE:
         return run_with_modes(_sign_, key, (input,))
     try:
@@ -3507,7 +3681,7 @@ def method_floor_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('floor_', input) from None
+        key = foreign_key(_floor_, (input,))
     if ACTIVE:
         return run_with_modes(_floor_, key, (input,))
     try:
@@ -3522,7 +3696,7 @@ def method_ceil_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('ceil_', input) from None
+        key = foreign_key(_ceil_, (input,))
     if ACTIVE:
         return run_with_modes(_ceil_, key, (input,))
     try:
@@ -3537,7 +3711,7 @@ def method_trunc_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('trunc_', input) from None
+        key = foreign_key(_trunc_, (input,))
     if ACTIVE:
         return run_with_modes(_trunc_, key, (input,))
     try:
@@ -3552,7 +3726,7 @@ def method_round_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('round_', input) from None
+        key = foreign_key(_round_, (input,))
     if ACTIVE:
         return run_with_modes(_round_, key, (input,))
     try:
@@ -3567,7 +3741,7 @@ def method_relu_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('relu_', input) from None
+        key = foreign_key(_relu_, (input,))
     if ACTIVE:
         return run_with_modes(_relu_, key, (input,))
     try:
@@ -3586,7 +3760,7 @@ def method_eq_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('eq_', method_eq_, input, other)
+        return called_again(_eq_, method_eq_, input, other)
     if ACTIVE:
         return run_with_modes(_eq_, key, (input, other))
     try:
@@ -3605,7 +3779,7 @@ def method_ne_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ne_', method_ne_, input, other)
+        return called_again(_ne_, method_ne_, input, other)
     if ACTIVE:
         return run_with_modes(_ne_, key, (input, other))
     try:
@@ -3624,7 +3798,7 @@ def method_lt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('lt_', method_lt_, input, other)
+        return called_again(_lt_, method_lt_, input, other)
     if ACTIVE:
         return run_with_modes(_lt_, key, (input, other))
     try:
@@ -3643,7 +3817,7 @@ def method_le_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('le_', method_le_, input, other)
+        return called_again(_le_, method_le_, input, other)
     if ACTIVE:
         return run_with_modes(_le_, key, (input, other))
     try:
@@ -3662,7 +3836,7 @@ def method_gt_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('gt_', method_gt_, input, other)
+        return called_again(_gt_, method_gt_, input, other)
     if ACTIVE:
         return run_with_modes(_gt_, key, (input, other))
     try:
@@ -3681,7 +3855,7 @@ def method_ge_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('ge_', method_ge_, input, other)
+        return called_again(_ge_, method_ge_, input, other)
     if ACTIVE:
         return run_with_modes(_ge_, key, (input, other))
     try:
@@ -3696,7 +3870,7 @@ def method_logical_not_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('logical_not_', input) from None
+        key = foreign_key(_logical_not_, (input,))
     if ACTIVE:
         return run_with_modes(_logical_not_, key, (input,))
     try:
@@ -3715,7 +3889,7 @@ def method_logical_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_and_', method_logical_and_, input, other)
+        return called_again(_logical_and_, method_logical_and_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_and_, key, (input, other))
     try:
@@ -3734,7 +3908,7 @@ def method_logical_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_or_', method_logical_or_, input, other)
+        return called_again(_logical_or_, method_logical_or_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_or_, key, (input, other))
     try:
@@ -3753,7 +3927,7 @@ def method_logical_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('logical_xor_', method_logical_xor_, input, other)
+        return called_again(_logical_xor_, method_logical_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_logical_xor_, key, (input, other))
     try:
@@ -3772,7 +3946,7 @@ def method_bitwise_and_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_and_', method_bitwise_and_, input, other)
+        return called_again(_bitwise_and_, method_bitwise_and_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -3790,7 +3964,7 @@ def __iand__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__iand__, input, other)
+        return again(__iand__, _bitwise_and_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_and_, key, (input, other))
     try:
@@ -3809,7 +3983,7 @@ def method_bitwise_or_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_or_', method_bitwise_or_, input, other)
+        return called_again(_bitwise_or_, method_bitwise_or_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -3827,7 +4001,7 @@ def __ior__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ior__, input, other)
+        return again(__ior__, _bitwise_or_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_or_, key, (input, other))
     try:
@@ -3846,7 +4020,7 @@ def method_bitwise_xor_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_xor_', method_bitwise_xor_, input, other)
+        return called_again(_bitwise_xor_, method_bitwise_xor_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -3864,7 +4038,7 @@ def __ixor__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ixor__, input, other)
+        return again(__ixor__, _bitwise_xor_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_xor_, key, (input, other))
     try:
@@ -3879,7 +4053,7 @@ def method_bitwise_not_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('bitwise_not_', input) from None
+        key = foreign_key(_bitwise_not_, (input,))
     if ACTIVE:
         return run_with_modes(_bitwise_not_, key, (input,))
     try:
@@ -3898,7 +4072,7 @@ def method_bitwise_left_shift_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_left_shift_', method_bitwise_left_shift_, input, other)
+        return called_again(_bitwise_left_shift_, method_bitwise_left_shift_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift_, key, (input, other))
     try:
@@ -3916,7 +4090,7 @@ def __ilshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__ilshift__, input, other)
+        return again(__ilshift__, _bitwise_left_shift_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_left_shift_, key, (input, other))
     try:
@@ -3935,7 +4109,7 @@ def method_bitwise_right_shift_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('bitwise_right_shift_', method_bitwise_right_shift_, input, other)
+        return called_again(_bitwise_right_shift_, method_bitwise_right_shift_, input, other)
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift_, key, (input, other))
     try:
@@ -3953,7 +4127,7 @@ def __irshift__(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return again(__irshift__, input, other)
+        return again(__irshift__, _bitwise_right_shift_, input, other, (input, other))
     if ACTIVE:
         return run_with_modes(_bitwise_right_shift_, key, (input, other))
     try:
@@ -3968,7 +4142,7 @@ def method_conj_physical_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('conj_physical_', input) from None
+        key = foreign_key(_conj_physical_, (input,))
     if ACTIVE:
         return run_with_modes(_conj_physical_, key, (input,))
     try:
@@ -3983,7 +4157,7 @@ def method_sgn_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sgn_', input) from None
+        key = foreign_key(_sgn_, (input,))
     if ACTIVE:
         return run_with_modes(_sgn_, key, (input,))
     try:
@@ -3998,7 +4172,7 @@ def method_tan_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tan_', input) from None
+        key = foreign_key(_tan_, (input,))
     if ACTIVE:
         return run_with_modes(_tan_, key, (input,))
     try:
@@ -4013,7 +4187,7 @@ def method_asin_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('asin_', input) from None
+        key = foreign_key(_asin_, (input,))
     if ACTIVE:
         return run_with_modes(_asin_, key, (input,))
     try:
@@ -4028,7 +4202,7 @@ def method_acos_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('acos_', input) from None
+        key = foreign_key(_acos_, (input,))
     if ACTIVE:
         return run_with_modes(_acos_, key, (input,))
     try:
@@ -4043,7 +4217,7 @@ def method_atan_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('atan_', input) from None
+        key = foreign_key(_atan_, (input,))
     if ACTIVE:
         return run_with_modes(_atan_, key, (input,))
     try:
@@ -4073,7 +4247,7 @@ def method_sinh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sinh_', input) from None
+        key = foreign_key(_sinh_, (input,))
     if ACTIVE:
         return run_with_modes(_sinh_, key, (input,))
     try:
@@ -4088,7 +4262,7 @@ def method_cosh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cosh_', input) from None
+        key = foreign_key(_cosh_, (input,))
     if ACTIVE:
         return run_with_modes(_cosh_, key, (input,))
     try:
@@ -4103,7 +4277,7 @@ def method_asinh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('asinh_', input) from None
+        key = foreign_key(_asinh_, (input,))
     if ACTIVE:
         return run_with_modes(_asinh_, key, (input,))
     try:
@@ -4118,7 +4292,7 @@ def method_acosh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('acosh_', input) from None
+        key = foreign_key(_acosh_, (input,))
     if ACTIVE:
         return run_with_modes(_acosh_, key, (input,))
     try:
@@ -4133,7 +4307,7 @@ def method_atanh_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('atanh_', input) from None
+        key = foreign_key(_atanh_, (input,))
     if ACTIVE:
         return run_with_modes(_atanh_, key, (input,))
     try:
@@ -4148,7 +4322,7 @@ def method_exp2_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('exp2_', input) from None
+        key = foreign_key(_exp2_, (input,))
     if ACTIVE:
         return run_with_modes(_exp2_, key, (input,))
     try:
@@ -4163,7 +4337,7 @@ def method_log2_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log2_', input) from None
+        key = foreign_key(_log2_, (input,))
     if ACTIVE:
         return run_with_modes(_log2_, key, (input,))
     try:
@@ -4178,7 +4352,7 @@ def method_log10_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log10_', input) from None
+        key = foreign_key(_log10_, (input,))
     if ACTIVE:
         return run_with_modes(_log10_, key, (input,))
     try:
@@ -4212,7 +4386,7 @@ def method_copysign_(input: Any, other: Any) -> Any:
         else:
             key = input._key | other._key
     except AttributeError:
-        return called_again('copysign_', method_copysign_, input, other)
+        return called_again(_copysign_, method_copysign_, input, other)
     if ACTIVE:
         return run_with_modes(_copysign_, key, (input, other))
     try:
@@ -4246,7 +4420,7 @@ def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
         else:
             key = input._key | src._key
     except AttributeError:
-        return called_again('copy_', method_copy_, input, src)
+        return called_again(_copy_, method_copy_, input, src)
     if ACTIVE:
         return run_with_modes(_copy_, key, (input, src, non_blocking))
     try:
@@ -4261,7 +4435,7 @@ def method_fill_(input: Any, value: float) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fill_', input) from None
+        key = foreign_key(_fill_, (input, value,))
     if ACTIVE:
         return run_with_modes(_fill_, key, (input, value))
     try:
@@ -4274,13 +4448,17 @@ def method_fill_(input: Any, value: float) -> Any:
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Sum of the elements; int64 for integers and bools."""
     if axis is not None:
+        if overridden(input):
+            return asked(_sum, input, dim, keepdim, dtype, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_sum, input, dim, keepdim, dtype, out=out)
         return write_out('sum', out, sum(input, dim, keepdim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sum', input) from None
+        key = foreign_key(_sum, (input, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_sum, key, (input, dim, keepdim, dtype))
     try:
@@ -4293,13 +4471,17 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Arithmetic mean; NaN of no elements."""
     if axis is not None:
+        if overridden(input):
+            return asked(_mean, input, dim, keepdim, dtype, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_mean, input, dim, keepdim, dtype, out=out)
         return write_out('mean', out, mean(input, dim, keepdim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('mean', input) from None
+        key = foreign_key(_mean, (input, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_mean, key, (input, dim, keepdim, dtype))
     try:
@@ -4312,13 +4494,17 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Product of the elements; int64 for integers and bools."""
     if axis is not None:
+        if overridden(input):
+            return asked(_prod, input, dim, keepdim, dtype, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_prod, input, dim, keepdim, dtype, out=out)
         return write_out('prod', out, prod(input, dim, keepdim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('prod', input) from None
+        key = foreign_key(_prod, (input, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_prod, key, (input, dim, keepdim, dtype))
     try:
@@ -4331,13 +4517,17 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Largest element; NaN if there is one."""
     if axis is not None:
+        if overridden(input):
+            return asked(_amax, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_amax, input, dim, keepdim, out=out)
         return write_out('amax', out, amax(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('amax', input) from None
+        key = foreign_key(_amax, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_amax, key, (input, dim, keepdim))
     try:
@@ -4350,13 +4540,17 @@ def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
 def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Smallest element; NaN if there is one."""
     if axis is not None:
+        if overridden(input):
+            return asked(_amin, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_amin, input, dim, keepdim, out=out)
         return write_out('amin', out, amin(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('amin', input) from None
+        key = foreign_key(_amin, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_amin, key, (input, dim, keepdim))
     try:
@@ -4369,13 +4563,17 @@ def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
 def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Whether an element is not zero."""
     if axis is not None:
+        if overridden(input):
+            return asked(_any, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_any, input, dim, keepdim, out=out)
         return write_out('any', out, any(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('any', input) from None
+        key = foreign_key(_any, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_any, key, (input, dim, keepdim))
     try:
@@ -4388,13 +4586,17 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Whether no element is zero."""
     if axis is not None:
+        if overridden(input):
+            return asked(_all, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_all, input, dim, keepdim, out=out)
         return write_out('all', out, all(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('all', input) from None
+        key = foreign_key(_all, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_all, key, (input, dim, keepdim))
     try:
@@ -4407,13 +4609,17 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Position of the largest element, the first of equals; over all dimensions it counts row-major."""
     if axis is not None:
+        if overridden(input):
+            return asked(_argmax, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_argmax, input, dim, keepdim, out=out)
         return write_out('argmax', out, argmax(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('argmax', input) from None
+        key = foreign_key(_argmax, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_argmax, key, (input, dim, keepdim))
     try:
@@ -4426,13 +4632,17 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
     """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
     if axis is not None:
+        if overridden(input):
+            return asked(_argmin, input, dim, keepdim, axis=axis, out=out)
         dim = axis
     if out is not None:
+        if overridden(input, out):
+            return asked(_argmin, input, dim, keepdim, out=out)
         return write_out('argmin', out, argmin(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('argmin', input) from None
+        key = foreign_key(_argmin, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_argmin, key, (input, dim, keepdim))
     try:
@@ -4447,7 +4657,7 @@ def reshape(input: Any, *shape: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('reshape', input) from None
+        key = foreign_key(_c_reshape, (input, shape,))
     if ACTIVE:
         return run_with_modes(_c_reshape, key, (input, shape))
     try:
@@ -4462,7 +4672,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('as_strided', input) from None
+        key = foreign_key(_c_as_strided, (input, size, stride, storage_offset,))
     if ACTIVE:
         return run_with_modes(_c_as_strided, key, (input, size, stride, storage_offset))
     try:
@@ -4477,7 +4687,7 @@ def method_contiguous(input: Any, *, memory_format: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('contiguous', input) from None
+        key = foreign_key(_c_contiguous, (input, memory_format,))
     if ACTIVE:
         return run_with_modes(_c_contiguous, key, (input, memory_format))
     try:
@@ -4492,7 +4702,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('flatten', input) from None
+        key = foreign_key(_c_flatten, (input, start_dim, end_dim,))
     if ACTIVE:
         return run_with_modes(_c_flatten, key, (input, start_dim, end_dim))
     try:
@@ -4507,7 +4717,7 @@ def select(input: Any, dim: int, index: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('select', input) from None
+        key = foreign_key(_c_select, (input, dim, index,))
     if ACTIVE:
         return run_with_modes(_c_select, key, (input, dim, index))
     try:
@@ -4522,7 +4732,7 @@ def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('narrow', input) from None
+        key = foreign_key(_c_narrow, (input, dim, start, length,))
     if ACTIVE:
         return run_with_modes(_c_narrow, key, (input, dim, start, length))
     try:
@@ -4537,7 +4747,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('split', input) from None
+        key = foreign_key(_c_split, (input, split_size_or_sections, dim,))
     if ACTIVE:
         return run_with_modes(_c_split, key, (input, split_size_or_sections, dim))
     try:
@@ -4552,7 +4762,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('chunk', input) from None
+        key = foreign_key(_c_chunk, (input, chunks, dim,))
     if ACTIVE:
         return run_with_modes(_c_chunk, key, (input, chunks, dim))
     try:
@@ -4567,7 +4777,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('unbind', input) from None
+        key = foreign_key(_c_unbind, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_unbind, key, (input, dim))
     try:
@@ -4661,7 +4871,7 @@ def method_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('to', input) from None
+        key = foreign_key(_c_to, (input, args, device, dtype, non_blocking, copy,))
     if ACTIVE:
         return run_with_modes(_c_to, key, (input, args, device, dtype, non_blocking, copy))
     try:
@@ -4676,7 +4886,7 @@ def method_float(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('float', input) from None
+        key = foreign_key(_c_float, (input,))
     if ACTIVE:
         return run_with_modes(_c_float, key, (input,))
     try:
@@ -4691,7 +4901,7 @@ def method_double(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('double', input) from None
+        key = foreign_key(_c_double, (input,))
     if ACTIVE:
         return run_with_modes(_c_double, key, (input,))
     try:
@@ -4706,7 +4916,7 @@ def method_half(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('half', input) from None
+        key = foreign_key(_c_half, (input,))
     if ACTIVE:
         return run_with_modes(_c_half, key, (input,))
     try:
@@ -4721,7 +4931,7 @@ def method_bfloat16(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('bfloat16', input) from None
+        key = foreign_key(_c_bfloat16, (input,))
     if ACTIVE:
         return run_with_modes(_c_bfloat16, key, (input,))
     try:
@@ -4736,7 +4946,7 @@ def method_int(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('int', input) from None
+        key = foreign_key(_c_int, (input,))
     if ACTIVE:
         return run_with_modes(_c_int, key, (input,))
     try:
@@ -4751,7 +4961,7 @@ def method_long(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('long', input) from None
+        key = foreign_key(_c_long, (input,))
     if ACTIVE:
         return run_with_modes(_c_long, key, (input,))
     try:
@@ -4766,7 +4976,7 @@ def method_short(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('short', input) from None
+        key = foreign_key(_c_short, (input,))
     if ACTIVE:
         return run_with_modes(_c_short, key, (input,))
     try:
@@ -4781,7 +4991,7 @@ def method_char(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('char', input) from None
+        key = foreign_key(_c_char, (input,))
     if ACTIVE:
         return run_with_modes(_c_char, key, (input,))
     try:
@@ -4796,7 +5006,7 @@ def method_byte(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('byte', input) from None
+        key = foreign_key(_c_byte, (input,))
     if ACTIVE:
         return run_with_modes(_c_byte, key, (input,))
     try:
@@ -4811,7 +5021,7 @@ def method_bool(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('bool', input) from None
+        key = foreign_key(_c_bool, (input,))
     if ACTIVE:
         return run_with_modes(_c_bool, key, (input,))
     try:
@@ -4841,7 +5051,7 @@ def method_cpu(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cpu', input) from None
+        key = foreign_key(_c_cpu, (input,))
     if ACTIVE:
         return run_with_modes(_c_cpu, key, (input,))
     try:
@@ -4856,7 +5066,7 @@ def real(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('real', input) from None
+        key = foreign_key(_c_real, (input,))
     if ACTIVE:
         return run_with_modes(_c_real, key, (input,))
     try:
@@ -4875,7 +5085,7 @@ def imag(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('imag', input) from None
+        key = foreign_key(_c_imag, (input,))
     if ACTIVE:
         return run_with_modes(_c_imag, key, (input,))
     try:
@@ -4894,7 +5104,7 @@ def view_as_real(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('view_as_real', input) from None
+        key = foreign_key(_c_view_as_real, (input,))
     if ACTIVE:
         return run_with_modes(_c_view_as_real, key, (input,))
     try:
@@ -4914,7 +5124,7 @@ def view_as_complex(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('view_as_complex', input) from None
+        key = foreign_key(_c_view_as_complex, (input,))
     if ACTIVE:
         return run_with_modes(_c_view_as_complex, key, (input,))
     try:
@@ -4929,7 +5139,7 @@ def conj(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('conj', input) from None
+        key = foreign_key(_c_conj, (input,))
     if ACTIVE:
         return run_with_modes(_c_conj, key, (input,))
     try:
@@ -4944,7 +5154,7 @@ def resolve_conj(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('resolve_conj', input) from None
+        key = foreign_key(_c_resolve_conj, (input,))
     if ACTIVE:
         return run_with_modes(_c_resolve_conj, key, (input,))
     try:
@@ -4959,7 +5169,7 @@ def resolve_neg(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('resolve_neg', input) from None
+        key = foreign_key(_c_resolve_neg, (input,))
     if ACTIVE:
         return run_with_modes(_c_resolve_neg, key, (input,))
     try:
@@ -4974,7 +5184,7 @@ def is_conj(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('is_conj', input) from None
+        key = foreign_key(_c_is_conj, (input,))
     if ACTIVE:
         return run_with_modes(_c_is_conj, key, (input,))
     try:
@@ -4989,7 +5199,7 @@ def is_neg(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('is_neg', input) from None
+        key = foreign_key(_c_is_neg, (input,))
     if ACTIVE:
         return run_with_modes(_c_is_neg, key, (input,))
     try:
@@ -5038,7 +5248,7 @@ def isreal(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('isreal', input) from None
+        key = foreign_key(_c_isreal, (input,))
     if ACTIVE:
         return run_with_modes(_c_isreal, key, (input,))
     try:
@@ -5057,7 +5267,7 @@ def adjoint(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('adjoint', input) from None
+        key = foreign_key(_c_adjoint, (input,))
     if ACTIVE:
         return run_with_modes(_c_adjoint, key, (input,))
     try:
@@ -5087,7 +5297,7 @@ def is_complex(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('is_complex', input) from None
+        key = foreign_key(_c_is_complex, (input,))
     if ACTIVE:
         return run_with_modes(_c_is_complex, key, (input,))
     try:
@@ -5102,7 +5312,7 @@ def method_cfloat(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cfloat', input) from None
+        key = foreign_key(_c_cfloat, (input,))
     if ACTIVE:
         return run_with_modes(_c_cfloat, key, (input,))
     try:
@@ -5117,7 +5327,7 @@ def method_cdouble(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cdouble', input) from None
+        key = foreign_key(_c_cdouble, (input,))
     if ACTIVE:
         return run_with_modes(_c_cdouble, key, (input,))
     try:
@@ -5132,7 +5342,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tril', input) from None
+        key = foreign_key(_c_tril, (input, diagonal,))
     if ACTIVE:
         return run_with_modes(_c_tril, key, (input, diagonal))
     try:
@@ -5147,7 +5357,7 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('triu', input) from None
+        key = foreign_key(_c_triu, (input, diagonal,))
     if ACTIVE:
         return run_with_modes(_c_triu, key, (input, diagonal))
     try:
@@ -5162,7 +5372,7 @@ def trace(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('trace', input) from None
+        key = foreign_key(_c_trace, (input,))
     if ACTIVE:
         return run_with_modes(_c_trace, key, (input,))
     try:
@@ -5181,7 +5391,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('roll', input) from None
+        key = foreign_key(_c_roll, (input, shifts, dims,))
     if ACTIVE:
         return run_with_modes(_c_roll, key, (input, shifts, dims))
     try:
@@ -5225,7 +5435,7 @@ def tile(input: Any, *dims: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('tile', input) from None
+        key = foreign_key(_c_tile, (input, dims,))
     if ACTIVE:
         return run_with_modes(_c_tile, key, (input, dims))
     try:
@@ -5245,7 +5455,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('repeat_interleave', input) from None
+        key = foreign_key(_c_repeat_interleave, (input, repeats, dim, output_size,))
     if ACTIVE:
         return run_with_modes(_c_repeat_interleave, key, (input, repeats, dim, output_size))
     try:
@@ -5294,7 +5504,7 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('count_nonzero', input) from None
+        key = foreign_key(_c_count_nonzero, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_count_nonzero, key, (input, dim))
     try:
@@ -5309,7 +5519,7 @@ def positive(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('positive', input) from None
+        key = foreign_key(_c_positive, (input,))
     if ACTIVE:
         return run_with_modes(_c_positive, key, (input,))
     try:
@@ -5374,7 +5584,7 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_fft', input) from None
+        key = foreign_key(_c_fft_fft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_fft, key, (input, n, dim, norm))
     try:
@@ -5389,7 +5599,7 @@ def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_ifft', input) from None
+        key = foreign_key(_c_fft_ifft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_ifft, key, (input, n, dim, norm))
     try:
@@ -5404,7 +5614,7 @@ def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_rfft', input) from None
+        key = foreign_key(_c_fft_rfft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_rfft, key, (input, n, dim, norm))
     try:
@@ -5419,7 +5629,7 @@ def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_irfft', input) from None
+        key = foreign_key(_c_fft_irfft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_irfft, key, (input, n, dim, norm))
     try:
@@ -5434,7 +5644,7 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_hfft', input) from None
+        key = foreign_key(_c_fft_hfft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_hfft, key, (input, n, dim, norm))
     try:
@@ -5449,7 +5659,7 @@ def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_ihfft', input) from None
+        key = foreign_key(_c_fft_ihfft, (input, n, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_ihfft, key, (input, n, dim, norm))
     try:
@@ -5464,7 +5674,7 @@ def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_fftn', input) from None
+        key = foreign_key(_c_fft_fftn, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_fftn, key, (input, s, dim, norm))
     try:
@@ -5479,7 +5689,7 @@ def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_fft2', input) from None
+        key = foreign_key(_c_fft_fft2, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_fft2, key, (input, s, dim, norm))
     try:
@@ -5494,7 +5704,7 @@ def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_ifftn', input) from None
+        key = foreign_key(_c_fft_ifftn, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_ifftn, key, (input, s, dim, norm))
     try:
@@ -5509,7 +5719,7 @@ def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_ifft2', input) from None
+        key = foreign_key(_c_fft_ifft2, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_ifft2, key, (input, s, dim, norm))
     try:
@@ -5524,7 +5734,7 @@ def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_rfftn', input) from None
+        key = foreign_key(_c_fft_rfftn, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_rfftn, key, (input, s, dim, norm))
     try:
@@ -5539,7 +5749,7 @@ def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_rfft2', input) from None
+        key = foreign_key(_c_fft_rfft2, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_rfft2, key, (input, s, dim, norm))
     try:
@@ -5554,7 +5764,7 @@ def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_irfftn', input) from None
+        key = foreign_key(_c_fft_irfftn, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_irfftn, key, (input, s, dim, norm))
     try:
@@ -5569,7 +5779,7 @@ def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_irfft2', input) from None
+        key = foreign_key(_c_fft_irfft2, (input, s, dim, norm,))
     if ACTIVE:
         return run_with_modes(_c_fft_irfft2, key, (input, s, dim, norm))
     try:
@@ -5584,7 +5794,7 @@ def fft_fftshift(input: Any, dim: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_fftshift', input) from None
+        key = foreign_key(_c_fft_fftshift, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_fft_fftshift, key, (input, dim))
     try:
@@ -5599,7 +5809,7 @@ def fft_ifftshift(input: Any, dim: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('fft_ifftshift', input) from None
+        key = foreign_key(_c_fft_ifftshift, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_fft_ifftshift, key, (input, dim))
     try:
@@ -5674,7 +5884,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('nonzero', input) from None
+        key = foreign_key(_c_nonzero, (input, as_tuple,))
     if ACTIVE:
         return run_with_modes(_c_nonzero, key, (input, as_tuple))
     try:
@@ -5693,7 +5903,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
         else:
             key = input._key | values._key
     except AttributeError:
-        return called_again('index_put', index_put, input, values)
+        return called_again(_c_index_put, index_put, input, values)
     if ACTIVE:
         return run_with_modes(_c_index_put, key, (input, indices, values, accumulate))
     try:
@@ -5712,7 +5922,7 @@ def method_index_put_(input: Any, indices: Any, values: Any, accumulate: bool = 
         else:
             key = input._key | values._key
     except AttributeError:
-        return called_again('index_put_', method_index_put_, input, values)
+        return called_again(_c_index_put_, method_index_put_, input, values)
     if ACTIVE:
         return run_with_modes(_c_index_put_, key, (input, indices, values, accumulate))
     try:
@@ -5727,7 +5937,7 @@ def method_zero_(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('zero_', input) from None
+        key = foreign_key(_c_zero_, (input,))
     if ACTIVE:
         return run_with_modes(_c_zero_, key, (input,))
     try:
@@ -5791,7 +6001,7 @@ def linalg_inv(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_inv', A) from None
+        key = foreign_key(_c_linalg_inv, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_inv, key, (A,))
     try:
@@ -5806,7 +6016,7 @@ def inverse(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('inverse', input) from None
+        key = foreign_key(_c_inverse, (input,))
     if ACTIVE:
         return run_with_modes(_c_inverse, key, (input,))
     try:
@@ -5856,7 +6066,7 @@ def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_pinv', A) from None
+        key = foreign_key(_c_linalg_pinv, (A, atol, rtol, hermitian,))
     if ACTIVE:
         return run_with_modes(_c_linalg_pinv, key, (A, atol, rtol, hermitian))
     try:
@@ -5871,7 +6081,7 @@ def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_matrix_rank', A) from None
+        key = foreign_key(_c_linalg_matrix_rank, (A, atol, rtol, hermitian,))
     if ACTIVE:
         return run_with_modes(_c_linalg_matrix_rank, key, (A, atol, rtol, hermitian))
     try:
@@ -5886,7 +6096,7 @@ def linalg_det(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_det', A) from None
+        key = foreign_key(_c_linalg_det, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_det, key, (A,))
     try:
@@ -5901,7 +6111,7 @@ def det(input: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('det', input) from None
+        key = foreign_key(_c_det, (input,))
     if ACTIVE:
         return run_with_modes(_c_det, key, (input,))
     try:
@@ -5916,7 +6126,7 @@ def linalg_slogdet(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_slogdet', A) from None
+        key = foreign_key(_c_linalg_slogdet, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_slogdet, key, (A,))
     try:
@@ -5935,7 +6145,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_cholesky', A) from None
+        key = foreign_key(_c_linalg_cholesky, (A, upper,))
     if ACTIVE:
         return run_with_modes(_c_linalg_cholesky, key, (A, upper))
     try:
@@ -5958,7 +6168,7 @@ def linalg_qr(A: Any, mode: str = 'reduced') -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_qr', A) from None
+        key = foreign_key(_c_linalg_qr, (A, mode,))
     if ACTIVE:
         return run_with_modes(_c_linalg_qr, key, (A, mode))
     try:
@@ -5978,7 +6188,7 @@ def linalg_svd(A: Any, full_matrices: bool = True) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_svd', A) from None
+        key = foreign_key(_c_linalg_svd, (A, full_matrices,))
     if ACTIVE:
         return run_with_modes(_c_linalg_svd, key, (A, full_matrices))
     try:
@@ -5993,7 +6203,7 @@ def linalg_svdvals(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_svdvals', A) from None
+        key = foreign_key(_c_linalg_svdvals, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_svdvals, key, (A,))
     try:
@@ -6008,7 +6218,7 @@ def linalg_eigh(A: Any, UPLO: str = 'L') -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_eigh', A) from None
+        key = foreign_key(_c_linalg_eigh, (A, UPLO,))
     if ACTIVE:
         return run_with_modes(_c_linalg_eigh, key, (A, UPLO))
     try:
@@ -6023,7 +6233,7 @@ def linalg_eigvalsh(A: Any, UPLO: str = 'L') -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_eigvalsh', A) from None
+        key = foreign_key(_c_linalg_eigvalsh, (A, UPLO,))
     if ACTIVE:
         return run_with_modes(_c_linalg_eigvalsh, key, (A, UPLO))
     try:
@@ -6038,7 +6248,7 @@ def linalg_eig(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_eig', A) from None
+        key = foreign_key(_c_linalg_eig, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_eig, key, (A,))
     try:
@@ -6053,7 +6263,7 @@ def linalg_eigvals(A: Any) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_eigvals', A) from None
+        key = foreign_key(_c_linalg_eigvals, (A,))
     if ACTIVE:
         return run_with_modes(_c_linalg_eigvals, key, (A,))
     try:
@@ -6068,7 +6278,7 @@ def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = 
     try:
         key = x._key
     except AttributeError:
-        raise argument_error('linalg_vector_norm', x) from None
+        key = foreign_key(_c_linalg_vector_norm, (x, ord, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_linalg_vector_norm, key, (x, ord, dim, keepdim, dtype))
     try:
@@ -6087,7 +6297,7 @@ def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: b
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_matrix_norm', A) from None
+        key = foreign_key(_c_linalg_matrix_norm, (A, ord, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_linalg_matrix_norm, key, (A, ord, dim, keepdim, dtype))
     try:
@@ -6102,7 +6312,7 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_norm', A) from None
+        key = foreign_key(_c_linalg_norm, (A, ord, dim, keepdim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_linalg_norm, key, (A, ord, dim, keepdim, dtype))
     try:
@@ -6117,7 +6327,7 @@ def linalg_matrix_power(A: Any, n: int) -> Any:
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_matrix_power', A) from None
+        key = foreign_key(_c_linalg_matrix_power, (A, n,))
     if ACTIVE:
         return run_with_modes(_c_linalg_matrix_power, key, (A, n))
     try:
@@ -6162,7 +6372,7 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     try:
         key = A._key
     except AttributeError:
-        raise argument_error('linalg_diagonal', A) from None
+        key = foreign_key(_c_linalg_diagonal, (A, offset, dim1, dim2,))
     if ACTIVE:
         return run_with_modes(_c_linalg_diagonal, key, (A, offset, dim1, dim2))
     try:
@@ -6296,7 +6506,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('softmax', input) from None
+        key = foreign_key(_c_softmax, (input, dim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_softmax, key, (input, dim, dtype))
     try:
@@ -6311,7 +6521,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('log_softmax', input) from None
+        key = foreign_key(_c_log_softmax, (input, dim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_log_softmax, key, (input, dim, dtype))
     try:
@@ -6403,7 +6613,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('dropout', input) from None
+        key = foreign_key(_c_dropout, (input, p, training,))
     if ACTIVE:
         return run_with_modes(_c_dropout, key, (input, p, training))
     try:
@@ -6438,7 +6648,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('one_hot', input) from None
+        key = foreign_key(_c_one_hot, (input, num_classes,))
     if ACTIVE:
         return run_with_modes(_c_one_hot, key, (input, num_classes))
     try:
@@ -6488,7 +6698,7 @@ def flip(input: Any, *dims: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('flip', input) from None
+        key = foreign_key(_c_flip, (input, dims,))
     if ACTIVE:
         return run_with_modes(_c_flip, key, (input, dims))
     try:
@@ -6503,7 +6713,7 @@ def method_repeat(input: Any, *repeats: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('repeat', input) from None
+        key = foreign_key(_c_repeat, (input, repeats,))
     if ACTIVE:
         return run_with_modes(_c_repeat, key, (input, repeats))
     try:
@@ -6518,7 +6728,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('movedim', input) from None
+        key = foreign_key(_c_movedim, (input, source, destination,))
     if ACTIVE:
         return run_with_modes(_c_movedim, key, (input, source, destination))
     try:
@@ -6533,7 +6743,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('broadcast_to', input) from None
+        key = foreign_key(_c_broadcast_to, (input, size,))
     if ACTIVE:
         return run_with_modes(_c_broadcast_to, key, (input, size))
     try:
@@ -6598,7 +6808,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('max', input) from None
+        key = foreign_key(_c_max, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_c_max, key, (input, dim, keepdim))
     try:
@@ -6613,7 +6823,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('min', input) from None
+        key = foreign_key(_c_min, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_c_min, key, (input, dim, keepdim))
     try:
@@ -6628,7 +6838,7 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('var', input) from None
+        key = foreign_key(_c_var, (input, dim, unbiased, keepdim, correction,))
     if ACTIVE:
         return run_with_modes(_c_var, key, (input, dim, unbiased, keepdim, correction))
     try:
@@ -6643,7 +6853,7 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('std', input) from None
+        key = foreign_key(_c_std, (input, dim, unbiased, keepdim, correction,))
     if ACTIVE:
         return run_with_modes(_c_std, key, (input, dim, unbiased, keepdim, correction))
     try:
@@ -6658,7 +6868,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('logsumexp', input) from None
+        key = foreign_key(_c_logsumexp, (input, dim, keepdim,))
     if ACTIVE:
         return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
     try:
@@ -6673,7 +6883,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cumsum', input) from None
+        key = foreign_key(_c_cumsum, (input, dim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_cumsum, key, (input, dim, dtype))
     try:
@@ -6688,7 +6898,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cumprod', input) from None
+        key = foreign_key(_c_cumprod, (input, dim, dtype,))
     if ACTIVE:
         return run_with_modes(_c_cumprod, key, (input, dim, dtype))
     try:
@@ -6703,7 +6913,7 @@ def cummax(input: Any, dim: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cummax', input) from None
+        key = foreign_key(_c_cummax, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_cummax, key, (input, dim))
     try:
@@ -6718,7 +6928,7 @@ def cummin(input: Any, dim: int) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('cummin', input) from None
+        key = foreign_key(_c_cummin, (input, dim,))
     if ACTIVE:
         return run_with_modes(_c_cummin, key, (input, dim))
     try:
@@ -6753,7 +6963,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('argsort', input) from None
+        key = foreign_key(_c_argsort, (input, dim, descending, stable,))
     if ACTIVE:
         return run_with_modes(_c_argsort, key, (input, dim, descending, stable))
     try:
@@ -6768,7 +6978,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('sort', input) from None
+        key = foreign_key(_c_sort, (input, dim, descending, stable,))
     if ACTIVE:
         return run_with_modes(_c_sort, key, (input, dim, descending, stable))
     try:
@@ -6787,7 +6997,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('topk', input) from None
+        key = foreign_key(_c_topk, (input, k, dim, largest, sorted,))
     if ACTIVE:
         return run_with_modes(_c_topk, key, (input, k, dim, largest, sorted))
     try:
@@ -6841,7 +7051,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('unique', input) from None
+        key = foreign_key(_c_unique, (input, sorted, return_inverse, return_counts, dim,))
     if ACTIVE:
         return run_with_modes(_c_unique, key, (input, sorted, return_inverse, return_counts, dim))
     try:
@@ -6856,7 +7066,7 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('unique_consecutive', input) from None
+        key = foreign_key(_c_unique_consecutive, (input, return_inverse, return_counts, dim,))
     if ACTIVE:
         return run_with_modes(_c_unique_consecutive, key, (input, return_inverse, return_counts, dim))
     try:
@@ -6890,7 +7100,7 @@ def method_getitem(input: Any, index: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('getitem', input) from None
+        key = foreign_key(_c_getitem, (input, index,))
     if ACTIVE:
         return run_with_modes(_c_getitem, key, (input, index))
     try:
@@ -6916,7 +7126,7 @@ def method_setitem(input: Any, index: Any, value: Any) -> Any:
     try:
         key = input._key
     except AttributeError:
-        raise argument_error('setitem', input) from None
+        key = foreign_key(_c_setitem, (input, index, value,))
     if ACTIVE:
         return run_with_modes(_c_setitem, key, (input, index, value))
     try:

@@ -6,22 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from .keys import SCALAR
+from .keys import SCALAR, SCALAR_LEFT, WRAPPER
 from .modes import ACTIVE, run_with_modes
+from .overrides import overrides_functions
 
 if TYPE_CHECKING:
     from .operator import Operator
 
 
-def argument_key(operator: str, value: Any) -> int:
-    """Key bits of one argument.
+def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -> int:
+    """Key bits of one argument; ``numbers`` are those of Python numbers in its place.
 
     Raises:
         ArgumentTypeError: It is neither a tensor nor a Python number.
     """
     key = getattr(value, "_key", None)
     if key is None:
-        key = SCALAR.get(type(value))
+        key = numbers.get(type(value))
+    if key is None and overrides_functions(type(value)):
+        key = WRAPPER
     if key is None:
         raise ArgumentTypeError(
             operator,
@@ -39,6 +42,8 @@ def tensor_key(operator: str, value: Any) -> int:
         ArgumentTypeError: It is no tensor.
     """
     if not hasattr(value, "_key"):
+        if overrides_functions(type(value)):
+            return WRAPPER
         raise ArgumentTypeError(operator, f"an element of type {type(value).__name__}", "the list holds tensors",
                                 "convert it with tensocket.tensor(...)")
     return int(value._key)
@@ -60,7 +65,7 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
             for item in value:
                 key |= tensor_key(operator.name, item)
         elif value is not None:
-            key |= argument_key(operator.name, value)
+            key |= argument_key(operator.name, value, SCALAR if position else SCALAR_LEFT)
     return key
 
 

@@ -20,6 +20,7 @@ from .call import key_of
 from .fallback import with_fallback
 from .keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from .modes import ACTIVE, run_with_modes
+from .packets import Packet
 from .registry import OPERATORS
 from .schema import Schema, bound, parse_schema
 
@@ -27,13 +28,14 @@ from .schema import Schema, bound, parse_schema
 Direct = Callable[[int, DeviceEntry, Callable[..., Any]], Callable[..., Any] | None]
 
 
-class Operator:
+class Operator(Packet):
     """One operator: its record and its dispatch table.
 
     Attributes:
         schema: Signature.
         table: Key to closure, called with all arguments by position.
         overrides: Functions registered for a layer or a device from outside, by its name; see ``layers``.
+        dispatch_rules: Functions registered for calls with a class or mode, in place of its ``__torch_dispatch__``.
         derivative: How gradients flow; None where the operator is declared not differentiable.
         doc: Documentation: first line, then details with formula.
         method: Whether tensors have it as a method; a string names the method differently.
@@ -60,6 +62,7 @@ class Operator:
         self.doc = doc
         self.table: dict[int, Callable[..., Any]] = {}
         self.overrides: dict[str, Callable[..., Any]] = {}
+        self.dispatch_rules: dict[type, Callable[..., Any]] = {}
         self.derivative = derivative
         self.method = method
         self.function = function

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from .call import call
-from .keys import AUTOGRAD, SCALAR, WRAPPER
+from .call import call, key_of
+from .keys import AUTOGRAD, WRAPPER
 from .modes import STATE, thread_state
+from .overrides import PushedMode, handle, overrides_functions, participants
 
 if TYPE_CHECKING:
     from .operator import Operator
 
 _DEFAULTS: Final[dict[str, Any]] = {"None": None, "True": True, "False": False}
+#: The answer where neither a mode nor a class takes a call.
+UNSEEN: Final = object()
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Any]:
@@ -36,8 +39,27 @@ def public_function(operator: Operator) -> Callable[..., Any]:
     return operator.public or operator
 
 
-def packed(operator: Operator, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as a user passes them: trailing defaults dropped, keyword-only ones by name."""
+def run_function_mode(operator: Operator, args: tuple[Any, ...]) -> Any:
+    """Hand a call to the innermost function mode."""
+    return handle(operator.name, public_function(operator), args, *packed(operator, args))
+
+
+def asked(operator: Operator, *args: Any, **extra: Any) -> Any:
+    """Hand a call with keywords that are not in the schema (``out``, ``alpha``) to who overrides functions."""
+    given, kwargs = packed(operator, args)
+    extra = {name: value for name, value in extra.items() if value is not None}
+    return handle(operator.name, public_function(operator), (*args, *extra.values()), given, {**kwargs, **extra})
+
+
+def packed(operator: Operator, args: tuple[Any, ...], *, spread: bool = True) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as a user passes them: trailing defaults dropped, keyword-only ones by name.
+
+    Args:
+        operator: Its schema says what the arguments are.
+        args: All arguments in schema order.
+        spread: Whether what a parameter collects is passed one by one, as to functions, or as one argument, as to
+            records.
+    """
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     optional = 0
@@ -47,7 +69,10 @@ def packed(operator: Operator, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], 
             if not default:
                 keywords[parameter.name] = value
         elif parameter.type.endswith("...") or parameter.name == operator.variadic:
-            positional.extend(value)
+            if spread:
+                positional.extend(value)
+            else:
+                positional.append(value[0] if len(value) == 1 and isinstance(value[0], (tuple, list)) else value)
         else:
             optional = optional + 1 if default else 0
             positional.append(value)
@@ -60,50 +85,6 @@ def _is_default(source: str, value: Any) -> bool:
     return type(value) in (int, float, str, tuple) and repr(value) == source
 
 
-# --------------------------------------------------------------------------------------------- __torch_function__
-
-
-def overriding(values: Iterable[Any]) -> list[Any]:
-    """Tensors whose class overrides functions, subclasses before their bases, else in order."""
-    found: list[Any] = []
-    for value in values:
-        kind = type(value)
-        if not kind._overrides or any(type(other) is kind for other in found):
-            continue
-        at = next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found))
-        found.insert(at, value)
-    return found
-
-
-def call_overrides(operator: Any, given: list[Any], function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """Ask each overriding argument in turn.
-
-    Raises:
-        ArgumentTypeError: All answered NotImplemented.
-    """
-    types = tuple(type(value) for value in given)
-    for value in given:
-        result = type(value).__torch_function__(function, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    raise ArgumentTypeError(operator.name, f"arguments of types {', '.join(t.__name__ for t in types)}",
-                            "one class's __torch_function__ implements the call",
-                            "return NotImplemented only for types that another argument's class handles")
-
-
-def run_function_mode(operator: Operator, args: tuple[Any, ...]) -> Any:
-    """Hand a call to the innermost function mode; it does not see its own calls."""
-    *outer, mode = STATE.function_modes
-    types = tuple(type(value) for value in overriding(tensors_in(args)))
-    given, kwargs = packed(operator, args)
-    with thread_state(function_modes=tuple(outer)):
-        result = mode.__torch_function__(public_function(operator), types, given, kwargs)
-    if result is NotImplemented:
-        raise ArgumentTypeError(operator.name, f"a call under {type(mode).__name__}",
-                                "a function mode implements the call", "call func(*args, **kwargs) for the rest")
-    return result
-
-
 # --------------------------------------------------------------------------------------------- the order of layers
 
 
@@ -111,14 +92,15 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
     """Run a call in which a tensor takes part that is no plain one, or under a dispatch mode."""
     if keywords or operator.variadic:
         args = operator.gathered(args, keywords)
+    if not STATE.overrides_off and any(overrides_functions(type(value)) for value in participants(args)):
+        return handle(operator.name, public_function(operator), args, *packed(operator, args))
     special = [value for value in tensors_in(args) if value._key & WRAPPER]
-    if not STATE.overrides_off:
-        given = overriding(special)
-        if given:
-            return call_overrides(operator, given, public_function(operator), *packed(operator, args))
+    stack = STATE.transforms
+    if not stack and not STATE.dispatch_modes and not any(t._level or t._dispatches for t in special):
+        # Subclasses that were asked already: from here on they are tensors like others.
+        return operator.invoke(operator.below(_key(operator, args) & ~WRAPPER), args)
     if operator.body is not None:
         return operator.invoke(operator.body, args)
-    stack = STATE.transforms
     for value in special:
         if value._level and stack[value._level - 1:value._level] != (value._transform,):
             return call(operator, *value._transform.released(operator, args))
@@ -126,47 +108,97 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
 
 
 def _run_recorded(operator: Operator, args: tuple[Any, ...]) -> Any:
-    key = _key_without(WRAPPER, operator, args)
-    if STATE.exclude & AUTOGRAD or not key & AUTOGRAD or operator.derivative is None:
+    key = _key(operator, args) & ~WRAPPER
+    if operator.derivative is None or not key & AUTOGRAD:
         return run_dispatch(operator, args)
     return operator.recording(lambda *given: run_dispatch(operator, given), key)(*args)
 
 
-def _key_without(bits: int, operator: Operator, args: tuple[Any, ...]) -> int:
-    key = 0
-    for position in operator.schema.tensors:
-        value = args[position]
-        for tensor in tensors_in((value,)):
-            key |= tensor._key
-        key |= SCALAR.get(type(value), 0)
-    return key & ~bits
+def _key(operator: Operator, args: tuple[Any, ...]) -> int:
+    return (key_of(operator, args) | STATE.include) & ~STATE.exclude
 
 
 # --------------------------------------------------------------------------------------------- __torch_dispatch__
 
 
 def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
-    """Below autograd: the innermost dispatch mode, else dispatching subclasses, else the kernel.
+    """Below autograd: the innermost dispatch mode, else dispatching subclasses, else the kernel."""
+    result = ask_dispatch(operator, operator.name, args, lambda: packed(operator, args, spread=False),
+                          operator.dispatch_rules)
+    if result is UNSEEN:
+        return operator.invoke(operator.below(_key(operator, args) & ~(WRAPPER | AUTOGRAD)), args)
+    target: Any = args[0] if args else None
+    if STATE.dispatch_modes or not getattr(target, "_dispatches", False):
+        return target if operator.kind == "inplace" else result
+    if operator.kind == "inplace":
+        # The class changed what it holds; the tensor that stands for it counts the change.
+        _counter(target)[0] += 1
+        return target
+    if operator.kind == "view" and hasattr(result, "_key") and result is not target and result._base is None:
+        result._version_counter = _counter(target)
+        result._base = target if target._base is None else target._base
+    return result
+
+
+def _counter(tensor: Any) -> list[int]:
+    """The version counter of a tensor, made on first use."""
+    if tensor._version_counter is None:
+        tensor._version_counter = [0]
+    counter: list[int] = tensor._version_counter
+    return counter
+
+
+def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
+                 pack: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], rules: dict[type, Any]) -> Any:
+    """The answer of the innermost dispatch mode, else of a dispatching class; ``UNSEEN`` where there is neither.
+
+    Args:
+        function: The record that they are given.
+        name: What errors call it.
+        args: All arguments.
+        pack: Makes positional and keyword arguments as a user passes them.
+        rules: What is registered for this function and some modes and classes from outside.
 
     Raises:
-        ArgumentTypeError: All classes answered NotImplemented.
+        ArgumentTypeError: All answered NotImplemented.
     """
-    given, kwargs = packed(operator, args)
-    classes: list[type] = []
+    kinds: list[Any] = []
     for value in tensors_in(args):
-        if type(value).__torch_dispatch__ is not None and type(value) not in classes:
-            classes.append(type(value))
-    if STATE.dispatch_modes:
-        *outer, mode = STATE.dispatch_modes
-        with thread_state(dispatch_modes=tuple(outer)):
-            return mode.__torch_dispatch__(operator, tuple(classes), given, kwargs)
-    for kind in classes:
-        with thread_state(exclude=STATE.exclude | AUTOGRAD):
-            result = kind.__torch_dispatch__(operator, tuple(classes), given, kwargs)  # type: ignore[attr-defined]
+        kind = type(value)
+        if kind._dispatches and kind not in kinds:
+            kinds.insert(next((k for k, other in enumerate(kinds) if issubclass(kind, other)), len(kinds)), kind)
+    modes = STATE.dispatch_modes
+    if not modes and not kinds:
+        return UNSEEN
+    given, kwargs = pack()
+    types = tuple(kinds)
+    for handler in (*modes[-1:], *kinds):
+        kind = handler if isinstance(handler, type) else type(handler)
+        with thread_state(exclude=STATE.exclude | AUTOGRAD, dispatch_modes=modes[:-1]):
+            rule = rules.get(kind)
+            result = (handler.__torch_dispatch__(function, types, given, kwargs)
+                      if rule is None else rule(handler, function, types, given, kwargs))
         if result is not NotImplemented:
             return result
-    if classes:
-        raise ArgumentTypeError(operator.name, f"arguments of types {', '.join(c.__name__ for c in classes)}",
-                                "one class's __torch_dispatch__ implements the call", "handle the operator there")
-    key = _key_without(WRAPPER | AUTOGRAD, operator, args)
-    return operator.invoke(operator.below(key & ~STATE.exclude), args)
+    names = ", ".join(kind.__name__ for kind in (*map(type, modes[-1:]), *kinds))
+    raise ArgumentTypeError(name, f"a call for {names}", "a mode's or class's __torch_dispatch__ implements the call",
+                            "handle the operator there")
+
+
+class TorchDispatchMode(PushedMode):
+    """A context manager that sees every operator in its block, below autograd and below composites.
+
+    Subclasses define ``__torch_dispatch__(self, func, types, args=(), kwargs=None)``; ``func`` is the operator's
+    record.
+    """
+
+    _stack = "dispatch_modes"
+
+    def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """Handle a call.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no __torch_dispatch__")

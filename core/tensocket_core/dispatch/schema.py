@@ -52,6 +52,14 @@ class Schema:
     returns: str
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether an argument is written to."""
+        return any(p.mutated for p in self.parameters)
+
     @property
     def tensors(self) -> tuple[int, ...]:
         """Positions of the parameters that take tensors."""
@@ -101,6 +109,14 @@ def parse_schema(text: str) -> Schema:
     return Schema(name, tuple(parameters), returns, text.strip())
 
 
+def _collected(schema: Schema, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Positional arguments with those of a collecting parameter as one, however they are given."""
+    for k, parameter in enumerate(schema.parameters[:len(args)]):
+        if parameter.type.endswith("...") and not (len(args) == k + 1 and isinstance(args[k], (tuple, list))):
+            return (*args[:k], args[k:])
+    return args
+
+
 def bound(schema: Schema, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments of a call in schema order, with defaults.
 
@@ -110,6 +126,7 @@ def bound(schema: Schema, args: tuple[Any, ...], keywords: dict[str, Any]) -> tu
     >>> bound(parse_schema("f(Tensor x, int dim=-1, *, float eps=1e-05) -> Tensor"), (1,), {"eps": 2.0})
     (1, -1, 2.0)
     """
+    args = _collected(schema, args)
     values = dict(zip(schema.names, args, strict=False))
     wrong = [name for name in keywords if name in values or name not in schema.names]
     if wrong or len(args) > len(schema.names):

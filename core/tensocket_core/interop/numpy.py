@@ -14,7 +14,9 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .. import tensors
 from ..device import open_entry
+from ..dispatch.factories import seen, watched
 from ..dispatch.keys import dtype_bit
+from ..dispatch.modes import ACTIVE
 
 _READ_ONLY: Final = (
     "the {} is not writable: the tensor shares its memory, and in-place operators on it raise an error; "
@@ -46,6 +48,8 @@ def from_numpy(array: Any) -> Any:
         ArgumentTypeError: It is no array, or its dtype has no counterpart.
         ArgumentError: Its strides are negative or no multiples of the element size, or its byte order is foreign.
     """
+    if ACTIVE and watched():
+        return seen(from_numpy, array)
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError("from_numpy", f"{type(array).__name__}", "a NumPy array is needed",
                                 "convert it with np.asarray(...)")

@@ -21,7 +21,8 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from .. import tensors
 from ..device import DeviceEntry, open_entry
-from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
+from ..dispatch.subclasses import without_memory
 from ..execute.geometry import element_strides
 from ..execute.usage import copy_arrays
 
@@ -122,7 +123,9 @@ def _build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strid
         handle = DeviceArray(memory.handle.storage, dtype, shape, strides, start // dtype.itemsize)
     tensor = object.__new__(cls)
     tensor._array = handle
-    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | (AUTOGRAD if requires_grad else 0)
+    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key
+    if requires_grad:
+        tensor._key |= AUTOGRAD
     tensor._grad = tensor._grad_fn = tensor._base = None
     tensor._version_counter = memory.version
     return tensor
@@ -132,11 +135,12 @@ def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
     """Arguments of ``_build`` for a tensor like this one.
 
     Raises:
-        ArgumentTypeError: It is a tensor of a transform, which has no memory.
+        ArgumentTypeError: It has no memory: it belongs to a transform, or its class knows its elements.
     """
-    if tensor._key & WRAPPER or not hasattr(tensor, "_array"):
+    if tensor._level or not hasattr(tensor, "_array") or without_memory(tensor):
         raise ArgumentTypeError(operator, f"a {type(tensor).__name__} without memory of its own",
-                                "tensors of transforms live within their call", "take it outside of the transform")
+                                "tensors of transforms live within their call, and other classes know their elements",
+                                "take it outside of the transform, or define the method in its class")
     memory, start = _memory_of(tensor)
     array = tensor._array
     return type(tensor), memory, tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start, \

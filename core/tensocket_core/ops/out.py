@@ -9,6 +9,9 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
+from ..dispatch.keys import WRAPPER
+from ..dispatch.operator import Operator
+from ..dispatch.overrides import overrides_functions, participants
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
 
@@ -30,18 +33,31 @@ def python_number(value: Any) -> Any:
     return None if kind is None else kind(value)
 
 
-def again(function: Callable[[Any, Any], Any], input: Any, other: Any) -> Any:
-    """A Python operator with an operand of an unknown type.
+def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
+    """The key of a call with an argument that has none: of an object that overrides functions.
+
+    Raises:
+        ArgumentTypeError: No argument does.
+    """
+    if any(overrides_functions(type(value)) for value in participants(args)):
+        return WRAPPER
+    raise argument_error(operator.name, *[args[k] for k in operator.schema.tensors]) from None
+
+
+def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, other: Any, args: Any) -> Any:
+    """A Python operator with an operand of an unknown type; ``args`` are the operands as the operator takes them.
 
     Arithmetic with NumPy arrays is left to these, as in PyTorch. Their comparisons leave it to tensors.
     """
     if isinstance(other, np.ndarray) and function.__name__ in _COMPARISONS:
         return function(input, as_tensor(other, device=input.device))
     number = python_number(other)
-    return NotImplemented if number is None else function(input, number)
+    if number is not None:
+        return function(input, number)
+    return operator(*args) if overrides_functions(type(other)) else NotImplemented
 
 
-def called_again(operator: str, function: Callable[..., Any], input: Any, other: Any) -> Any:
+def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:
     """A function with an operand of an unknown type.
 
     Raises:
@@ -49,7 +65,8 @@ def called_again(operator: str, function: Callable[..., Any], input: Any, other:
     """
     number = python_number(other)
     if number is None or not hasattr(input, "_key"):
-        raise argument_error(operator, input, other)
+        foreign_key(operator, (input, other))
+        return operator(input, other)
     return function(input, number)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core import Tensor, empty
+from tensocket_core.dispatch.overrides import disabled_torch_function
 
 
 class Parameter(Tensor):
@@ -20,6 +21,7 @@ class Parameter(Tensor):
         parameter: Parameter = cls._make_subclass(empty(0) if data is None else data.detach(), requires_grad)
         return parameter
 
+    __torch_function__ = disabled_torch_function
     _plain_repr = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -44,6 +46,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    __torch_function__ = disabled_torch_function
     _plain_repr = True
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:

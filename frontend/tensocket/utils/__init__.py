@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import _python_dispatch as _python_dispatch
+from . import _pytree as _pytree
 from . import data, hooks
 from .progress import progress
 

@@ -1,0 +1,48 @@
+"""Public functions that can be overridden, and their names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from .. import creation, random, tensors
+from .registry import COMPOSITES, OPERATORS
+from .subclasses import METHODS
+
+#: Factories that modes see; those of the modules' ``__all__`` and the methods of tensors.
+_FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor")
+_DRAWS: Final = ("rand", "rand_like", "randint", "randn", "randn_like", "randperm")
+
+
+@cache
+def names_of_functions() -> dict[Any, str]:
+    """Every overridable function with its name, as in ``torch.add`` or ``torch.Tensor.add_``."""
+    found: dict[Any, str] = {}
+    for operator in (*OPERATORS.values(), *COMPOSITES.values()):
+        if operator.public is None:
+            continue
+        method = operator.method if isinstance(operator.method, str) else operator.name
+        space = "torch.nn.functional" if operator.namespace == "nn.functional" else "torch"
+        found[operator.public] = f"{space}.{operator.name}" if operator.function else f"torch.Tensor.{method}"
+    for name in creation.__all__:
+        found[getattr(creation, name)] = f"torch.{name}"
+    for name in _DRAWS:
+        found[getattr(random, name)] = f"torch.{name}"
+    for name in _FACTORIES:
+        found[getattr(creation, name)] = f"torch.Tensor.{name}"
+    for name in (*METHODS, "detach"):
+        found[getattr(tensors.Tensor, name)] = f"torch.Tensor.{name}"
+    return found
+
+
+def overridable_functions() -> dict[str, list[Callable[..., Any]]]:
+    """Overridable functions by the namespace that they are in."""
+    found: dict[str, list[Callable[..., Any]]] = {}
+    for function, name in names_of_functions().items():
+        found.setdefault(name.rpartition(".")[0], []).append(function)
+    for name, function in inspect.getmembers(tensors.Tensor, callable):
+        if function in names_of_functions() and function not in found["torch.Tensor"] and not name.startswith("_"):
+            found["torch.Tensor"].append(function)
+    return found

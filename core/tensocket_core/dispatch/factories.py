@@ -1,0 +1,112 @@
+"""Functions that make tensors, as modes and subclasses see them.
+
+A factory is a plain function, not an operator. Its first statement asks ``watched`` where a thread mode is on or its
+tensor is no plain one, and gives its call to ``seen``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from .keys import WRAPPER
+from .modes import STATE
+from .overrides import handle, overrides_functions
+from .packets import Packet
+from .protocol import UNSEEN, ask_dispatch
+from .schema import Schema, parse_schema
+
+#: Factories by name, as dispatch modes and classes get them.
+FACTORIES: Final[dict[str, Factory]] = {}
+_KINDS: Final = {
+    "input": "Tensor", "dtype": "dtype?", "device": "device?", "requires_grad": "bool", "generator": "any?",
+}  # fmt: skip
+
+
+class Factory(Packet):
+    """A function that makes a tensor.
+
+    Attributes:
+        function: The function.
+        collects: Whether it takes sizes one by one; records pass them as one argument.
+        defaults: Of positional parameters.
+        dispatch_rules: As those of operators.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.function = function
+        self.dispatch_rules: dict[type, Callable[..., Any]] = {}
+        self.schema: Schema = parse_schema(_signature(function))
+        parameters = inspect.signature(function).parameters.values()
+        self.collects = any(p.kind is p.VAR_POSITIONAL for p in list(parameters)[:1])
+        named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.defaults = tuple(p.default for p in named)
+        FACTORIES[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<factory {self.schema.text}>"
+
+    def trimmed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Positional arguments without trailing defaults."""
+        count = len(args)
+        while 0 < count <= len(self.defaults) and args[count - 1] is self.defaults[count - 1]:
+            count -= 1
+        return args[:count]
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **keywords)
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    parts: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind = _KINDS.get(name, "any")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parts.append(f"int... {name}")
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        parts.append(f"{kind} {name}" + ("" if parameter.default is parameter.empty else f"={parameter.default!r}"))
+    return f"{function.__name__}({', '.join(parts)}) -> Tensor"
+
+
+@cache
+def factory(function: Callable[..., Any]) -> Factory:
+    """The record of a factory, made on first use."""
+    return FACTORIES.get(function.__name__) or Factory(function)
+
+
+def watched(*given: Any) -> bool:
+    """Whether a mode is on, or one of these tensors is of a class that sees the call."""
+    if STATE.function_modes or STATE.dispatch_modes:
+        return True
+    if STATE.exclude & WRAPPER:
+        return False
+    off = STATE.overrides_off
+    return any(x._dispatches or (overrides_functions(type(x)) and not off) for x in given)
+
+
+def seen(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """A watched call: modes and classes are asked in the order of operators.
+
+    Args:
+        function: The factory.
+        args: Its positional arguments.
+        keywords: Its keyword arguments; None and False are defaults.
+    """
+    record = factory(function)
+    name, args = record.name, record.trimmed(args)
+    keywords = {key: value for key, value in keywords.items() if value is not None and value is not False}
+    if STATE.function_modes or (not STATE.overrides_off and any(overrides_functions(type(x)) for x in args)):
+        return handle(name, function, args, args, keywords)
+    requires_grad = keywords.pop("requires_grad", False)
+    if record.collects and not (len(args) == 1 and isinstance(args[0], (tuple, list))):
+        args = (args,)
+    result = ask_dispatch(record, name, args, lambda: (args, keywords), record.dispatch_rules)
+    if result is UNSEEN:
+        result = function(*args, **keywords)
+    return result.requires_grad_() if requires_grad else result

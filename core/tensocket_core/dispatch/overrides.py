@@ -1,0 +1,207 @@
+"""``__torch_function__``: classes and modes that see calls of public functions with all their arguments.
+
+Operators come here through their key (``protocol``). Functions that are no operators (factories, conversions to Python)
+ask ``overridden`` and hand their call to ``handle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+from .. import tensors
+from .keys import WRAPPER
+from .modes import ACTIVE, STATE, thread_state
+
+
+def disabled_torch_function(func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
+                            kwargs: dict[str, Any] | None = None) -> Any:
+    """As a class's ``__torch_function__``: the class overrides nothing, and results are plain tensors."""
+    with thread_state(overrides_off=True):
+        return func(*args, **(kwargs or {}))
+
+
+def disabled_torch_dispatch(func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
+                            kwargs: dict[str, Any] | None = None) -> Any:
+    """As a class's ``__torch_dispatch__``: the class takes no calls. Called, it runs the operator as for plain tensors,
+    on the memory of its arguments.
+    """
+    with thread_state(exclude=STATE.exclude | WRAPPER):
+        return func(*args, **(kwargs or {}))
+
+
+#: Functions whose results ``Tensor.__torch_function__`` leaves as they are.
+NOWRAP: Final[set[Any]] = set()
+
+
+def overrides_functions(kind: type) -> bool:
+    """Whether instances of a class, tensor or not, override functions."""
+    known = getattr(kind, "_overrides", None)
+    return hasattr(kind, "__torch_function__") if known is None else bool(known)
+
+
+def participants(values: Iterable[Any]) -> Iterator[Any]:
+    """Tensors and overriding objects among arguments and in their tuples and lists."""
+    for value in values:
+        kind = type(value)
+        if hasattr(value, "_key"):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from participants(value)
+        elif hasattr(kind, "__torch_function__") and not isinstance(value, type):
+            yield value
+
+
+def overriding(values: Iterable[Any]) -> list[Any]:
+    """Arguments whose class overrides functions, one per class: subclasses before their bases, else in order."""
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if not overrides_functions(kind) or any(type(other) is kind for other in found):
+            continue
+        at = next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+        found.insert(at, value)
+    return found
+
+
+def overridden(*values: Any) -> bool:
+    """Whether a function mode is on or an argument overrides functions."""
+    if ACTIVE:
+        if STATE.function_modes:
+            return True
+        if STATE.overrides_off:
+            return False
+    return any(overrides_functions(type(value)) for value in participants(values))
+
+
+def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], args: tuple[Any, ...],
+           keywords: dict[str, Any]) -> Any:
+    """Ask the innermost function mode, else each overriding argument in turn.
+
+    Args:
+        name: What errors call the function.
+        function: What the user called.
+        relevant: The arguments that may override it.
+        args: Positional arguments as the user passed them.
+        keywords: Keyword arguments as the user passed them.
+
+    Raises:
+        ArgumentTypeError: All answered NotImplemented.
+    """
+    given = overriding(participants(relevant))
+    types = tuple(type(value) for value in given)
+    if STATE.function_modes:
+        return _ask_mode(name, function, types, args, keywords)
+    for value in given:
+        result = value.__torch_function__(function, types, args, keywords)
+        if result is not NotImplemented:
+            return result
+    raise ArgumentTypeError(name, f"arguments of types {', '.join(t.__name__ for t in types)}",
+                            "one class's __torch_function__ implements the call",
+                            "return NotImplemented only for types that another argument's class handles")
+
+
+def _ask_mode(name: str, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...],
+              keywords: dict[str, Any]) -> Any:
+    """Hand a call to the innermost function mode; it does not see its own calls."""
+    *outer, mode = STATE.function_modes
+    with thread_state(function_modes=tuple(outer)):
+        result = mode.__torch_function__(function, types, args, keywords)
+    if result is NotImplemented:
+        raise ArgumentTypeError(name, f"a call under {type(mode).__name__}", "a function mode implements the call",
+                                "call func(*args, **kwargs) for the rest")
+    return result
+
+
+def converted(result: Any, cls: Any) -> Any:
+    """Tensors in a function's result, as tensors of a class on the same memory."""
+    if cls is tensors.Tensor:
+        return result
+    if isinstance(result, tensors.Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        values = [converted(value, cls) for value in result]
+        return type(result)(*values) if hasattr(result, "_fields") else type(result)(values)
+    return result
+
+
+def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+    """Run the function as for plain tensors, and convert its results to the class.
+
+    Returns:
+        NotImplemented if a type that takes part is no superclass of this one.
+    """
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with thread_state(overrides_off=True):
+        result = func(*args, **(kwargs or {}))
+    return result if func in NOWRAP else converted(result, cls)
+
+
+class DisableTorchFunctionSubclass:
+    """``with DisableTorchFunctionSubclass():`` — ``__torch_function__`` of classes is not asked; modes are."""
+
+    __slots__ = ("_state",)
+    _values: dict[str, Any] = {"overrides_off": True}  # noqa: RUF012  constant
+
+    def __enter__(self) -> None:
+        self._state = thread_state(**self._values)
+        self._state.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._state.__exit__()
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """``with DisableTorchFunction():`` — neither classes nor function modes are asked."""
+
+    __slots__ = ()
+    _values: dict[str, Any] = {"overrides_off": True, "function_modes": ()}  # noqa: RUF012  constant
+
+
+class PushedMode:
+    """A context manager on top of a thread's modes of one kind; can be entered again, also inside itself."""
+
+    #: Attribute of the thread's state that holds the modes.
+    _stack = ""
+    _entered: list[thread_state]
+
+    def __enter__(self) -> Any:
+        state = thread_state(**{self._stack: (*getattr(STATE, self._stack), self)})
+        self.__dict__.setdefault("_entered", []).append(state)
+        state.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().__exit__()
+
+
+class TorchFunctionMode(PushedMode):
+    """A context manager that sees every call of a public function in its block.
+
+    Subclasses define ``__torch_function__(self, func, types, args=(), kwargs=None)``, which runs the call (or does not)
+    and returns its result. It does not see calls that it makes itself; modes outside of it do.
+    """
+
+    _stack = "function_modes"
+
+    def __torch_function__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """Handle a call.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no __torch_function__")
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A function mode that changes nothing."""
+
+    def __torch_function__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """Call the function."""
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,45 @@
+"""What PyTorch's operator objects offer besides being called; records and factories offer it too."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .schema import Schema
+
+#: Names that tell PyTorch's overloads of one operator apart; here one record takes them all.
+OVERLOADS: Final = frozenset({
+    "Dimname", "IntList", "Scalar", "ScalarOther", "ScalarSelf", "ScalarTensor", "Scalar_Tensor", "Scalar_mode",
+    "Tensor", "TensorList", "TensorScalar", "TensorTensor", "Tensor_Scalar", "Tensor_Tensor", "Tensor_mode",
+    "correction", "default", "device", "dim", "dim_IntList", "dim_max", "dim_min", "dims", "dtype", "dtype_layout",
+    "generator", "int", "low", "memory_format", "names", "other", "self", "sizes", "src", "start", "start_step",
+    "value",
+})  # fmt: skip
+
+
+class Packet:
+    """An operator by its name, for all of its overloads."""
+
+    name: str
+    schema: Schema
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def _schema(self) -> Schema:
+        return self.schema
+
+    @property
+    def overloadpacket(self) -> Packet:
+        """This record: PyTorch's overloads are not told apart."""
+        return self
+
+    def overloads(self) -> list[str]:
+        """``["default"]``."""
+        return ["default"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OVERLOADS:
+            return self
+        raise AttributeError(f"{type(self).__name__} {self.__dict__.get('name', '')!r} has no attribute {name!r}")

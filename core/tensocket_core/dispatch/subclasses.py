@@ -1,0 +1,227 @@
+"""Subclasses of Tensor: what making one sets up, how their tensors are made, and what they see besides operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+from tensocket_plugins.contract.arrays import Block, DeviceArray, Storage, contiguous_strides
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError
+
+from .. import creation, tensors
+from ..device import open_entry
+from ..promotion import get_default_dtype
+from .call import call
+from .keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from .modes import STATE, thread_state
+from .overrides import (
+    default_torch_function,
+    disabled_torch_dispatch,
+    disabled_torch_function,
+    handle,
+    overridden,
+)
+from .registry import OPERATORS
+
+_new = object.__new__
+
+#: Methods that are no operators and that overriding classes see all the same. Properties are read directly.
+METHODS: Final = (
+    "__array__", "__bool__", "__contains__", "__deepcopy__", "__float__", "__format__", "__getitem__", "__index__",
+    "__int__", "__len__", "__repr__", "__setitem__", "backward", "data_ptr", "detach_", "dim", "element_size",
+    "get_device", "is_complex", "is_contiguous", "is_floating_point", "item", "nelement", "normal_", "numel", "numpy",
+    "register_hook", "requires_grad_", "retain_grad", "size", "storage_offset", "stride", "tolist", "uniform_",
+)
+_SEEN: Final[dict[str, Callable[..., Any]]] = {}
+
+
+class Subclassed:
+    """What tensors have for subclasses of their class."""
+
+    __slots__ = ()
+
+    #: Whether the class overrides functions (``__torch_function__``); set when a subclass is made.
+    _overrides = False
+    #: Whether the class takes calls below autograd (``__torch_dispatch__``); set when a subclass is made.
+    _dispatches = False
+    #: What every key of the class's tensors has: ``WRAPPER`` for overriding and dispatching classes.
+    _class_key = 0
+
+    def __new__(cls, *data: Any, device: Any = None) -> Any:
+        """A tensor of the default dtype with the given sizes, values or tensor, as PyTorch's old constructor."""
+        return legacy_tensor(cls, data, device)
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        prepare_class(cls)
+
+    __torch_function__ = classmethod(default_torch_function)
+    __torch_dispatch__ = staticmethod(disabled_torch_dispatch)
+
+    def as_subclass(self: Any, cls: Any) -> Any:
+        """This tensor as one of class ``cls``: on the same memory, with the same history.
+
+        Raises:
+            ArgumentTypeError: ``cls`` is no class of tensors.
+        """
+        if not isinstance(cls, type) or not issubclass(cls, Subclassed):
+            raise ArgumentTypeError("as_subclass", f"cls {cls!r}", "cls is a subclass of Tensor",
+                                    "derive it from Tensor")
+        with thread_state(overrides_off=True):
+            return retyped(self.alias(), cls)
+
+    @classmethod
+    def _make_subclass(cls, *given: Any) -> Any:
+        """A leaf of class ``cls`` on the memory of a tensor: ``cls._make_subclass(data, requires_grad=False)``.
+
+        PyTorch's form ``Tensor._make_subclass(cls, data, requires_grad)`` does the same.
+        """
+        return make_subclass(*(given if isinstance(given[0], type) else (cls, *given)))
+
+    @staticmethod
+    def _make_wrapper_subclass(cls: Any, size: Any, strides: Any = None, storage_offset: int = 0,
+                               **options: Any) -> Any:
+        """A tensor without memory; see ``make_wrapper``."""
+        return make_wrapper(cls, size, strides, storage_offset, **options)
+
+
+def prepare_class(cls: Any) -> None:
+    """What a new subclass of Tensor overrides, and the key bits of its tensors."""
+    base = getattr(tensors, "Tensor", None)
+    if base is None:  # it is being made
+        return
+    dispatches = cls._dispatches = cls.__torch_dispatch__ is not disabled_torch_dispatch
+    default = getattr(cls.__torch_function__, "__func__", None) is default_torch_function
+    if default and "__torch_dispatch__" in cls.__dict__ and dispatches:
+        # A class that takes calls below autograd gives its results their class itself.
+        cls.__torch_function__ = disabled_torch_function
+    cls._overrides = cls.__torch_function__ is not disabled_torch_function
+    cls._class_key = WRAPPER if cls._overrides or dispatches else 0
+    if cls._overrides:
+        for name in METHODS:
+            if getattr(cls, name) is getattr(base, name):
+                setattr(cls, name, _seen(name))
+    if dispatches:
+        cls._cut = _dispatched_cut
+        cls._host = _host
+        if cls.item is base.item:
+            cls.item = _dispatched_item
+
+
+def _seen(name: str) -> Callable[..., Any]:
+    """A method of Tensor that asks who overrides functions first."""
+    if name not in _SEEN:
+        plain = getattr(tensors.Tensor, name)
+
+        @wraps(plain)
+        def method(self: Any, *args: Any, **keywords: Any) -> Any:
+            if overridden(self, *args):
+                return handle(name, plain, (self, *args), (self, *args), keywords)
+            return plain(self, *args, **keywords)
+
+        _SEEN[name] = method
+    return _SEEN[name]
+
+
+def retyped(tensor: Any, cls: Any) -> Any:
+    """A tensor that nobody else holds, as one of another class."""
+    try:
+        tensor.__class__ = cls
+    except TypeError:  # the class has slots of its own
+        other = _new(cls)
+        for name in ("_array", "_key", "_grad", "_grad_fn", "_version_counter", "_base"):
+            setattr(other, name, getattr(tensor, name))
+        tensor = other
+    tensor._key = tensor._key & ~WRAPPER | cls._class_key
+    return tensor
+
+
+def make_subclass(cls: Any, data: Any, requires_grad: bool = False) -> Any:
+    """A leaf of class ``cls`` on the memory of ``data``."""
+    alias = _new(cls)
+    alias._array = data._array
+    alias._key = data._key & ~(AUTOGRAD | WRAPPER) | cls._class_key
+    alias._grad = alias._grad_fn = alias._base = None
+    if data._version_counter is None:
+        data._version_counter = [0]
+    alias._version_counter = data._version_counter
+    if requires_grad:
+        alias.requires_grad = True
+    return alias
+
+
+def legacy_tensor(cls: Any, data: tuple[Any, ...], device: Any) -> Any:
+    """``cls(2, 3)``, ``cls([1, 2])``, ``cls(tensor)``: sizes, values of the default dtype, or a tensor's memory."""
+    if len(data) == 1 and hasattr(data[0], "_key"):
+        made = data[0]
+    elif len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
+        made = creation.tensor(data[0], dtype=get_default_dtype(), device=device)
+    else:
+        made = creation.empty(data or 0, device=device)
+    return made.alias() if cls is tensors.Tensor else make_subclass(cls, made)
+
+
+def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: int = 0, *, dtype: Any = None,
+                 device: Any = None, requires_grad: bool = False) -> Any:
+    """A tensor of class ``cls`` with geometry, dtype and device, but without memory: its class knows the values.
+
+    Args:
+        size: Shape.
+        strides: In elements; row-major if not given.
+        storage_offset: Elements before the first one.
+        dtype: The default dtype if not given.
+        device: The default device if not given.
+        requires_grad: Whether it is a leaf that requires grad.
+
+    Raises:
+        ArgumentTypeError: The class defines no ``__torch_dispatch__``, or ``dtype`` is no dtype.
+    """
+    if not cls._dispatches:
+        raise ArgumentTypeError("_make_wrapper_subclass", f"class {cls.__name__}",
+                                "tensors without memory belong to a class with __torch_dispatch__",
+                                "define __torch_dispatch__, or use _make_subclass")
+    dtype = get_default_dtype() if dtype is None else dtype
+    if not isinstance(dtype, DType):
+        raise ArgumentTypeError("_make_wrapper_subclass", f"dtype {dtype!r}", "dtype is a tensocket dtype",
+                                "pass for example tensocket.float32")
+    entry = open_entry(device)
+    shape = creation.shape_of("_make_wrapper_subclass", (tuple(size),))
+    steps = contiguous_strides(shape) if strides is None else tuple(strides)
+    tensor = _new(cls)
+    tensor._array = DeviceArray(Storage(Block(None, 0, None), None), dtype, shape, steps, storage_offset)
+    tensor._key = entry.key | dtype_bit(dtype) | cls._class_key | (0 if shape else DIM0)
+    tensor._grad = tensor._grad_fn = tensor._version_counter = tensor._base = None
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def without_memory(tensor: Any) -> bool:
+    """Whether ``make_wrapper`` made the tensor."""
+    return isinstance(tensor._array, DeviceArray) and tensor._array.storage.allocator is None
+
+
+def _dispatched_cut(self: Any) -> Any:
+    """The class's own ``detach``."""
+    with thread_state(overrides_off=True, exclude=STATE.exclude | AUTOGRAD):
+        return call(OPERATORS["detach"], self)
+
+
+def _dispatched_item(self: Any) -> Any:
+    """The class's own reading of the only element."""
+    return call(OPERATORS["_local_scalar_dense"], self)
+
+
+def _host(self: Any) -> Any:
+    """The elements of a tensor that has memory.
+
+    Raises:
+        MissingDataError: Only its class knows them.
+    """
+    if not without_memory(self):
+        return tensors.Tensor._host(self)
+    raise MissingDataError("numpy", f"a tensor of class {type(self).__name__}",
+                           "a class with __torch_dispatch__ holds its values itself",
+                           "convert it to a plain tensor first")

@@ -1,0 +1,43 @@
+"""``__torch_dispatch__`` from outside: modes, and helpers for tensors that wrap others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tensocket_core import Tensor
+from tensocket_core.dispatch.modes import STATE, thread_state
+from tensocket_core.dispatch.protocol import TorchDispatchMode
+
+
+@contextmanager
+def _disable_current_modes() -> Iterator[tuple[Any, ...]]:
+    """No dispatch mode sees the block's calls."""
+    modes = STATE.dispatch_modes
+    with thread_state(dispatch_modes=()):
+        yield modes
+
+
+def _get_current_dispatch_mode() -> Any:
+    """The innermost dispatch mode; None where there is none."""
+    modes = STATE.dispatch_modes
+    return modes[-1] if modes else None
+
+
+def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
+    """What ``__torch_dispatch__`` of a wrapping class returns: the argument itself for in-place operators."""
+    mutated = [k for k, parameter in enumerate(func._schema.parameters) if parameter.mutated]
+    if not mutated:
+        return out
+    name = func._schema.parameters[mutated[0]].name
+    return args[mutated[0]] if mutated[0] < len(args) else kwargs[name]
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Whether a tensor's class can be taken apart into plain tensors and made from them."""
+    return isinstance(t, Tensor) and type(t) is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(
+        t, "__tensor_unflatten__")
+
+
+__all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "return_and_correct_aliasing"]
