@@ -18,7 +18,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
     tensors = derivative.tensors
 
     def record_inplace(target: Any, *args: Any) -> Any:
-        _check_no_leaf(operator, target)
+        check_no_leaf(operator, target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])
         positions = derivative.needed(edges)
@@ -45,7 +45,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
     return record_inplace
 
 
-def _check_no_leaf(operator: str, target: Any) -> None:
+def check_no_leaf(operator: str, target: Any) -> None:
     """Refuse leaves that require grad, views of them, and views that a custom function made."""
     for tensor, what in ((target, "a leaf tensor"), (target._base, "a view of a leaf tensor")):
         if tensor is not None and tensor._key & AUTOGRAD and tensor._grad_fn is None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.arrays import is_contiguous
 
+from .._generated import functions
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
 from .node import Derivative
@@ -88,6 +89,30 @@ _WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any vi
 _WRITE.name = "CopySlices"
 
 
+def _parts(grad: Any) -> Any:
+    return functions.view_as_real(grad) if grad.is_complex() else grad
+
+
+def _typed(grad: Any, is_complex: bool) -> Any:
+    return functions.view_as_complex(grad.contiguous()) if is_complex else grad
+
+
+def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
+    """The two rules where either the base or the view is complex and the other one real: all geometry is of parts."""
+    read = Derivative(input=lambda grad, base, view: _typed(added_up(_parts(grad), view[1], view[2], base), of_base))
+    write = Derivative(
+        input=lambda grad, base, view: _typed(_remainder(_parts(grad), base, view), of_base),
+        src=lambda grad, base, view: _typed(_region(_parts(grad), base, view), not of_base),
+    )
+    read.bind(parse_schema("as_strided(Tensor input, any base, any view) -> Tensor"))
+    write.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
+    write.name = "CopySlices"
+    return read, write
+
+
+_MIXED: Final = {of_base: _mixed(of_base) for of_base in (False, True)}
+
+
 def note_view(view: Any) -> None:
     """Remember a recorded view at its base, weakly."""
     base = view._base
@@ -100,20 +125,32 @@ def note_view(view: Any) -> None:
     known.append(weakref.ref(view))
 
 
+def _rules(view: Any, base: Any) -> tuple[Derivative, Derivative]:
+    of_base = base.is_complex()
+    return (_READ, _WRITE) if of_base is view.is_complex() else _MIXED[of_base]
+
+
+def _place(tensor: Any, parts: bool) -> tuple[Shape, Shape, int]:
+    """Shape, strides and place in memory; ``parts`` takes complex elements as two floats."""
+    array = tensor._array
+    shape, strides, offset = array.shape, element_strides(array), memory_offset(array)
+    if not parts or not tensor.is_complex():
+        return shape, strides, offset
+    return (*shape, 2), (*(2 * s for s in strides), 1), 2 * offset
+
+
 def _geometry(view: Any, base: Any) -> tuple[tuple[Shape, Shape], tuple[Shape, Shape, int]]:
-    array = view._array
-    return (base._array.shape, element_strides(base._array)), (
-        array.shape,
-        element_strides(array),
-        memory_offset(array) - memory_offset(base._array),
-    )
+    mixed = base.is_complex() is not view.is_complex()
+    shape, strides, start = _place(base, mixed)
+    *seen, offset = _place(view, mixed)
+    return (shape, strides), (seen[0], seen[1], offset - start)
 
 
 def write_back(view: Any) -> None:
     """After a recorded in-place change of a view: record it for the base and the other views."""
     base = view._base
     geometry = _geometry(view, base)
-    _reattach(base, _WRITE, (edge_of(base), edge_of(view)), (base, view, *geometry))
+    _reattach(base, _rules(view, base)[1], (edge_of(base), edge_of(view)), (base, view, *geometry))
     reread(base, view)
 
 
@@ -122,7 +159,7 @@ def reread(base: Any, changed: Any = None) -> None:
     for ref in base._views:
         view = ref()
         if view is not None and view is not changed:
-            _reattach(view, _READ, (base._grad_fn,), (base, *_geometry(view, base)))
+            _reattach(view, _rules(view, base)[0], (base._grad_fn,), (base, *_geometry(view, base)))
 
 
 def _reattach(tensor: Any, derivative: Derivative, edges: tuple[Any, ...], args: tuple[Any, ...]) -> None:

@@ -1,0 +1,203 @@
+"""The node behind a call of a user's ``Function``."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
+
+from ..device import BY_KEY
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
+from ..dispatch.modes import STATE
+from ..recording import SPECIAL
+from .engine import place_of
+from .inplace import check_no_leaf
+from .node import SEQUENCE, MultiNode, Output, gradient_place
+from .rebase import reread, write_back
+from .record import DIFFERENTIABLE, version_of
+from .saved import complete
+
+if TYPE_CHECKING:
+    from .function import Function, FunctionCtx
+
+_new = object.__new__
+
+
+class FunctionNode(MultiNode):
+    """One recorded call.
+
+    Attributes:
+        ctx: What ``forward`` left for ``backward``; its attributes can be read from the node.
+        function: The class.
+        tensors: Whether each argument is a tensor.
+        templates: Shape and options of all results that are tensors, with gradient or not.
+        results: For each saved value, which differentiable result it is, -1 for others.
+    """
+
+    __slots__ = ("ctx", "function", "results", "templates", "tensors")
+
+    ctx: FunctionCtx
+    function: type[Function]
+    results: tuple[int, ...]
+    templates: tuple[tuple[tuple[int, ...], int] | None, ...]
+    tensors: tuple[bool, ...]
+
+    def name(self) -> str:
+        """``MyFunctionBackward``."""
+        return f"{self.function.__name__}Backward"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that this one passes gradients to, for each argument that is a tensor."""
+        return tuple([gradient_place(edge) for edge, there in zip(self.edges, self.tensors, strict=True) if there])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FunctionNode.__slots__:  # not set yet
+            raise AttributeError(name)
+        return getattr(self.ctx, name)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What ``save_for_backward`` was given."""
+        return self.unpack(STATE.grad_enabled)
+
+    def _with_results(self, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([value if index < 0 else self.attached(value, index)
+                      for value, index in zip(saved, self.results, strict=True)])
+
+    def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
+        """What the function's ``backward`` returns, checked."""
+        ctx = self.ctx
+        grads = self._materialized(grad) if ctx.materialize_grads else grad
+        ctx.needs_input_grad = tuple([edge is not None for edge in edges])
+        returned = self.function._rule()(ctx, *grads)
+        return _checked(self.name(), returned if isinstance(returned, tuple) else (returned,), edges)
+
+    def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Gradients with zeros for those that do not arrive; at least one does."""
+        some = next(g for g in grads if g is not None)
+        return tuple([g if g is not None or template is None else some.new_zeros(
+            template[0], dtype=DTYPE_OF[template[1] & DTYPE_MASK], device=BY_KEY[template[1] & DEVICE_MASK].device)
+            for g, template in zip(grads, self.templates, strict=True)])
+
+
+def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> list[Any]:
+    """Gradients as the engine takes them, one per argument.
+
+    Raises:
+        AutogradError: There is another number of gradients than arguments.
+        ArgumentTypeError: Something is no tensor.
+        ShapeError, DeviceMismatch: A gradient does not fit its argument.
+    """
+    if len(returned) < len(edges) or any(value is not None for value in returned[len(edges):]):
+        raise AutogradError("backward", f"{len(returned)} gradients from {name} for {len(edges)} arguments",
+                            "backward returns a gradient or None for each argument of apply", "return as many")
+    grads = []
+    for index, (value, edge) in enumerate(zip(returned, edges, strict=False)):
+        if value is not None and not hasattr(value, "_key"):
+            raise ArgumentTypeError("backward", f"gradient {index} of type {type(value).__name__} from {name}",
+                                    "gradients are tensors or None", "return a tensor")
+        if value is None or edge is None:
+            grads.append(None)
+            continue
+        shape, options = place_of(edge)
+        lead = len(value._array.shape) - len(shape)
+        if lead < 0 or any(n not in (1, m) for n, m in zip(shape, value._array.shape[lead:], strict=True)):
+            raise ShapeError("backward",
+                             f"gradient {index} of shape {list(value.shape)} from {name} for an argument of shape "
+                             f"{list(shape)}", "a gradient has a shape that sums to its argument's",
+                             "return a gradient of that shape")
+        if value._key & DEVICE_MASK != options & DEVICE_MASK and value.ndim:
+            raise DeviceMismatch("backward", f"gradient {index} on {value.device} from {name} for an argument on "
+                                 f"{BY_KEY[options & DEVICE_MASK].device}", "a gradient is on its argument's device",
+                                 "move it there")
+        grads.append(value)
+    return grads
+
+
+# ------------------------------------------------------------------------------------------------- recording a call
+
+
+def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
+                    raw: tuple[Any, ...], recording: bool) -> tuple[Any, ...]:
+    """What ``apply`` returns: the results of ``forward`` with a node behind them, where gradients are recorded.
+
+    Raises:
+        AutogradError: What was marked as modified is not returned, or is a leaf that requires grad.
+    """
+    dirty = {id(tensor) for tensor in ctx._dirty}
+    if dirty - {id(value) for value in raw} or dirty - {id(value) for value in args}:
+        raise AutogradError(function.__name__, "a tensor marked as modified that is no argument, or is not returned",
+                            "what forward modifies are arguments that it returns", "return what you mark with "
+                            "mark_dirty")
+    inputs = {id(value) for value in args if hasattr(value, "_key")}
+    if not recording:
+        return tuple([_alias(value) if id(value) in inputs - dirty else value for value in raw])
+    for value in raw:
+        if id(value) in dirty:
+            check_no_leaf(function.__name__, value)
+    fixed = {id(tensor) for tensor in ctx._non_differentiable}
+    node = _make_node(function, ctx, args, edges, raw)
+    outputs = tuple([_output(node, index, value, id(value) in inputs, id(value) in dirty, id(value) in fixed)
+                     for index, value in enumerate(raw)])
+    _save(node, ctx, raw, outputs)
+    for value in {id(v): v for v in raw if id(v) in dirty}.values():
+        if value._base is not None:
+            write_back(value)
+        elif value._views:
+            reread(value)
+    return outputs
+
+
+def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
+               raw: tuple[Any, ...]) -> FunctionNode:
+    node = _new(FunctionNode)
+    node.ctx = ctx
+    node.function = function
+    node.edges = edges
+    node.tensors = tuple([hasattr(a, "_key") for a in args])
+    node.sequence = next(SEQUENCE)
+    node.templates = tuple([(v._array.shape, v._key & OPTIONS) if hasattr(v, "_key") else None for v in raw])
+    node.outputs = tuple([t if t is not None and t[1] & DIFFERENTIABLE else None for t in node.templates])
+    node.extras = None
+    ctx._node = weakref.ref(node)
+    return node
+
+
+def _output(node: FunctionNode, index: int, value: Any, is_input: bool, is_dirty: bool, is_fixed: bool) -> Any:
+    """A result with its place in the graph."""
+    if not hasattr(value, "_key"):
+        return value
+    if is_fixed or not value._key & DIFFERENTIABLE:
+        return value.detach() if is_input or value._key & AUTOGRAD else value
+    if is_input and not is_dirty:
+        value = _alias(value)
+    if value._base is not None and not is_dirty:
+        value._custom_view = True
+    value._grad_fn = Output(node, index) if index else node
+    value._key |= AUTOGRAD
+    return value
+
+
+def _alias(value: Any) -> Any:
+    """A view of all of a tensor, as PyTorch returns for arguments that are returned as they are."""
+    return value.view_as(value)
+
+
+def _save(node: FunctionNode, ctx: FunctionCtx, raw: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    """Let the node keep what ``save_for_backward`` was given; results detached, so that there is no cycle."""
+    places = {id(value): index for index, value in enumerate(raw) if hasattr(value, "_key")}
+    saved, results = [], []
+    for value in ctx._to_save:
+        index = places.get(id(value), -1)
+        # An argument that is returned as it is has become a view; it is saved as an argument.
+        made = index >= 0 and outputs[index] is value and gradient_place(value._grad_fn)[0] is node
+        results.append(index if made else -1)
+        saved.append(value._cut() if made else value)
+    node.saved = tuple(saved)
+    node.versions = tuple([version_of(value) for value in saved])
+    node.results = tuple(results)
+    ctx._to_save = ()
+    if SPECIAL:
+        complete(node)
