@@ -23,7 +23,7 @@ _FORMATS: Final[dict[DType, tuple[int, int, float]]] = {
 }
 
 
-class finfo:  # noqa: N801  PyTorch's name
+class finfo:
     """The numbers of a floating-point dtype; of a complex one, those of its parts.
 
     Args:
@@ -69,7 +69,7 @@ class finfo:  # noqa: N801  PyTorch's name
         return hash(self.dtype)
 
 
-class iinfo:  # noqa: N801  PyTorch's name
+class iinfo:
     """The numbers of an integer dtype.
 
     Args:

@@ -231,6 +231,13 @@ ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c"
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
 ELSEWHERE = {"cpu", "getitem", "setitem"}
+#: Those about complex numbers, in test_complex.
+ELSEWHERE_RECORDS |= {
+    "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_", "angle", "sgn",
+    "sgn_", "complex"}
+ELSEWHERE |= {
+    "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
+    "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]
 FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(len(cases))]

@@ -106,8 +106,12 @@ def test_bits(device: str, name: str) -> None:
     assert torch.tensor([True, False]).bitwise_not_().tolist() == [False, True]
 
 
+#: Tested with complex numbers and with dtypes.
+ELSEWHERE = {"conj_physical_", "sgn_", "bitwise_left_shift_", "bitwise_right_shift_"}
+
+
 def test_every_form_has_a_case() -> None:
-    tested = {*FLOATS, *POSITIVE, *BITS, "bitwise_not_", "erf_"}
+    tested = {*FLOATS, *POSITIVE, *BITS, "bitwise_not_", "erf_", *ELSEWHERE}
     inplace = {name for name, operator in OPERATORS.items() if operator.kind == "inplace"}
     assert {form.name for form in FORMS.values()} <= inplace
     assert inplace - tested == {"basic_put_"}  # assignment to items, tested with indexing

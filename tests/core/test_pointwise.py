@@ -101,7 +101,8 @@ BITS = {
     "bitwise_xor": (f.bitwise_xor, np.bitwise_xor),
 }
 #: Records that have tests of their own, below or with the operands.
-OTHERS = {"div", "pow", "bitwise_not", "where", "addcmul", "addcdiv", "lerp", "truncated_divide", "gelu_backward"}
+OTHERS = {"div", "pow", "bitwise_not", "where", "addcmul", "addcdiv", "lerp", "truncated_divide", "gelu_backward"} | {
+    "complex", "conj_physical", "angle", "sgn", "bitwise_left_shift", "bitwise_right_shift"}
 
 
 def test_every_record_is_here():
@@ -218,7 +219,15 @@ def test_quotients_of_special_floats(device):
     assert str((x % y).tolist()[:5]) == str([nan, nan, nan, 5.0, nan])
 
 
-def test_integer_division_by_zero_elements_is_by_one(device):
+def test_integer_division_by_zero_elements(device):
+    """An error where looking costs nothing; elsewhere by one."""
+    if device == "cpu":
+        for run in (f.floor_divide, f.remainder, f.fmod, lambda x, y: f.div(x, y, rounding_mode="trunc")):
+            with pytest.raises(DtypeError, match="int64 by 0"):
+                run(tc.tensor([7, -3]), tc.tensor([0, 2]))
+        with pytest.raises(DtypeError, match="int64 by 0"):
+            tc.tensor([7, -3]).remainder_(tc.tensor([1, 0]))
+        return
     assert (tc.tensor([7, -3]) // tc.tensor([0, 2])).tolist() == [7, -2]
     assert (tc.tensor([7, -3]) % tc.tensor([0, 2])).tolist() == [0, 1]
 

@@ -153,10 +153,15 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
             values.append(load(f"in{k}", address(f"in{k}", operand), operand.dtype))
     outputs = formula(*values)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    written = zip(targets, outputs, results, strict=True)
-    body = [s for k, (target, value, result) in enumerate(written)
-            for s in stores(f"out{k}", target, value, result.dtype)]
-    return nest.program(parallel(variables, sizes, body))
+    lets: list[Stmt] = []
+    body: list[Stmt] = []
+    for k, (target, value, result) in enumerate(zip(targets, outputs, results, strict=True)):
+        if result.dtype in COMPONENT:
+            # An in-place kernel reads both parts before it writes one.
+            named, value = _named(f"v{k}", convert(value, result.dtype))
+            lets += named
+        body += stores(f"out{k}", target, value, result.dtype)
+    return nest.program(parallel(variables, sizes, [*lets, *body]))
 
 
 @dataclass(frozen=True)

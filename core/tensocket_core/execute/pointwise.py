@@ -93,8 +93,8 @@ class Pointwise(Operator):
     def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
                  result: Literal["same", "bool", "real", "complex"] = "same",
                  compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
-                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None, guard_values: bool = False,
-                 keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
+                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
+                 guard_values: bool = False, keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
         self.result = result

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
@@ -23,6 +23,7 @@ from . import direct, native
 from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
+from .pointwise import kind_letter
 from .programs import index_dtype, launch
 from .reduction import accumulation_dtype
 
@@ -92,9 +93,10 @@ class Row(Operator):
         """Check, run, wrap. The last argument is the dimension."""
         *inputs, dim = args
         dtype, shape = inputs[0].dtype, inputs[0]._array.shape
-        if dtype.kind != "float":
-            raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is defined for floating-point dtypes",
-                             "pass dtype=, or convert with .to(dtype)")
+        if kind_letter(dtype) != "f":
+            raise UndefinedDtype(self.label, f"dtype {dtype.name}",
+                                 f"{self.label} is defined for floating-point dtypes",
+                                 "pass dtype=, or convert with .to(dtype)")
         axis = normalize_axis(self.label, dim, len(shape))
         check_dtype(self.label, entry, dtype)
         runtime = entry.runtime

@@ -11,6 +11,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
 from tensocket_plugins.ir.complex import COMPONENT
 
+from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
@@ -50,10 +51,10 @@ imag_part: Final = RetypedView(
     derivative=wirtinger(Derivative(input=lambda grad: grad * 1j)))
 pairs: Final = RetypedView(
     "view_as_real(Tensor input) -> Tensor~", "Complex numbers as pairs of floats.", _pairs, COMPONENT, method=False,
-    function=False, derivative=wirtinger(Derivative(input=lambda grad: view_as_complex(grad.contiguous()))))
+    function=False, derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_complex(grad.contiguous()))))
 joined: Final = RetypedView(
     "view_as_complex(Tensor input) -> Tensor~", "Pairs of floats as complex numbers.", _joined, _OF_PARTS,
-    method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: view_as_real(grad))))
+    method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_real(grad))))
 
 
 @composite("real(Tensor input) -> Tensor", method=False)
