@@ -17,7 +17,7 @@ from . import tensors
 from .deterministic import SETTING
 from .device import DeviceEntry, default_entry, open_entry
 from .dispatch.factories import seen, watched
-from .dispatch.keys import WRAPPER, dtype_bit
+from .dispatch.keys import DIM0, WRAPPER, dtype_bit
 from .dispatch.modes import ACTIVE, STATE
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
@@ -150,6 +150,53 @@ def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> A
     return out
 
 
+#: Elements up to which NumPy makes a new array as fast as anything.
+_SMALL: Final = 4096
+
+
+def _small(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
+    """A small tensor of one value on a host-resident device; None where the long way is needed, also for errors."""
+    entry = default_entry() if device is None else open_entry(device)
+    chosen = get_default_dtype() if dtype is None else dtype
+    form = entry.factories.get(chosen)
+    if form is None:
+        form = _factory_form(entry, chosen)
+    if form is _NO_FORM or not size:
+        return None
+    if len(size) == 1 and type(size[0]) is not int:
+        size = size[0]
+        if not isinstance(size, (tuple, list)):
+            return None
+    numpy_dtype, key = form
+    try:
+        array = np.empty(size, numpy_dtype) if value else np.zeros(size, numpy_dtype)
+    except (TypeError, ValueError, MemoryError):
+        return None
+    if array.size > _SMALL:
+        return None
+    if value:
+        array.fill(value)
+    t = _new(tensors.Tensor)
+    t._array = array
+    t._key = key if array.shape else key | DIM0
+    t._grad = t._grad_fn = t._version_counter = t._base = None
+    return t
+
+
+_new = object.__new__
+_NO_FORM: Final = (None, 0)
+
+
+def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
+    """NumPy's dtype and the key of new tensors; ``_NO_FORM`` for devices and dtypes that NumPy does not serve."""
+    form: tuple[Any, int] = _NO_FORM
+    if isinstance(dtype, DType) and entry.holds_data and entry.runtime.profile.host_resident and dtype.native:
+        if dtype.name in entry.runtime.profile.dtypes:
+            form = (dtype.numpy, entry.key | dtype_bit(dtype))
+        entry.factories[dtype] = form
+    return form
+
+
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """An uninitialised tensor."""
     if ACTIVE and watched():
@@ -162,6 +209,10 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     """Zeros."""
     if ACTIVE and watched():
         return seen(zeros, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad):
+        small = _small(size, dtype, device, 0)
+        if small is not None:
+            return small
     chosen, entry = options("zeros", dtype, device)
     return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
 
@@ -170,6 +221,10 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     """Ones."""
     if ACTIVE and watched():
         return seen(ones, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad):
+        small = _small(size, dtype, device, 1)
+        if small is not None:
+            return small
     chosen, entry = options("ones", dtype, device)
     return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
 
@@ -426,6 +481,10 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
     """Ones of this tensor's dtype and device."""
     if (ACTIVE or input._key & WRAPPER) and watched(input):
         return seen(new_ones, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
+        small = _small(size, input.dtype, input.device, 1)
+        if small is not None:
+            return small
     _, chosen, entry = _like(input, dtype, device)
     return _made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
 

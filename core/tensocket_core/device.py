@@ -26,10 +26,11 @@ class DeviceEntry:
         key: Its bit in dispatch keys.
         programs: Compiled programs by structure (``execute.programs``).
         natives: Kernels whose native form was asked for (``execute.native``).
+        factories: By dtype, what factories of small tensors need (``creation``).
         holds_data: Whether tensors have values; False for ``meta`` alone.
     """
 
-    __slots__ = ("device", "holds_data", "key", "natives", "programs", "runtime")
+    __slots__ = ("device", "factories", "holds_data", "key", "natives", "programs", "runtime")
 
     def __init__(self, runtime: OpenDevice, device: Device, key: int) -> None:
         self.runtime = runtime
@@ -38,6 +39,7 @@ class DeviceEntry:
         self.holds_data = device.type != META
         self.programs: dict[Any, Any] = {} if self.holds_data else NoPrograms()
         self.natives: dict[Any, Any] = {}
+        self.factories: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"DeviceEntry({self.device})"
@@ -62,6 +64,7 @@ _LOCK: Final = threading.RLock()
 _ENTRIES: Final[list[DeviceEntry]] = []
 #: What users pass as ``device=`` to the entry; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceEntry]] = {}
+_PROCESS_DEFAULT: Final[list[DeviceEntry]] = []
 #: Key bit to entry.
 BY_KEY: Final[dict[int, DeviceEntry]] = {}
 
@@ -103,10 +106,13 @@ def _meta_device() -> MetaDevice:
 
 def default_entry() -> DeviceEntry:
     """The device that factories use without ``device=``: this thread's, else the process's."""
-    if _THREAD.default is not None:
-        return _THREAD.default
-    name = os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE
-    return _BY_NAME.get(name) or open_entry(name)
+    return _THREAD.default or (_PROCESS_DEFAULT[0] if _PROCESS_DEFAULT else _first_default())
+
+
+def _first_default() -> DeviceEntry:
+    """The process's default device, from the environment as it is when the first tensor is made."""
+    _PROCESS_DEFAULT.append(open_entry(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
+    return _PROCESS_DEFAULT[0]
 
 
 def selected_entry() -> DeviceEntry | None:

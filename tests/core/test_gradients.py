@@ -49,6 +49,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "clamp": [(X, -1.0, 1.0), (X, -P, P), (X, P, -P), (X, ROW - 1, ONE)],
     "where": [(MASK, X, Y), (MASK, ROW, COLUMN), (MASK, X, 2.0), (MASK, 1.0, X)],
     "gelu": [(X, "none"), (X, "tanh")],
+    "relu_backward": [(X, Y - 1)],
     "gelu_backward": [(X, Y, "none"), (X, Y, "tanh")],
     "leaky_relu": [(X, 0.1)],
     "as_strided": [(X, (2, 2), (1, 2), 1, ((2, 3), (3, 1))), (X, (2, 3), (1, 1), 0, ((2, 3), (3, 1)))],

@@ -99,6 +99,8 @@ _round = OPERATORS['round']
 _round_table = _round.table
 _relu = OPERATORS['relu']
 _relu_table = _relu.table
+_relu_backward = OPERATORS['relu_backward']
+_relu_backward_table = _relu_backward.table
 _gelu = OPERATORS['gelu']
 _gelu_table = _gelu.table
 _gelu_backward = OPERATORS['gelu_backward']
@@ -1671,6 +1673,21 @@ def relu(input: Any, *, out: Any = None) -> Any:
     except KeyError:
         run = _relu.resolve(key)
     return run(input)
+
+
+def method_relu_backward(upstream: Any, output: Any) -> Any:
+    """Gradient of relu, from its output."""
+    try:
+        key = upstream._key | output._key
+    except AttributeError:
+        key = key_of(_relu_backward, (upstream, output,))
+    if ACTIVE:
+        return run_with_modes(_relu_backward, key, (upstream, output))
+    try:
+        run = _relu_backward_table[key]
+    except KeyError:
+        run = _relu_backward.resolve(key)
+    return run(upstream, output)
 
 
 def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
@@ -7183,6 +7200,7 @@ _ceil.public = ceil
 _trunc.public = trunc
 _round.public = round
 _relu.public = relu
+_relu_backward.public = method_relu_backward
 _gelu.public = gelu
 _gelu_backward.public = method_gelu_backward
 _silu.public = silu

@@ -76,6 +76,7 @@ class Operators:
     fix: Callable[..., Any] = _f.trunc
     round: Callable[..., Any] = _f.round
     relu: Callable[..., Any] = _f.relu
+    relu_backward: Callable[..., Any] = _f.method_relu_backward
     gelu_backward: Callable[..., Any] = _f.method_gelu_backward
     eq: Callable[..., Any] = _f.eq
     __eq__: Callable[..., Any] = _f.__eq__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
     if isinstance(root, GradientEdge):
         return gradient if gradient is not None else _ones_for(operator, root)
     if gradient is None:
-        if math.prod(root.shape) != 1:
+        if root._array.size != 1:
             raise AutogradError(operator, f"a tensor of shape {list(root.shape)}",
                                 "a gradient is created implicitly for one element only",
                                 "pass gradient=, or reduce with .sum()")

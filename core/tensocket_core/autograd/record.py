@@ -222,8 +222,10 @@ def _result_recorder(derivative: Derivative, below: Callable[..., Any]) -> Calla
         node.sequence = next(SEQUENCE)
         node.shape = result._array.shape
         node.options = result._key & OPTIONS
-        node.saved = (result._cut(),)
-        node.versions = (result._version_counter[0],)
+        cut = result._cut()
+        counter = cut._version_counter
+        node.saved = (cut,)
+        node.versions = _UNCHANGED if counter is None else (counter[0],)
         node.extras = None
         if SPECIAL:
             complete(node)

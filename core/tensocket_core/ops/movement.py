@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -121,6 +123,17 @@ def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
     return expand_array(array, full)
 
 
+def _expand_host(array: Any, shape: tuple[Any, ...]) -> Any:
+    """One element repeated, as in gradients of sums: NumPy makes such an array at once."""
+    wanted = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
+    if array.ndim or not isinstance(wanted, tuple) or (wanted and min(wanted) < 0):
+        return _expand(array, shape)
+    try:
+        return np.ndarray(wanted, array.dtype, array, 0, (0,) * len(wanted))
+    except (TypeError, ValueError):
+        return _expand(array, shape)
+
+
 def _unsqueeze(array: Any, dim: int) -> Any:
     axis = normalize_axis("unsqueeze", dim, len(array.shape) + 1)
     return array[(slice(None),) * axis + (None, ...)]
@@ -194,6 +207,7 @@ permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensio
                       derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
 expand: Final = View("expand(Tensor input, int... shape) -> Tensor~",
                      "Dimensions of size 1 repeated without copying; -1 keeps a size.", _expand,
+                     _expand_host,
                      derivative=Derivative(input=lambda grad: grad))
 unsqueeze: Final = View("unsqueeze(Tensor input, int dim) -> Tensor~", "A new dimension of size 1.", _unsqueeze,
                         derivative=Derivative(input=lambda grad, input_shape: grad.reshape(input_shape)))

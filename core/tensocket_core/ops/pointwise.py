@@ -411,7 +411,15 @@ relu: Final = Pointwise(
     lambda m, x: m.maximum(x, 0),
     kinds="if",
     inplace=True,
-    derivative=Derivative(input=lambda grad, result: grad.masked_fill(result <= 0, 0)),
+    derivative=Derivative(input=lambda grad, result: grad.relu_backward(result)),
+)
+relu_backward: Final = Pointwise(
+    "relu_backward(Tensor upstream, Tensor output) -> Tensor",
+    "Gradient of relu, from its output.",
+    lambda m, g, y: m.where(y <= 0, 0, g),
+    kinds="if",
+    function=False,
+    derivative=Derivative(upstream=lambda grad, output: grad.relu_backward(output)),
 )
 gelu: Final = Pointwise(
     "gelu(Tensor input, *, str approximate='none') -> Tensor",
