@@ -35,6 +35,7 @@ class Surface:
     __slots__ = ()
 
     _array: Any
+    _base: Any
     if TYPE_CHECKING:
 
         @property
@@ -88,3 +89,7 @@ class Surface:
             and mine.shape == other.shape
             and public_strides(mine) == public_strides(other)
         )
+
+    def _is_view(self) -> bool:
+        """Whether the tensor is a view of another one."""
+        return self._base is not None

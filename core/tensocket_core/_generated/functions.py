@@ -21,7 +21,9 @@ from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
+from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
+from ..ops import scattering as _scattering  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
@@ -375,6 +377,8 @@ _argmax = OPERATORS['argmax']
 _argmax_table = _argmax.table
 _argmin = OPERATORS['argmin']
 _argmin_table = _argmin.table
+_unfold = OPERATORS['unfold']
+_unfold_table = _unfold.table
 _c_reshape = COMPOSITES['reshape']
 _c_reshape_table = _c_reshape.table
 _c_as_strided = COMPOSITES['as_strided']
@@ -653,6 +657,50 @@ _c_std = COMPOSITES['std']
 _c_std_table = _c_std.table
 _c_logsumexp = COMPOSITES['logsumexp']
 _c_logsumexp_table = _c_logsumexp.table
+_c_unflatten = COMPOSITES['unflatten']
+_c_unflatten_table = _c_unflatten.table
+_c_ravel = COMPOSITES['ravel']
+_c_ravel_table = _c_ravel.table
+_c_reshape_as = COMPOSITES['reshape_as']
+_c_reshape_as_table = _c_reshape_as.table
+_c_sum_to_size = COMPOSITES['sum_to_size']
+_c_sum_to_size_table = _c_sum_to_size.table
+_c_select_scatter = COMPOSITES['select_scatter']
+_c_select_scatter_table = _c_select_scatter.table
+_c_slice_scatter = COMPOSITES['slice_scatter']
+_c_slice_scatter_table = _c_slice_scatter.table
+_c_diagonal_scatter = COMPOSITES['diagonal_scatter']
+_c_diagonal_scatter_table = _c_diagonal_scatter.table
+_c_as_strided_scatter = COMPOSITES['as_strided_scatter']
+_c_as_strided_scatter_table = _c_as_strided_scatter.table
+_c_transpose_ = COMPOSITES['transpose_']
+_c_transpose__table = _c_transpose_.table
+_c_t_ = COMPOSITES['t_']
+_c_t__table = _c_t_.table
+_c_squeeze_ = COMPOSITES['squeeze_']
+_c_squeeze__table = _c_squeeze_.table
+_c_unsqueeze_ = COMPOSITES['unsqueeze_']
+_c_unsqueeze__table = _c_unsqueeze_.table
+_c_as_strided_ = COMPOSITES['as_strided_']
+_c_as_strided__table = _c_as_strided_.table
+_c_split_with_sizes = COMPOSITES['split_with_sizes']
+_c_split_with_sizes_table = _c_split_with_sizes.table
+_c_tensor_split = COMPOSITES['tensor_split']
+_c_tensor_split_table = _c_tensor_split.table
+_c_hsplit = COMPOSITES['hsplit']
+_c_hsplit_table = _c_hsplit.table
+_c_vsplit = COMPOSITES['vsplit']
+_c_vsplit_table = _c_vsplit.table
+_c_dsplit = COMPOSITES['dsplit']
+_c_dsplit_table = _c_dsplit.table
+_c_hstack = COMPOSITES['hstack']
+_c_hstack_table = _c_hstack.table
+_c_vstack = COMPOSITES['vstack']
+_c_vstack_table = _c_vstack.table
+_c_dstack = COMPOSITES['dstack']
+_c_dstack_table = _c_dstack.table
+_c_column_stack = COMPOSITES['column_stack']
+_c_column_stack_table = _c_column_stack.table
 _c_cumsum = COMPOSITES['cumsum']
 _c_cumsum_table = _c_cumsum.table
 _c_cumprod = COMPOSITES['cumprod']
@@ -663,6 +711,38 @@ _c_cummin = COMPOSITES['cummin']
 _c_cummin_table = _c_cummin.table
 _c_diff = COMPOSITES['diff']
 _c_diff_table = _c_diff.table
+_c_index_add = COMPOSITES['index_add']
+_c_index_add_table = _c_index_add.table
+_c_index_copy = COMPOSITES['index_copy']
+_c_index_copy_table = _c_index_copy.table
+_c_index_fill = COMPOSITES['index_fill']
+_c_index_fill_table = _c_index_fill.table
+_c_put = COMPOSITES['put']
+_c_put_table = _c_put.table
+_c_masked_select = COMPOSITES['masked_select']
+_c_masked_select_table = _c_masked_select.table
+_c_masked_scatter = COMPOSITES['masked_scatter']
+_c_masked_scatter_table = _c_masked_scatter.table
+_c_argwhere = COMPOSITES['argwhere']
+_c_argwhere_table = _c_argwhere.table
+_c_scatter_reduce = COMPOSITES['scatter_reduce']
+_c_scatter_reduce_table = _c_scatter_reduce.table
+_c_index_reduce = COMPOSITES['index_reduce']
+_c_index_reduce_table = _c_index_reduce.table
+_c_index_add_ = COMPOSITES['index_add_']
+_c_index_add__table = _c_index_add_.table
+_c_index_copy_ = COMPOSITES['index_copy_']
+_c_index_copy__table = _c_index_copy_.table
+_c_index_fill_ = COMPOSITES['index_fill_']
+_c_index_fill__table = _c_index_fill_.table
+_c_put_ = COMPOSITES['put_']
+_c_put__table = _c_put_.table
+_c_masked_scatter_ = COMPOSITES['masked_scatter_']
+_c_masked_scatter__table = _c_masked_scatter_.table
+_c_scatter_reduce_ = COMPOSITES['scatter_reduce_']
+_c_scatter_reduce__table = _c_scatter_reduce_.table
+_c_index_reduce_ = COMPOSITES['index_reduce_']
+_c_index_reduce__table = _c_index_reduce_.table
 _c_argsort = COMPOSITES['argsort']
 _c_argsort_table = _c_argsort.table
 _c_sort = COMPOSITES['sort']
@@ -4669,6 +4749,21 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     return run(input, dim, keepdim)
 
 
+def method_unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+    """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_unfold, (input, dimension, size, step,))
+    if ACTIVE:
+        return run_with_modes(_unfold, key, (input, dimension, size, step))
+    try:
+        run = _unfold_table[key]
+    except KeyError:
+        run = _unfold.resolve(key)
+    return run(input, dimension, size, step)
+
+
 def reshape(input: Any, *shape: int) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
     try:
@@ -5851,19 +5946,22 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return run(input, dim, index)
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks."""
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+
+    ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
+    """
     try:
-        key = input._key | index._key | (SCALAR[type(src)] if type(src) in SCALAR else src._key)
+        key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
     except AttributeError:
-        key = key_of(_c_scatter, (input, dim, index, src,))
+        key = key_of(_c_scatter, (input, dim, index, src, value, reduce,))
     if ACTIVE:
-        return run_with_modes(_c_scatter, key, (input, dim, index, src))
+        return run_with_modes(_c_scatter, key, (input, dim, index, src, value, reduce))
     try:
         run = _c_scatter_table[key]
     except KeyError:
         run = _c_scatter.resolve(key)
-    return run(input, dim, index, src)
+    return run(input, dim, index, src, value=value, reduce=reduce)
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -5979,19 +6077,19 @@ def method_masked_fill_(input: Any, mask: Any, value: Any) -> Any:
     return run(input, mask, value)
 
 
-def method_scatter_(input: Any, dim: int, index: Any, src: Any) -> Any:
+def method_scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``scatter`` in place."""
     try:
-        key = input._key | index._key | (SCALAR[type(src)] if type(src) in SCALAR else src._key)
+        key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
     except AttributeError:
-        key = key_of(_c_scatter_, (input, dim, index, src,))
+        key = key_of(_c_scatter_, (input, dim, index, src, value, reduce,))
     if ACTIVE:
-        return run_with_modes(_c_scatter_, key, (input, dim, index, src))
+        return run_with_modes(_c_scatter_, key, (input, dim, index, src, value, reduce))
     try:
         run = _c_scatter__table[key]
     except KeyError:
         run = _c_scatter_.resolve(key)
-    return run(input, dim, index, src)
+    return run(input, dim, index, src, value=value, reduce=reduce)
 
 
 def method_scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -6895,6 +6993,369 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return run(input, dim, keepdim)
 
 
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """One dimension as several; one of the sizes may be -1.
+
+    Raises:
+        ShapeError: The sizes do not multiply to that of the dimension, or there are none.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unflatten, (input, dim, sizes,))
+    if ACTIVE:
+        return run_with_modes(_c_unflatten, key, (input, dim, sizes))
+    try:
+        run = _c_unflatten_table[key]
+    except KeyError:
+        run = _c_unflatten.resolve(key)
+    return run(input, dim, sizes)
+
+
+def ravel(input: Any) -> Any:
+    """The tensor as one dimension; a view where its elements are contiguous."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_ravel, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_ravel, key, (input,))
+    try:
+        run = _c_ravel_table[key]
+    except KeyError:
+        run = _c_ravel.resolve(key)
+    return run(input)
+
+
+def method_reshape_as(input: Any, other: Any) -> Any:
+    """The same elements in another tensor's shape."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_reshape_as, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_reshape_as, key, (input, other))
+    try:
+        run = _c_reshape_as_table[key]
+    except KeyError:
+        run = _c_reshape_as.resolve(key)
+    return run(input, other)
+
+
+def method_sum_to_size(input: Any, *size: int) -> Any:
+    """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
+
+    Raises:
+        ShapeError: The shape does not broadcast to the tensor's.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_sum_to_size, (input, size,))
+    if ACTIVE:
+        return run_with_modes(_c_sum_to_size, key, (input, size))
+    try:
+        run = _c_sum_to_size_table[key]
+    except KeyError:
+        run = _c_sum_to_size.resolve(key)
+    return run(input, *size)
+
+
+def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+    """A copy of the tensor with ``src`` at one position of a dimension."""
+    try:
+        key = input._key | src._key
+    except AttributeError:
+        key = key_of(_c_select_scatter, (input, src, dim, index,))
+    if ACTIVE:
+        return run_with_modes(_c_select_scatter, key, (input, src, dim, index))
+    try:
+        run = _c_select_scatter_table[key]
+    except KeyError:
+        run = _c_select_scatter.resolve(key)
+    return run(input, src, dim, index)
+
+
+def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """A copy of the tensor with ``src`` at a slice of a dimension."""
+    try:
+        key = input._key | src._key
+    except AttributeError:
+        key = key_of(_c_slice_scatter, (input, src, dim, start, end, step,))
+    if ACTIVE:
+        return run_with_modes(_c_slice_scatter, key, (input, src, dim, start, end, step))
+    try:
+        run = _c_slice_scatter_table[key]
+    except KeyError:
+        run = _c_slice_scatter.resolve(key)
+    return run(input, src, dim, start, end, step)
+
+
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A copy of the tensor with ``src`` on a diagonal."""
+    try:
+        key = input._key | src._key
+    except AttributeError:
+        key = key_of(_c_diagonal_scatter, (input, src, offset, dim1, dim2,))
+    if ACTIVE:
+        return run_with_modes(_c_diagonal_scatter, key, (input, src, offset, dim1, dim2))
+    try:
+        run = _c_diagonal_scatter_table[key]
+    except KeyError:
+        run = _c_diagonal_scatter.resolve(key)
+    return run(input, src, offset, dim1, dim2)
+
+
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A copy of the tensor with ``src`` at a view of any geometry."""
+    try:
+        key = input._key | src._key
+    except AttributeError:
+        key = key_of(_c_as_strided_scatter, (input, src, size, stride, storage_offset,))
+    if ACTIVE:
+        return run_with_modes(_c_as_strided_scatter, key, (input, src, size, stride, storage_offset))
+    try:
+        run = _c_as_strided_scatter_table[key]
+    except KeyError:
+        run = _c_as_strided_scatter.resolve(key)
+    return run(input, src, size, stride, storage_offset)
+
+
+def method_transpose_(input: Any, dim0: int, dim1: int) -> Any:
+    """``transpose`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_transpose_, (input, dim0, dim1,))
+    if ACTIVE:
+        return run_with_modes(_c_transpose_, key, (input, dim0, dim1))
+    try:
+        run = _c_transpose__table[key]
+    except KeyError:
+        run = _c_transpose_.resolve(key)
+    return run(input, dim0, dim1)
+
+
+def method_t_(input: Any) -> Any:
+    """``t`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_t_, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_t_, key, (input,))
+    try:
+        run = _c_t__table[key]
+    except KeyError:
+        run = _c_t_.resolve(key)
+    return run(input)
+
+
+def method_squeeze_(input: Any, dim: Any = None) -> Any:
+    """``squeeze`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_squeeze_, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_squeeze_, key, (input, dim))
+    try:
+        run = _c_squeeze__table[key]
+    except KeyError:
+        run = _c_squeeze_.resolve(key)
+    return run(input, dim)
+
+
+def method_unsqueeze_(input: Any, dim: int) -> Any:
+    """``unsqueeze`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unsqueeze_, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unsqueeze_, key, (input, dim))
+    try:
+        run = _c_unsqueeze__table[key]
+    except KeyError:
+        run = _c_unsqueeze_.resolve(key)
+    return run(input, dim)
+
+
+def as_strided_(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """``as_strided`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_as_strided_, (input, size, stride, storage_offset,))
+    if ACTIVE:
+        return run_with_modes(_c_as_strided_, key, (input, size, stride, storage_offset))
+    try:
+        run = _c_as_strided__table[key]
+    except KeyError:
+        run = _c_as_strided_.resolve(key)
+    return run(input, size, stride, storage_offset)
+
+
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+    """Views of consecutive parts of the listed sizes."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_split_with_sizes, (input, split_sizes, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_split_with_sizes, key, (input, split_sizes, dim))
+    try:
+        run = _c_split_with_sizes_table[key]
+    except KeyError:
+        run = _c_split_with_sizes.resolve(key)
+    return run(input, split_sizes, dim)
+
+
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
+    """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
+
+    Raises:
+        ArgumentError: The number of parts is not positive.
+        ShapeError: The tensor has no dimension.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_tensor_split, (input, indices_or_sections, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_tensor_split, key, (input, indices_or_sections, dim))
+    try:
+        run = _c_tensor_split_table[key]
+    except KeyError:
+        run = _c_tensor_split.resolve(key)
+    return run(input, indices_or_sections, dim)
+
+
+def hsplit(input: Any, indices_or_sections: Any) -> Any:
+    """Views of parts side by side: along the second dimension, or the only one."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_hsplit, (input, indices_or_sections,))
+    if ACTIVE:
+        return run_with_modes(_c_hsplit, key, (input, indices_or_sections))
+    try:
+        run = _c_hsplit_table[key]
+    except KeyError:
+        run = _c_hsplit.resolve(key)
+    return run(input, indices_or_sections)
+
+
+def vsplit(input: Any, indices_or_sections: Any) -> Any:
+    """Views of parts below each other: along the first of at least two dimensions."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_vsplit, (input, indices_or_sections,))
+    if ACTIVE:
+        return run_with_modes(_c_vsplit, key, (input, indices_or_sections))
+    try:
+        run = _c_vsplit_table[key]
+    except KeyError:
+        run = _c_vsplit.resolve(key)
+    return run(input, indices_or_sections)
+
+
+def dsplit(input: Any, indices_or_sections: Any) -> Any:
+    """Views of parts along the third dimension."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_dsplit, (input, indices_or_sections,))
+    if ACTIVE:
+        return run_with_modes(_c_dsplit, key, (input, indices_or_sections))
+    try:
+        run = _c_dsplit_table[key]
+    except KeyError:
+        run = _c_dsplit.resolve(key)
+    return run(input, indices_or_sections)
+
+
+def hstack(tensors: Any) -> Any:
+    """Tensors joined side by side: along the second dimension, or the only one."""
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_hstack, (tensors,))
+    else:
+        key = key_of(_c_hstack, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_hstack, key, (tensors,))
+    try:
+        run = _c_hstack_table[key]
+    except KeyError:
+        run = _c_hstack.resolve(key)
+    return run(tensors)
+
+
+def vstack(tensors: Any) -> Any:
+    """Tensors joined below each other; vectors are rows."""
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_vstack, (tensors,))
+    else:
+        key = key_of(_c_vstack, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_vstack, key, (tensors,))
+    try:
+        run = _c_vstack_table[key]
+    except KeyError:
+        run = _c_vstack.resolve(key)
+    return run(tensors)
+
+
+def dstack(tensors: Any) -> Any:
+    """Tensors joined along the third dimension."""
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_dstack, (tensors,))
+    else:
+        key = key_of(_c_dstack, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_dstack, key, (tensors,))
+    try:
+        run = _c_dstack_table[key]
+    except KeyError:
+        run = _c_dstack.resolve(key)
+    return run(tensors)
+
+
+def column_stack(tensors: Any) -> Any:
+    """Tensors joined side by side; vectors are columns."""
+    key = 0
+    if type(tensors) in LISTS:
+        try:
+            for item in tensors:
+                key |= item._key
+        except AttributeError:
+            key = key_of(_c_column_stack, (tensors,))
+    else:
+        key = key_of(_c_column_stack, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_column_stack, key, (tensors,))
+    try:
+        run = _c_column_stack_table[key]
+    except KeyError:
+        run = _c_column_stack.resolve(key)
+    return run(tensors)
+
+
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
     try:
@@ -6973,6 +7434,268 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     except KeyError:
         run = _c_diff.resolve(key)
     return run(input, n, dim, prepend, append)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_add, (input, dim, index, source, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_index_add, key, (input, dim, index, source, alpha))
+    try:
+        run = _c_index_add_table[key]
+    except KeyError:
+        run = _c_index_add.resolve(key)
+    return run(input, dim, index, source, alpha=alpha)
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy of the tensor with ``source`` at positions of a dimension."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_copy, (input, dim, index, source,))
+    if ACTIVE:
+        return run_with_modes(_c_index_copy, key, (input, dim, index, source))
+    try:
+        run = _c_index_copy_table[key]
+    except KeyError:
+        run = _c_index_copy.resolve(key)
+    return run(input, dim, index, source)
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    try:
+        key = input._key | index._key | (SCALAR[type(value)] if type(value) in SCALAR else value._key)
+    except AttributeError:
+        key = key_of(_c_index_fill, (input, dim, index, value,))
+    if ACTIVE:
+        return run_with_modes(_c_index_fill, key, (input, dim, index, value))
+    try:
+        run = _c_index_fill_table[key]
+    except KeyError:
+        run = _c_index_fill.resolve(key)
+    return run(input, dim, index, value)
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_put, (input, index, source, accumulate,))
+    if ACTIVE:
+        return run_with_modes(_c_put, key, (input, index, source, accumulate))
+    try:
+        run = _c_put_table[key]
+    except KeyError:
+        run = _c_put.resolve(key)
+    return run(input, index, source, accumulate)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    try:
+        key = input._key | mask._key
+    except AttributeError:
+        key = key_of(_c_masked_select, (input, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_select, key, (input, mask))
+    try:
+        run = _c_masked_select_table[key]
+    except KeyError:
+        run = _c_masked_select.resolve(key)
+    return run(input, mask)
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+
+    Raises:
+        ShapeError: ``source`` has fewer elements than the mask holds.
+        DtypeError: ``source`` has another dtype.
+    """
+    try:
+        key = input._key | mask._key | source._key
+    except AttributeError:
+        key = key_of(_c_masked_scatter, (input, mask, source,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_scatter, key, (input, mask, source))
+    try:
+        run = _c_masked_scatter_table[key]
+    except KeyError:
+        run = _c_masked_scatter.resolve(key)
+    return run(input, mask, source)
+
+
+def argwhere(input: Any) -> Any:
+    """Positions of elements that are not zero, one row each."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_argwhere, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_argwhere, key, (input,))
+    try:
+        run = _c_argwhere_table[key]
+    except KeyError:
+        run = _c_argwhere.resolve(key)
+    return run(input)
+
+
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+
+    Args:
+        input: [..].
+        dim: Dimension that positions count along.
+        index: Positions, of the input's rank.
+        src: Values, at least as large as ``index``.
+        reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
+        include_self: Whether the input's own values take part.
+
+    Raises:
+        ArgumentError: There is no such reduction.
+        DtypeError: ``src`` has another dtype.
+    """
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        key = key_of(_c_scatter_reduce, (input, dim, index, src, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter_reduce, key, (input, dim, index, src, reduce, include_self))
+    try:
+        run = _c_scatter_reduce_table[key]
+    except KeyError:
+        run = _c_scatter_reduce.resolve(key)
+    return run(input, dim, index, src, reduce, include_self=include_self)
+
+
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+
+    Raises:
+        ArgumentError: There is no such reduction; a sum is ``index_add``.
+    """
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_reduce, (input, dim, index, source, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_index_reduce, key, (input, dim, index, source, reduce, include_self))
+    try:
+        run = _c_index_reduce_table[key]
+    except KeyError:
+        run = _c_index_reduce.resolve(key)
+    return run(input, dim, index, source, reduce, include_self=include_self)
+
+
+def method_index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """``index_add`` in place."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_add_, (input, dim, index, source, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_index_add_, key, (input, dim, index, source, alpha))
+    try:
+        run = _c_index_add__table[key]
+    except KeyError:
+        run = _c_index_add_.resolve(key)
+    return run(input, dim, index, source, alpha=alpha)
+
+
+def method_index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """``index_copy`` in place."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_copy_, (input, dim, index, source,))
+    if ACTIVE:
+        return run_with_modes(_c_index_copy_, key, (input, dim, index, source))
+    try:
+        run = _c_index_copy__table[key]
+    except KeyError:
+        run = _c_index_copy_.resolve(key)
+    return run(input, dim, index, source)
+
+
+def method_index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """``index_fill`` in place."""
+    try:
+        key = input._key | index._key | (SCALAR[type(value)] if type(value) in SCALAR else value._key)
+    except AttributeError:
+        key = key_of(_c_index_fill_, (input, dim, index, value,))
+    if ACTIVE:
+        return run_with_modes(_c_index_fill_, key, (input, dim, index, value))
+    try:
+        run = _c_index_fill__table[key]
+    except KeyError:
+        run = _c_index_fill_.resolve(key)
+    return run(input, dim, index, value)
+
+
+def method_put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """``put`` in place."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_put_, (input, index, source, accumulate,))
+    if ACTIVE:
+        return run_with_modes(_c_put_, key, (input, index, source, accumulate))
+    try:
+        run = _c_put__table[key]
+    except KeyError:
+        run = _c_put_.resolve(key)
+    return run(input, index, source, accumulate)
+
+
+def method_masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
+    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    try:
+        key = input._key | mask._key | source._key
+    except AttributeError:
+        key = key_of(_c_masked_scatter_, (input, mask, source,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_scatter_, key, (input, mask, source))
+    try:
+        run = _c_masked_scatter__table[key]
+    except KeyError:
+        run = _c_masked_scatter_.resolve(key)
+    return run(input, mask, source)
+
+
+def method_scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``scatter_reduce`` in place."""
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        key = key_of(_c_scatter_reduce_, (input, dim, index, src, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter_reduce_, key, (input, dim, index, src, reduce, include_self))
+    try:
+        run = _c_scatter_reduce__table[key]
+    except KeyError:
+        run = _c_scatter_reduce_.resolve(key)
+    return run(input, dim, index, src, reduce, include_self=include_self)
+
+
+def method_index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``index_reduce`` in place."""
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_reduce_, (input, dim, index, source, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_index_reduce_, key, (input, dim, index, source, reduce, include_self))
+    try:
+        run = _c_index_reduce__table[key]
+    except KeyError:
+        run = _c_index_reduce_.resolve(key)
+    return run(input, dim, index, source, reduce, include_self=include_self)
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
@@ -7338,6 +8061,7 @@ _any.public = any
 _all.public = all
 _argmax.public = argmax
 _argmin.public = argmin
+_unfold.public = method_unfold
 _c_reshape.public = reshape
 _c_as_strided.public = as_strided
 _c_contiguous.public = method_contiguous
@@ -7477,11 +8201,49 @@ _c_min.public = min
 _c_var.public = var
 _c_std.public = std
 _c_logsumexp.public = logsumexp
+_c_unflatten.public = unflatten
+_c_ravel.public = ravel
+_c_reshape_as.public = method_reshape_as
+_c_sum_to_size.public = method_sum_to_size
+_c_select_scatter.public = select_scatter
+_c_slice_scatter.public = slice_scatter
+_c_diagonal_scatter.public = diagonal_scatter
+_c_as_strided_scatter.public = as_strided_scatter
+_c_transpose_.public = method_transpose_
+_c_t_.public = method_t_
+_c_squeeze_.public = method_squeeze_
+_c_unsqueeze_.public = method_unsqueeze_
+_c_as_strided_.public = as_strided_
+_c_split_with_sizes.public = split_with_sizes
+_c_tensor_split.public = tensor_split
+_c_hsplit.public = hsplit
+_c_vsplit.public = vsplit
+_c_dsplit.public = dsplit
+_c_hstack.public = hstack
+_c_vstack.public = vstack
+_c_dstack.public = dstack
+_c_column_stack.public = column_stack
 _c_cumsum.public = cumsum
 _c_cumprod.public = cumprod
 _c_cummax.public = cummax
 _c_cummin.public = cummin
 _c_diff.public = diff
+_c_index_add.public = index_add
+_c_index_copy.public = index_copy
+_c_index_fill.public = index_fill
+_c_put.public = put
+_c_masked_select.public = masked_select
+_c_masked_scatter.public = masked_scatter
+_c_argwhere.public = argwhere
+_c_scatter_reduce.public = scatter_reduce
+_c_index_reduce.public = index_reduce
+_c_index_add_.public = method_index_add_
+_c_index_copy_.public = method_index_copy_
+_c_index_fill_.public = method_index_fill_
+_c_put_.public = method_put_
+_c_masked_scatter_.public = method_masked_scatter_
+_c_scatter_reduce_.public = method_scatter_reduce_
+_c_index_reduce_.public = method_index_reduce_
 _c_argsort.public = argsort
 _c_sort.public = sort
 _c_topk.public = topk
@@ -7518,6 +8280,7 @@ arctanh = atanh
 clip = clamp
 ger = outer
 moveaxis = movedim
+row_stack = vstack
 
 __all__ = [
     'abs',
@@ -7544,7 +8307,10 @@ __all__ = [
     'argmax',
     'argmin',
     'argsort',
+    'argwhere',
     'as_strided',
+    'as_strided_',
+    'as_strided_scatter',
     'asin',
     'asinh',
     'atan',
@@ -7568,6 +8334,7 @@ __all__ = [
     'clamp_min',
     'clip',
     'clone',
+    'column_stack',
     'complex',
     'concat',
     'concatenate',
@@ -7584,10 +8351,13 @@ __all__ = [
     'cumsum',
     'det',
     'diagonal',
+    'diagonal_scatter',
     'diff',
     'div',
     'divide',
     'dot',
+    'dsplit',
+    'dstack',
     'eq',
     'erf',
     'exp',
@@ -7606,9 +8376,15 @@ __all__ = [
     'greater',
     'greater_equal',
     'gt',
+    'hsplit',
+    'hstack',
     'hypot',
     'imag',
+    'index_add',
+    'index_copy',
+    'index_fill',
     'index_put',
+    'index_reduce',
     'index_select',
     'inverse',
     'is_complex',
@@ -7637,6 +8413,8 @@ __all__ = [
     'logsumexp',
     'lt',
     'masked_fill',
+    'masked_scatter',
+    'masked_select',
     'matmul',
     'max',
     'maximum',
@@ -7663,6 +8441,8 @@ __all__ = [
     'positive',
     'pow',
     'prod',
+    'put',
+    'ravel',
     'real',
     'reciprocal',
     'relu',
@@ -7673,20 +8453,25 @@ __all__ = [
     'resolve_neg',
     'roll',
     'round',
+    'row_stack',
     'rsqrt',
     'scatter',
     'scatter_add',
+    'scatter_reduce',
     'searchsorted',
     'select',
+    'select_scatter',
     'sgn',
     'sigmoid',
     'sign',
     'signbit',
     'sin',
     'sinh',
+    'slice_scatter',
     'softmax',
     'sort',
     'split',
+    'split_with_sizes',
     'sqrt',
     'square',
     'squeeze',
@@ -7702,6 +8487,7 @@ __all__ = [
     'take_along_dim',
     'tan',
     'tanh',
+    'tensor_split',
     'tensordot',
     'tile',
     'topk',
@@ -7712,6 +8498,7 @@ __all__ = [
     'true_divide',
     'trunc',
     'unbind',
+    'unflatten',
     'unique',
     'unique_consecutive',
     'unsqueeze',
@@ -7720,6 +8507,8 @@ __all__ = [
     'view',
     'view_as_complex',
     'view_as_real',
+    'vsplit',
+    'vstack',
     'where',
 ]
 

@@ -157,9 +157,8 @@ def memory_nbytes(array: Any) -> int:
         return int(memory.nbytes)
     if memory.flags.forc:
         return int(memory.nbytes)
-    return (sum((n - 1) * s for n, s in zip(memory.shape, memory.strides, strict=True)) + memory.itemsize) * bool(
-        memory.size
-    )
+    steps = zip(memory.shape, memory.strides, strict=True)
+    return int(sum((n - 1) * s for n, s in steps) + memory.itemsize) if memory.size else 0
 
 
 def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
@@ -168,6 +167,8 @@ def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
         return array.as_strided(shape, strides, array.offset + offset)
     size = array.itemsize
     steps = tuple([s * size for s in strides])
+    if 0 in shape:
+        offset = 0
     flags = array.flags
     if flags.forc:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .. import tensors
 from ..autograd.conjugate import wirtinger
@@ -47,21 +48,30 @@ class View(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""
         view = self.host if entry.runtime.profile.host_resident else self.view
-        return viewer(view, key & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters))
+        return viewer(view, key & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
+
+    def otherwise(self, input: Any, argument: Any) -> Any:
+        """The result for an argument of a type that the view has no rule for; called while its error is handled."""
+        raise  # noqa: PLE0704  the error of the view
 
 
-def viewer(view: Callable[..., Any], key: int, arguments: int) -> Callable[..., Any]:
+def viewer(view: Callable[..., Any], key: int, arguments: int,
+           otherwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """A closure that makes a view tensor on ``view(array, ...)``; written out for two arguments, the most common case.
 
     Args:
         view: On handles.
         key: The result's, without ``DIM0``.
         arguments: Number of arguments, with the tensor.
+        otherwise: Called for a second argument of another type.
     """
     Tensor = tensors.Tensor
 
     def view_by(a: Any, argument: Any) -> Any:
-        array = view(a._array, argument)
+        try:
+            array = view(a._array, argument)
+        except ArgumentTypeError:
+            return otherwise(a, argument)
         version = a._version_counter
         if version is None:
             version = a._version_counter = [0]

@@ -9,6 +9,8 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
     DeviceMismatch,
     DimensionError,
     DtypeError,
@@ -123,7 +125,7 @@ def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
     return grad if tuple(grad.shape) == shape else grad.embed_index(shape, tuple(slice(0, n) for n in grad.shape))
 
 
-def _same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
+def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
     fits = input.ndim == index.ndim and all(
         n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
         if x.ndim == index.ndim and (x is not input or k != axis))
@@ -142,7 +144,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     axis = normalize_axis("gather", dim, input.ndim)
     if input.ndim == 0:
         return input.reshape(1).gather(0, index.reshape(-1)).reshape(tuple(index.shape))
-    _same_rank("gather", input, index, axis)
+    same_rank("gather", input, index, axis)
     return call(gather_valid, input, axis, checked_index("gather", index, input._array.shape[axis]))
 
 
@@ -152,7 +154,7 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
         src = input.new_full(tuple(index.shape), src)
     if input.ndim == 0:
         return _scattered(operator, input.reshape(1), 0, index.reshape(-1), src.reshape(-1), add).reshape(())
-    _same_rank(operator, input, index, axis, src)
+    same_rank(operator, input, index, axis, src)
     if src.dtype is not input.dtype:
         raise DtypeError(
             operator,
@@ -164,10 +166,24 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
     return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
 
 
-@composite("scatter(Tensor input, int dim, Tensor index, Operand src) -> Tensor")
-def scatter(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks."""
-    return _scattered("scatter", input, dim, index, src, False)
+@composite("scatter(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
+           " -> Tensor")
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+
+    ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
+    """
+    src = value if src is None else src
+    if src is None:
+        raise ArgumentTypeError("scatter", "neither src nor value", "what is written is given", "pass src or value")
+    if reduce is None:
+        return _scattered("scatter", input, dim, index, src, False)
+    if reduce not in ("add", "multiply"):
+        raise ArgumentError("scatter", f"reduce={reduce!r}", "reduce is 'add' or 'multiply'",
+                            "use scatter_reduce for others")
+    if not hasattr(src, "_key"):
+        src = input.new_full(tuple(index.shape), src)
+    return input.scatter_reduce(dim, index, src, "sum" if reduce == "add" else "prod")
 
 
 @composite("scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
@@ -176,7 +192,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return _scattered("scatter_add", input, dim, index, src, True)
 
 
-def _rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
+def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
     """A vector of positions as an index tensor for a whole shape."""
     lead = tuple(-1 if k == axis else 1 for k in range(len(shape)))
     return index.reshape(lead).expand(tuple(index.numel() if k == axis else n for k, n in enumerate(shape)))
@@ -191,7 +207,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     if input.ndim == 0:
         return input.reshape(1).index_select(0, index).sum()
     valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
-    return call(gather_valid, input, axis, _rows_index(valid, tuple(input.shape), axis))
+    return call(gather_valid, input, axis, rows_index(valid, tuple(input.shape), axis))
 
 
 # -------------------------------------------------------------------------------------------------- several indices
@@ -350,7 +366,7 @@ def index_tensors(input: Any, indices: Any) -> Any:
     """Elements at index tensors (None takes a whole dimension)."""
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
-    chosen = call(gather_valid, rows, 0, _rows_index(selection.position, tuple(rows.shape), 0))
+    chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
     return selection.result(chosen)
 
 
@@ -372,7 +388,7 @@ def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any
     with blame("index_put"):
         selection = _Selection(input, _expanded(input, indices))
         value = selection.values(values.to(input.device))
-    return selection, value, _rows_index(selection.position, tuple(value.shape), 0)
+    return selection, value, rows_index(selection.position, tuple(value.shape), 0)
 
 
 def write_indices(input: Any, indices: Any, values: Any) -> None:

@@ -110,10 +110,11 @@ def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
     return input.copy_(input.masked_fill(mask, value))
 
 
-@composite("scatter_(Tensor input, int dim, Tensor index, Operand src) -> Tensor", function=False)
-def scatter_(input: Any, dim: int, index: Any, src: Any) -> Any:
+@composite("scatter_(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
+           " -> Tensor", function=False)
+def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``scatter`` in place."""
-    return input.copy_(input.scatter(dim, index, src))
+    return input.copy_(input.scatter(dim, index, src, value=value, reduce=reduce))
 
 
 @composite("scatter_add_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", function=False)

@@ -8,12 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract.arrays import contiguous_strides, view_strides
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
     DimensionError,
     IndexOutOfRange,
     ShapeError,
+    TensocketError,
 )
 
 from .. import tensors as tensors_module
@@ -26,9 +29,9 @@ from ..dispatch.operator import check_dtype
 from ..execute import direct
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import element_strides, memory_nbytes, memory_offset, normalize_axis, normalize_shape
-from ..execute.geometry import expand as expand_array
+from ..execute.geometry import element_strides, expanded_strides, memory_nbytes, memory_offset, normalize_axis, normalize_shape
 from ..execute.layout import empty_strided_array, format_strides, in_format
+from ..execute.retype import retyped
 from ..execute.views import Custom, View
 from ..formats import check_format, contiguous_format, preserve_format
 from ..promotion import result_type
@@ -49,12 +52,13 @@ def sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _view(array: Any, shape: tuple[Any, ...]) -> Any:
     wanted = normalize_shape("view", sizes(shape), array.size)
-    try:
-        return array.reshape(wanted, copy=False)
-    except ValueError:
-        raise ShapeError("view", f"shape {list(wanted)} for shape {list(array.shape)} with strides "
-                         f"{list(element_strides(array))}", "a view needs merged dimensions to be adjacent in memory",
-                         "use .reshape(...), which copies where needed") from None
+    old = element_strides(array)
+    strides = contiguous_strides(wanted) if 0 in wanted else view_strides(array.shape, old, wanted)
+    if strides is None:
+        raise ShapeError("view", f"shape {list(wanted)} for shape {list(array.shape)} with strides {list(old)}",
+                         "a view needs merged dimensions to be adjacent in memory",
+                         "use .reshape(...), which copies where needed")
+    return strided_view(array, wanted, strides, 0)
 
 
 def _view_host(array: Any, shape: tuple[Any, ...]) -> Any:
@@ -120,7 +124,11 @@ def _expand(array: Any, shape: tuple[Any, ...]) -> Any:
             "only dimensions of size 1 can be expanded, and to a size",
             "use .repeat(...) to copy",
         )
-    return expand_array(array, full)
+    strides = list(expanded_strides(array.shape, element_strides(array), full))
+    for axis in range(lead - 1, -1, -1):
+        if full[axis] == 1:
+            strides[axis] = full[axis + 1] * strides[axis + 1] if axis + 1 < len(full) else 1
+    return strided_view(array, full, tuple(strides), 0)
 
 
 def _expand_host(array: Any, shape: tuple[Any, ...]) -> Any:
@@ -135,17 +143,24 @@ def _expand_host(array: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def _unsqueeze(array: Any, dim: int) -> Any:
-    axis = normalize_axis("unsqueeze", dim, len(array.shape) + 1)
-    return array[(slice(None),) * axis + (None, ...)]
+    shape = array.shape
+    axis = normalize_axis("unsqueeze", dim, len(shape) + 1)
+    wide = (*shape[:axis], 1, *shape[axis:])
+    if type(array) is np.ndarray and array.flags.c_contiguous:
+        return array.reshape(wide)
+    strides = element_strides(array)
+    step = shape[axis] * strides[axis] if axis < len(shape) else 1
+    return strided_view(array, wide, (*strides[:axis], step, *strides[axis:]), 0)
 
 
 def _squeeze(array: Any, dim: Any) -> Any:
     rank = len(array.shape)
-    chosen = (
-        range(rank)
-        if dim is None
-        else [normalize_axis("squeeze", d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
-    )
+    if dim is None or isinstance(dim, int):
+        chosen: Any = range(rank) if dim is None else (normalize_axis("squeeze", dim, rank),)
+    else:
+        chosen = [normalize_axis("squeeze", d, rank) for d in dim]
+        if len(set(chosen)) < len(chosen):
+            raise ShapeError("squeeze", f"dims {list(dim)}", "a dim appears at most once", "remove the repetition")
     return array[(*(0 if k in chosen and n == 1 else slice(None) for k, n in enumerate(array.shape)), ...)]
 
 
@@ -183,7 +198,51 @@ def _basic_index(array: Any, index: tuple[Any, ...]) -> Any:
     return array[index if at < len(index) else (*index, ...)]
 
 
-view: Final = View(
+class _ShapeView(View):
+    """``view``, which takes sizes, or a dtype instead."""
+
+    def recording(self, below: Any, key: int) -> Any:
+        """Elements of another dtype have no gradient."""
+        closure = super().recording(below, key)
+
+        def record_view(input: Any, shape: Any) -> Any:
+            return self.otherwise(input, shape) if _is_dtype(shape) else closure(input, shape)
+
+        return record_view
+
+    def otherwise(self, input: Any, argument: Any) -> Any:
+        """The same memory as elements of another dtype."""
+        return call(view_dtype, input, argument[0]) if _is_dtype(argument) else super().otherwise(input, argument)
+
+
+def _is_dtype(shape: Any) -> bool:
+    return type(shape) is tuple and len(shape) == 1 and isinstance(shape[0], DType)
+
+
+class _Reinterpretation(View):
+    """A view of another dtype."""
+
+    def build(self, key: int, entry: Any) -> Any:
+        """The closure sets the result's dtype, which its key does not tell."""
+
+        def reinterpret(input: Any, dtype: DType) -> Any:
+            alias = input.detach()
+            alias._array = retyped(input._array, input.dtype, dtype)
+            alias._key = entry.key | dtype_bit(dtype) | (0 if alias._array.shape else DIM0)
+            alias._base = input if input._base is None else input._base
+            return alias
+
+        return reinterpret
+
+
+view_dtype: Final = _Reinterpretation(
+    "view_dtype(Tensor input, dtype dtype) -> Tensor~",
+    "The same memory as elements of another dtype; a narrower or wider one changes the last dimension.",
+    lambda array, dtype: array,
+    function=False,
+    method=False,
+)
+view: Final = _ShapeView(
     "view(Tensor input, int... shape) -> Tensor~",
     "The same elements as another shape, without copying; -1 is inferred.",
     _view,
@@ -371,7 +430,9 @@ def reshape(input: Any, *shape: Any) -> Any:
     try:
         return input.view(wanted)
     except ShapeError:
-        return input.clone(memory_format=contiguous_format).view(wanted)
+        copied = input.clone(memory_format=contiguous_format).view(wanted)
+        copied._base = None  # nobody else has the copy
+        return copied
 
 
 @composite("as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor~")
@@ -430,14 +491,15 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return input.reshape((*shape[:first], math.prod(shape[first:last + 1]), *shape[last + 1:]))
 
 
-def _own_axis(name: str, input: Any, dim: int) -> int:
+def _own_axis(name: str, input: Any, dim: int, error: type[TensocketError] = ShapeError) -> int:
     """A non-negative axis of a tensor that has one.
 
     Raises:
-        DimensionError: The axis is out of range, or the tensor is zero-dimensional.
+        DimensionError: The axis is out of range.
+        ShapeError: The tensor is zero-dimensional; ``error`` instead.
     """
     if input.ndim == 0:
-        raise DimensionError(
+        raise error(
             name, "a 0-dimensional tensor", "the tensor has at least one dimension", "use it as it is, or unsqueeze it"
         )
     return normalize_axis(name, dim, input.ndim)
@@ -446,7 +508,7 @@ def _own_axis(name: str, input: Any, dim: int) -> int:
 @composite("select(Tensor input, int dim, int index) -> Tensor")
 def select(input: Any, dim: int, index: int) -> Any:
     """One position of a dimension; a view without that dimension."""
-    axis = _own_axis("select", input, dim)
+    axis = _own_axis("select", input, dim, DimensionError)
     return input.basic_index((slice(None),) * axis + (operator.index(index),))
 
 
@@ -498,4 +560,4 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 @composite("unbind(Tensor input, int dim=0) -> any")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
-    return tuple(input.select(dim, k) for k in range(input._array.shape[_own_axis("unbind", input, dim)]))
+    return tuple(input.select(dim, k) for k in range(input._array.shape[_own_axis("unbind", input, dim, DimensionError)]))

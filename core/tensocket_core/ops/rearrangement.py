@@ -10,6 +10,7 @@ from .._generated import functions
 from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
+from ..formats import contiguous_format
 from .movement import sizes
 
 
@@ -52,7 +53,11 @@ def repeat(input: Any, *repeats: Any) -> Any:
     shape = (1,) * lead + tuple(input.shape)
     paired = input.reshape(tuple(n for size in shape for n in (1, size)))
     grown = paired.expand(tuple(n for count, size in zip(counts, shape, strict=True) for n in (count, size)))
-    return grown.reshape(tuple(count * size for count, size in zip(counts, shape, strict=True)))
+    result = grown.clone(memory_format=contiguous_format).view(
+        tuple(count * size for count, size in zip(counts, shape, strict=True))
+    )
+    result._base = None  # nobody else has the copy
+    return result
 
 
 @composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor", aliases=("moveaxis",))
@@ -64,6 +69,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     if len(first) != len(last) or len(set(first)) < len(first) or len(set(last)) < len(last):
         raise ShapeError("movedim", f"source {source}, destination {destination}",
                          "as many distinct dims move as there are places", "list every dim once")
+    if input.ndim == 0:
+        return input.alias()
     order = [k for k in range(input.ndim) if k not in first]
     for place, dim in sorted(zip(last, first, strict=True)):
         order.insert(place, dim)

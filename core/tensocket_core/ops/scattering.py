@@ -1,0 +1,367 @@
+"""Writing and adding at positions, reductions of what meets at one position, and selection by masks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+
+from .._generated import functions
+from ..autograd.node import Derivative
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
+from ..execute.geometry import broadcast_shapes, normalize_axis
+from .indexing import checked_index, gather_valid, index_tensors, rows_index, same_rank, scatter_valid
+
+_MODES: Final = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
+    """Axis, checked positions and a source along them.
+
+    Raises:
+        ShapeError: The index is no vector, or the source's shape is not the input's with the index's size.
+        DtypeError: Source and input differ in dtype.
+    """
+    axis = normalize_axis(operator, dim, input.ndim)
+    if index.ndim > 1:
+        raise DimensionError(operator, f"index {list(index.shape)}", "the index is a vector", "flatten it")
+    shape = tuple(input.shape)
+    places = checked_index(operator, index, shape[axis] if shape else 1).reshape(-1)
+    if source is None:
+        return axis, places, None
+    if source.dtype is not input.dtype:
+        raise DtypeError(operator, f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else ()
+    if tuple(source.shape) != wanted and not (not shape and source.numel() == 1):
+        raise DimensionError(operator, f"source {list(source.shape)}, input {list(shape)}, {places.numel()} positions",
+                             "source has the input's shape, with a place for every position along dim",
+                             "reshape source")
+    return axis, places, source
+
+
+def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
+    if input.ndim == 0:
+        return _along(input.reshape(1), 0, places, source.reshape(-1).expand(places.shape), add).reshape(())
+    return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
+
+
+@composite("index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    axis, places, source = _vector_index("index_add", input, dim, index, source)
+    return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
+
+
+@composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy of the tensor with ``source`` at positions of a dimension."""
+    axis, places, source = _vector_index("index_copy", input, dim, index, source)
+    return _along(input, axis, places, source, False)
+
+
+@composite("index_fill(Tensor input, int dim, Tensor index, Operand value) -> Tensor")
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
+    axis = normalize_axis("index_fill", dim, input.ndim)
+    if index.dtype is not dtypes.int64 and index.dtype is not dtypes.int32:
+        raise DimensionError("index_fill", f"an index of dtype {index.dtype.name}", "positions are int64",
+                             "convert it with .long()")
+    shape = tuple(input.shape)
+    places = checked_index("index_fill", index.reshape(-1), shape[axis] if shape else 1, negative=True)
+    if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
+                             "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
+        value = value.to(input.dtype)
+    else:
+        value = input.new_full((), value)
+    wide = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else (places.numel(),)
+    return _along(input, axis, places, value.expand(wide), False)
+
+
+@composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy of the tensor with elements of ``source`` at positions of the flattened tensor."""
+    if source.dtype is not input.dtype:
+        raise DtypeError("put", f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    if source.numel() != index.numel():
+        raise ShapeError("put", f"{source.numel()} elements for {index.numel()} positions",
+                         "there is an element for every position", "reshape source")
+    places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
+    flat = input.contiguous().view(-1)
+    return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))
+
+
+# ---------------------------------------------------------------------------------------------------------- masks
+
+
+def _mask(operator: str, mask: Any) -> Any:
+    if mask.dtype is not dtypes.bool_ and mask.dtype is not dtypes.uint8:
+        raise DtypeError(operator, f"a mask of dtype {mask.dtype.name}", "a mask is of bools", "compare first")
+    return mask
+
+
+@composite("masked_select(Tensor input, Tensor mask) -> Tensor")
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    shape = broadcast_shapes("masked_select", [input._array.shape, _mask("masked_select", mask)._array.shape])
+    if not shape:
+        return input.reshape(1).masked_select(mask)
+    return index_tensors(input.expand(shape), (mask.expand(shape),))
+
+
+@composite("masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy of the tensor with elements of ``source``, in order, where a mask holds.
+
+    Raises:
+        ShapeError: ``source`` has fewer elements than the mask holds.
+        DtypeError: ``source`` has another dtype.
+    """
+    if source.dtype is not input.dtype:
+        raise DtypeError("masked_scatter", f"source of {source.dtype.name} for input of {input.dtype.name}",
+                         "source and input have one dtype", "convert source with .to(dtype)")
+    shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
+    places = mask.expand(shape).reshape(-1).nonzero().reshape(-1)
+    if places.numel() > source.numel():
+        raise ShapeError("masked_scatter", f"{source.numel()} elements for {places.numel()} places",
+                         "source has an element for every place of the mask", "pass a larger source")
+    flat = input.expand(shape).reshape(-1)
+    return call(scatter_valid, flat, 0, places, source.reshape(-1).narrow(0, 0, places.numel()), False).view(shape)
+
+
+@composite("argwhere(Tensor input) -> Tensor")
+def argwhere(input: Any) -> Any:
+    """Positions of elements that are not zero, one row each."""
+    return input.nonzero()
+
+
+# ----------------------------------------------------------------------------------------------------- reductions
+
+
+def _neutral(mode: str, dtype: Any) -> Any:
+    """What leaves every other value unchanged."""
+    if mode in ("sum", "mean"):
+        return 0
+    if mode == "prod":
+        return 1
+    if dtype.kind == "float":
+        return float("-inf") if mode == "amax" else float("inf")
+    if dtype.kind == "bool":
+        return mode == "amin"
+    bits = 8 * dtype.itemsize - (dtype.kind == "int")
+    low = -(1 << bits) if dtype.kind == "int" else 0
+    return low if mode == "amax" else (1 << bits) - 1
+
+
+def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
+    """Values that meet at one place, combined round by round: in each, one value per place is taken.
+
+    Which one it is does not matter; devices need nothing but to write and read at positions.
+    """
+    flat = src.numel()
+    number = src.new_arange(0, flat, 1).reshape(tuple(src.shape))
+    spare = out.shape[axis]
+    # Values that are done are written to a spare place behind the others.
+    target = index
+    widened = [*out.shape]
+    widened[axis] = spare + 1
+    for _ in range(flat):
+        claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
+        taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
+        if not taken.any().item():
+            break
+        place = functions.where(taken, target, spare)
+        wide = functions.cat([out, out.narrow(axis, 0, 1)], axis)
+        before = call(gather_valid, wide, axis, place)
+        after = {"prod": functions.mul, "amax": functions.maximum, "amin": functions.minimum}[mode](before, src)
+        out = call(scatter_valid, wide, axis, place, after, False).narrow(axis, 0, spare)
+        target = functions.where(taken, spare, target)
+    return out
+
+
+def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    if not include_self:
+        start = src.new_full((), _neutral(reduce, src.dtype)).expand(index.shape)
+        input = call(scatter_valid, input, dim, index, start, False)
+    if reduce not in ("sum", "mean"):
+        return _combined(reduce, input, dim, index, src)
+    total = call(scatter_valid, input, dim, index, src, True)
+    if reduce == "sum":
+        return total
+    count = _counts(input, dim, index, include_self).clamp_min(1)
+    return total / count if total.dtype.category > 1 else total.floor_divide(count)
+
+
+def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
+    """How many values meet at every place."""
+    ones = input.new_ones(tuple(input.shape))
+    base = ones if include_self else call(scatter_valid, ones, dim, index, ones.new_zeros(tuple(index.shape)), False)
+    return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
+
+
+def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any, reduce: str,
+               include_self: bool) -> tuple[Any, Any]:
+    """Gradients of both arguments."""
+    own: Any
+    if reduce == "mean":
+        grad = grad / _counts(input, dim, index, include_self).clamp_min(1)
+    if reduce in ("sum", "mean"):
+        own, given = grad, call(gather_valid, grad, dim, index)
+    elif reduce == "prod":
+        own, given = _prod_gradients(grad, result, input, src, dim, index)
+    else:
+        mine, theirs = (input == result).to(grad.dtype), (src == call(gather_valid, result, dim, index)).to(grad.dtype)
+        if not include_self:
+            mine = call(scatter_valid, mine, dim, index, mine.new_zeros(tuple(index.shape)), False)
+        share = grad / call(scatter_valid, mine, dim, index, theirs, True).clamp_min(1)
+        untouched = _counts(input, dim, index, False) == 0
+        own = share * functions.where(untouched, 1, mine)
+        given = theirs * call(gather_valid, share, dim, index)
+    if not include_self:
+        own = call(scatter_valid, own, dim, index, own.new_zeros(tuple(index.shape)), False)
+    return own, given
+
+
+def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any) -> tuple[Any, Any]:
+    """The product of all other values at a place; where exactly one is zero, it alone has a gradient."""
+    zeros = call(scatter_valid, (input == 0).to(grad.dtype), dim, index, (src == 0).to(grad.dtype), True)
+    whole = _combined("prod", functions.where(input == 0, 1, input), dim, index, functions.where(src == 0, 1, src))
+
+    def others(value: Any, product: Any, zero: Any, count: Any) -> Any:
+        rest = product / functions.where(zero, 1, value)
+        return functions.where(count == zero.to(count.dtype), rest, 0)
+
+    own = grad * others(input, whole, input == 0, zeros)
+    at = call(gather_valid, zeros, dim, index)
+    given = call(gather_valid, grad, dim, index) * others(src, call(gather_valid, whole, dim, index), src == 0, at)
+    return own, given
+
+
+@composite(
+    "scatter_reduce_valid(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self) -> Tensor",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
+            grad, result, input, src, dim, index, reduce, include_self
+        )[0],
+        src=lambda grad, result, input, src, dim, index, reduce, include_self: _gradients(
+            grad, result, input, src, dim, index, reduce, include_self
+        )[1],
+    ),
+)
+def scatter_reduce_valid(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """``scatter_reduce`` for checked positions and a source of their shape."""
+    return _reduced(input, dim, index, src, reduce, include_self)
+
+
+@composite(
+    "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+)
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+
+    Args:
+        input: [..].
+        dim: Dimension that positions count along.
+        index: Positions, of the input's rank.
+        src: Values, at least as large as ``index``.
+        reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
+        include_self: Whether the input's own values take part.
+
+    Raises:
+        ArgumentError: There is no such reduction.
+        DtypeError: ``src`` has another dtype.
+    """
+    if reduce not in _MODES:
+        raise ArgumentError("scatter_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES)}",
+                            "pass one of these")
+    axis = normalize_axis("scatter_reduce", dim, input.ndim)
+    if src.dtype is not input.dtype:
+        raise DtypeError("scatter_reduce", f"src of {src.dtype.name} for input of {input.dtype.name}",
+                         "src and input have one dtype", "convert src with .to(dtype)")
+    if input.ndim == 0:
+        flat = input.reshape(1).scatter_reduce(0, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self)
+        return flat.reshape(())
+    same_rank("scatter_reduce", input, index, axis, src)
+    places = checked_index("scatter_reduce", index, input._array.shape[axis])
+    part = src if src.shape == index.shape else src.basic_index(tuple(slice(0, n) for n in index.shape))
+    return call(COMPOSITES["scatter_reduce_valid"], input, axis, places, part, reduce, include_self)
+
+
+@composite(
+    "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
+)
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+
+    Raises:
+        ArgumentError: There is no such reduction; a sum is ``index_add``.
+    """
+    if reduce not in _MODES[1:]:
+        raise ArgumentError("index_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES[1:])}",
+                            "pass one of these")
+    axis, places, source = _vector_index("index_reduce", input, dim, index, source)
+    if input.ndim == 0:
+        return input.scatter_reduce(0, places.reshape(()), source.reshape(()), reduce, include_self=include_self)
+    wide = rows_index(places, tuple(source.shape), axis)
+    return call(COMPOSITES["scatter_reduce_valid"], input, axis, wide, source, reduce, include_self)
+
+
+# -------------------------------------------------------------------------------------------------------- in place
+
+
+@composite("index_add_(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+           function=False)
+def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """``index_add`` in place."""
+    return input.copy_(input.index_add(dim, index, source, alpha=alpha))
+
+
+@composite("index_copy_(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
+def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """``index_copy`` in place."""
+    return input.copy_(input.index_copy(dim, index, source))
+
+
+@composite("index_fill_(Tensor input, int dim, Tensor index, Operand value) -> Tensor", function=False)
+def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """``index_fill`` in place."""
+    return input.copy_(input.index_fill(dim, index, value))
+
+
+@composite("put_(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
+def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """``put`` in place."""
+    return input.copy_(input.put(index, source, accumulate))
+
+
+@composite("masked_scatter_(Tensor input, Tensor mask, Tensor source) -> Tensor", function=False)
+def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
+    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    return input.copy_(input.masked_scatter(mask, source))
+
+
+@composite(
+    "scatter_reduce_(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    function=False,
+)
+def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``scatter_reduce`` in place."""
+    return input.copy_(input.scatter_reduce(dim, index, src, reduce, include_self=include_self))
+
+
+@composite(
+    "index_reduce_(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+    " -> Tensor",
+    function=False,
+)
+def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """``index_reduce`` in place."""
+    return input.copy_(input.index_reduce(dim, index, source, reduce, include_self=include_self))
