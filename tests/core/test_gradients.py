@@ -102,6 +102,7 @@ RECORDS |= {
     "det": [(SQUARE,), (SINGULAR,), (np.stack([SQUARE, SYMMETRIC]),)],
     "slogdet": [(SQUARE,)],
 }
+RECORDS |= {"unfold": [(X, 1, 2, 1), (CUBE, 2, 2, 1), (CUBE, 0, 1, 1), (ONE, 0, 1, 1)]}
 RECORDS |= {form.name: RECORDS[name] for name, form in FORMS.items() if name in RECORDS}
 
 
@@ -224,8 +225,62 @@ COMPOSED |= {
     "tril": [(lambda x: F.tril(x, -1), SQUARE)],
     "triu": [(F.triu, CUBE)],
 }
+
+PLACES = np.array([1, 0, 1])
+
+
+def reduced(mode: str, include_self: bool) -> Any:
+    return lambda x, y, i: F.scatter_reduce(x, 0, i, y, mode, include_self=include_self)
+
+
+COMPOSED |= {
+    "as_strided_": [(lambda x: (x * 1).as_strided_((3,), (2,), 0), X)],
+    "as_strided_scatter": [(lambda x, y: F.as_strided_scatter(x, y, (3,), (2,), 0), X, ROW)],
+    "column_stack": [(lambda x, y: F.column_stack([x, y]), X[0], X[1])],
+    "diagonal_scatter": [(lambda x, y: F.diagonal_scatter(x, y), X, ROW[:2]),
+                         (lambda x, y: F.diagonal_scatter(x, y, 1, 0, 2), CUBE, X[:, :2])],
+    "dsplit": [(lambda x: F.dsplit(x, 3)[1] * 2, CUBE)],
+    "dstack": [(lambda x, y: F.dstack([x, y]), X, Y)],
+    "hsplit": [(lambda x: F.hsplit(x, [1])[1] * 2, X)],
+    "hstack": [(lambda x, y: F.hstack([x, y]), X, Y)],
+    "index_add": [(lambda x, y, i: F.index_add(x, 0, i, y, alpha=2), X, np.vstack([Y, ROW]), PLACES)],
+    "index_add_": [(lambda x, y, i: (x * 1).index_add_(0, i, y), X, np.vstack([Y, ROW]), PLACES)],
+    "index_copy": [(lambda x, y, i: F.index_copy(x, 1, i, y), X, Y[:, :2], PLACES[:2])],
+    "index_copy_": [(lambda x, y, i: (x * 1).index_copy_(1, i, y), X, Y[:, :2], PLACES[:2])],
+    "index_fill": [(lambda x, i: F.index_fill(x, 1, i, 2.5), X, PLACES),
+                   (lambda x, v, i: F.index_fill(x, 1, i, v.sum()), X, ROW, PLACES)],
+    "index_fill_": [(lambda x, i: (x * 1).index_fill_(0, i, 2.5), X, PLACES[:1])],
+    "index_reduce": [(lambda x, y, i: F.index_reduce(x, 0, i, y, "mean"), X, np.vstack([Y, ROW]), PLACES)],
+    "index_reduce_": [(lambda x, y, i: (x * 1).index_reduce_(0, i, y, "prod"), X, np.vstack([Y, ROW]), PLACES)],
+    "masked_scatter": [(lambda x, y, m: F.masked_scatter(x, m, y), X, Y, MASK)],
+    "masked_scatter_": [(lambda x, y, m: (x * 1).masked_scatter_(m, y), X, Y, MASK)],
+    "masked_select": [(F.masked_select, X, MASK)],
+    "put": [(lambda x, y, i: F.put(x, i, y), X, ROW[:2], PLACES[:2]),
+            (lambda x, y, i: F.put(x, i, y, accumulate=True), X, ROW, PLACES)],
+    "put_": [(lambda x, y, i: (x * 1).put_(i, y), X, ROW[:2], PLACES[:2])],
+    "ravel": [(lambda x: F.ravel(x.t()), X)],
+    "reshape_as": [(lambda x, y: x.reshape_as(y) * y, X, Y.T)],
+    "scatter_reduce": [(reduced(mode, kept), X, Y, INDEX) for mode in ("sum", "mean", "prod", "amax", "amin")
+                       for kept in (True, False)] + [(reduced("prod", True), ZEROS, Y, INDEX),
+                       (reduced("prod", True), X, ZEROS, INDEX)],
+    "scatter_reduce_": [(lambda x, y, i: (x * 1).scatter_reduce_(0, i, y, "amax"), X, Y, INDEX)],
+    "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
+    "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
+    "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],
+    "split_with_sizes": [(lambda x: F.split_with_sizes(x, [1, 2], 1)[1] * 2, X)],
+    "squeeze_": [(lambda x: (x * 1).squeeze_(1), COLUMN)],
+    "sum_to_size": [(lambda x: x.sum_to_size(2, 1), CUBE)],
+    "t_": [(lambda x: (x * 1).t_(), X)],
+    "tensor_split": [(lambda x: F.tensor_split(x, 2, 1)[1] * 2, X)],
+    "transpose_": [(lambda x: (x * 1).transpose_(0, 2), CUBE)],
+    "unflatten": [(lambda x: F.unflatten(x, 1, (3, -1)), X)],
+    "unsqueeze_": [(lambda x: (x * 1).unsqueeze_(1), X)],
+    "vsplit": [(lambda x: F.vsplit(x, 2)[1] * 2, X)],
+    "vstack": [(lambda x, y: F.vstack([x, y]), X, ROW)],
+}
+
 #: No gradient, or one that central differences in float64 do not see.
-NO_GRADIENT = {"argsort", "bool", "bucketize", "byte", "char", "count_nonzero", "int", "isin", "linalg_matrix_rank",
+NO_GRADIENT = {"argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero", "int", "isin", "linalg_matrix_rank",
                "long", "nonzero", "one_hot", "searchsorted", "short", "unique", "unique_consecutive"}
 # Composites of symmetric matrices; tests of Fourier transforms and of eigenvalues, whose results are complex.
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}

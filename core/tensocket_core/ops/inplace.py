@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ShapeError
 from ..autograd.node import Derivative
 from ..creation import fill_array
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import no_grad
 from ..dispatch.registry import OPERATORS
 from ..execute.copying import converted, copy_elements, to_device
@@ -114,7 +115,8 @@ def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
            " -> Tensor", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``scatter`` in place."""
-    return input.copy_(input.scatter(dim, index, src, value=value, reduce=reduce))
+    before = input.clone() if reduce is not None and input._key & AUTOGRAD else input
+    return input.copy_(before.scatter(dim, index, src, value=value, reduce=reduce))
 
 
 @composite("scatter_add_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", function=False)

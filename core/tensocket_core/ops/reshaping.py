@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DimensionError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from .._generated import functions
 from ..autograd.node import Derivative
@@ -14,7 +14,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import is_grad_enabled
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import element_strides, memory_offset, normalize_axis
+from ..execute.geometry import element_strides, normalize_axis
 from ..execute.inplace import bump
 from ..execute.views import View
 from .movement import sizes
@@ -141,7 +141,7 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
 @composite("diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A copy of the tensor with ``src`` on a diagonal."""
-    return _embedded("diagonal_scatter", input, src, lambda x: diagonal_view(x, offset, dim1, dim2))
+    return _embedded("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
 @composite(
@@ -150,25 +150,6 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """A copy of the tensor with ``src`` at a view of any geometry."""
     return _embedded("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
-
-
-def diagonal_view(input: Any, offset: int, dim1: int, dim2: int) -> Any:
-    """A diagonal of two dimensions, as a view with a new last dimension.
-
-    Raises:
-        DimensionError: Both dimensions are the same.
-    """
-    first, second = (normalize_axis("diagonal", d, input.ndim) for d in (dim1, dim2))
-    if first == second:
-        raise DimensionError("diagonal", f"dims {dim1} and {dim2}", "a diagonal has two dimensions",
-                             "pass two different dims")
-    shape, strides = input._array.shape, element_strides(input._array)
-    down, right = max(-offset, 0), max(offset, 0)
-    length = max(min(shape[first] - down, shape[second] - right), 0)
-    rest = [k for k in range(input.ndim) if k not in (first, second)]
-    start = memory_offset(input._array) + (down * strides[first] + right * strides[second] if length else 0)
-    return input.as_strided((*(shape[k] for k in rest), length),
-                            (*(strides[k] for k in rest), strides[first] + strides[second]), start)
 
 
 # ------------------------------------------------------------------------------------------------ geometry, in place
@@ -341,4 +322,4 @@ def column_stack(tensors: Any) -> Any:
     return functions.cat([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors], 1)
 
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "diagonal_view"]
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d"]

@@ -11,6 +11,7 @@ from .._generated import functions
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..dispatch.registry import COMPOSITES
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from .indexing import checked_index, gather_valid, index_tensors, rows_index, same_rank, scatter_valid
@@ -79,8 +80,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         value = value.to(input.dtype)
     else:
         value = input.new_full((), value)
-    wide = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else (places.numel(),)
-    return _along(input, axis, places, value.expand(wide), False)
+    marks = places.new_zeros(shape[axis] if shape else 1, dtype=dtypes.bool_)
+    marks = call(scatter_valid, marks, 0, places, marks.new_ones(places.shape), False)
+    return functions.where(marks.reshape((-1, *(1,) * (len(shape) - axis - 1)) if shape else ()), value, input)
 
 
 @composite("put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
@@ -214,6 +216,8 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
     if reduce in ("sum", "mean"):
         own, given = grad, call(gather_valid, grad, dim, index)
     elif reduce == "prod":
+        if not include_self:
+            input = call(scatter_valid, input, dim, index, input.new_ones(tuple(index.shape)), False)
         own, given = _prod_gradients(grad, result, input, src, dim, index)
     else:
         mine, theirs = (input == result).to(grad.dtype), (src == call(gather_valid, result, dim, index)).to(grad.dtype)
@@ -317,6 +321,11 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 # -------------------------------------------------------------------------------------------------------- in place
 
 
+def _before(input: Any) -> Any:
+    """The tensor as it is before it is modified, for a gradient that needs that."""
+    return input.clone() if input._key & AUTOGRAD else input
+
+
 @composite("index_add_(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
            function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
@@ -354,7 +363,7 @@ def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
 )
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """``scatter_reduce`` in place."""
-    return input.copy_(input.scatter_reduce(dim, index, src, reduce, include_self=include_self))
+    return input.copy_(_before(input).scatter_reduce(dim, index, src, reduce, include_self=include_self))
 
 
 @composite(
@@ -364,4 +373,4 @@ def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, 
 )
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """``index_reduce`` in place."""
-    return input.copy_(input.index_reduce(dim, index, source, reduce, include_self=include_self))
+    return input.copy_(_before(input).index_reduce(dim, index, source, reduce, include_self=include_self))
