@@ -31,7 +31,7 @@ from tensocket_plugins.contract.dtypes import (
     uint64,
 )
 
-from . import autograd
+from . import autograd, transforms
 from ._generated import functions
 from ._generated.functions import *
 from .api import (
@@ -200,6 +200,7 @@ __all__ = [
     "synchronize",
     "tensor",
     "Tensor",
+    "transforms",
     "uint16",
     "uint32",
     "uint64",

@@ -224,8 +224,9 @@ from tensocket_core import int64 as long
 from tensocket_core.dispatch.namespaces import ops
 
 from . import _C as _C
-from . import errors, nn, optim, overrides, serialization, utils
+from . import errors, func, nn, optim, overrides, serialization, utils
 from .devices import available_devices
+from .func import vmap
 from .serialization import load, save
 
 __version__ = "0.1.0"
@@ -339,6 +340,7 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "func",
     "gather",
     "ge",
     "get_default_device",
@@ -477,6 +479,7 @@ __all__ = [
     "unsqueeze",
     "utils",
     "var",
+    "vmap",
     "where",
     "zeros",
     "zeros_like",

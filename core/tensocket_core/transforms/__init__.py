@@ -1,0 +1,32 @@
+"""Function transforms: gradients, tangents, batches, without mutation, traced; they nest in any order."""
+
+from __future__ import annotations
+
+from . import batching_rules  # noqa: F401  fills the table of rules
+from .batching import register_batching_rule
+from .forward import jvp
+from .forward_rules import register_forward_rule
+from .functionalize import functionalize
+from .jacobians import hessian, jacfwd, jacrev, linearize
+from .reverse import grad, grad_and_value, vjp
+from .trace import Call, Graph, Value, trace
+from .vmap import vmap
+
+__all__ = [
+    "Call",
+    "Graph",
+    "Value",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "register_batching_rule",
+    "register_forward_rule",
+    "trace",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,246 @@
+"""Forward mode as a transform: tensors carry a tangent, and operators compute both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
+
+from ..dispatch.call import call
+from ..pytree import tree_flatten, tree_map, tree_unflatten
+from .aliasing import AliasTensor, content, make_view, replace
+from .arguments import split_aux
+from .forward_rules import inplace_tangent, tangent_of
+from .levels import Transform, level_tensor, lowered, map_tensors
+
+
+class _Enabled(threading.local):
+    value = True
+
+
+_ENABLED: Final = _Enabled()
+
+
+class DualTensor(AliasTensor):
+    """A tensor with a tangent, its content; None stands for zeros."""
+
+    __slots__ = ()
+    label = "GradTrackingTensor"
+
+    def _cut(self) -> Any:
+        alias = self._transform.wrap(self._value)
+        alias._content = content(self)
+        return alias
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are recorded below."""
+        return bool(self._value.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._value.requires_grad = value
+
+
+DualTensor._overrides = False
+
+
+class Forward(Transform):
+    """Computes directional derivatives of what a function does.
+
+    Args:
+        name: What errors call it.
+        lenient: Whether tensors without tangent stay as they are, and duals stand for their values after the end.
+    """
+
+    kind = DualTensor
+
+    def __init__(self, name: str, lenient: bool = False) -> None:
+        super().__init__(name)
+        self.lenient = lenient
+        self.transparent = int(lenient)
+
+    def dual(self, primal: Any, tangent: Any) -> Any:
+        """A lower tensor with a tangent."""
+        tensor = level_tensor(DualTensor, primal, self)
+        tensor._content = tangent
+        return tensor
+
+    def created(self, tensor: Any, drawn: bool = False) -> Any:
+        """Without tangent."""
+        return tensor if self.lenient else self.lift(tensor)
+
+    def tangent(self, tensor: Any) -> Any:
+        """The tangent of a tensor; None for zeros."""
+        return content(tensor) if self.owns(tensor) else None
+
+    def _tangents(self, value: Any) -> Any:
+        """Tangents of tensors in the structure of lists; None for everything else."""
+        if hasattr(value, "_key"):
+            return self.tangent(value)
+        if isinstance(value, (tuple, list)) and any(hasattr(item, "_key") for item in value):
+            return [self._tangents(item) for item in value]
+        return None
+
+    def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
+        """Compute the result and its tangent below."""
+        mutates = any(parameter.mutated for parameter in operator.schema.parameters)
+        if self.lenient:
+            involved: list[bool] = []
+            map_tensors(lambda t: involved.append(self.owns(t)), args)
+            if not any(involved):
+                with lowered():
+                    return call(operator, *args)
+            if mutates and not self.owns(args[0]):
+                self._adopt(args[0])
+        elif mutates:
+            self.check_mutation(operator, args)
+        primals = self.unwrap(args)
+        tangents = tuple([self._tangents(value) for value in args])
+        known: list[Any] = []
+        map_tensors(known.append, tangents if _ENABLED.value else ())
+        if mutates:
+            return self._run_inplace(operator, args, primals, tangents if known else None)
+        with lowered():
+            result = call(operator, *primals)
+            tangent = tangent_of(operator, primals, tangents, result) if known else None
+        return self._joined(operator, args, result, tangent)
+
+    def _joined(self, operator: Any, args: tuple[Any, ...], result: Any, tangent: Any) -> Any:
+        if isinstance(result, (tuple, list)):
+            parts = tangent if isinstance(tangent, (tuple, list)) else (tangent,) * len(result)
+            made = [self._joined(operator, args, r, t) for r, t in zip(result, parts, strict=True)]
+            return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
+        if not hasattr(result, "_key"):
+            return result
+        dual = self.dual(result, tangent)
+        if operator.kind == "view":
+            parent = self.lift(args[0])
+
+            def replay(whole: Any) -> Any:
+                with lowered(depth=self.level - 1):
+                    return tangent_of(operator, (parent._value, *args[1:]), (whole, *(None,) * len(args[1:])), result)
+
+            make_view(dual, parent, replay)
+        return dual
+
+    def _run_inplace(self, operator: Any, args: tuple[Any, ...], primals: Any, tangents: Any) -> Any:
+        target = args[0]
+        with lowered():
+            new = None if tangents is None else inplace_tangent(operator, primals, tangents)
+            call(operator, *primals)
+            if new is not None or content(target) is not None:
+                shape = tuple(target.shape)
+                replace(target, target._value.new_zeros(shape) if new is None and target._parent is not None else new,
+                        lambda root: root._value.new_zeros(tuple(root.shape)))
+        return target
+
+    def _adopt(self, tensor: Any) -> None:
+        """Make a tensor without tangent, which is about to get one, a dual.
+
+        Raises:
+            AutogradError: It is a view of a tensor that would not know of it.
+        """
+        if tensor._base is not None and not self.owns(tensor._base):
+            raise AutogradError(self.name, f"a view of shape {list(tensor.shape)} that is written a dual tensor",
+                                "tangents are written into tensors that are no views, or views of dual ones",
+                                "index the base on the left of the assignment")
+        value = tensor._cut()
+        tensor.__class__ = DualTensor
+        dual = self.wrap(value)
+        tensor._array, tensor._key, tensor._version_counter = dual._array, dual._key, dual._version_counter
+        tensor._grad_fn = None
+        tensor._value, tensor._transform, tensor._level = value, self, self.level
+
+
+def check_tangent(name: str, primal: Any, tangent: Any) -> None:
+    """Refuse what is no pair of a tensor and its tangent.
+
+    Raises:
+        ArgumentError: One is no tensor, or the primal's dtype has no derivatives.
+        ShapeError: The shapes differ.
+    """
+    for what, value in (("primal", primal), ("tangent", tangent)):
+        if not hasattr(value, "_key"):
+            raise ArgumentError(name, f"a {what} of type {type(value).__name__}", "primals and tangents are tensors",
+                                "convert it")
+    if primal.dtype.kind not in ("float", "complex"):
+        raise ArgumentError(name, f"a primal of dtype {primal.dtype.name}",
+                            "floating-point and complex tensors have tangents", "convert it with .to(dtype)")
+    if tuple(primal.shape) != tuple(tangent.shape):
+        raise ShapeError(name, f"a tangent of shape {list(tangent.shape)} for a primal of shape {list(primal.shape)}",
+                         "a tangent has its primal's shape", "pass one of that shape")
+
+
+def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tangents: list[Any], has_aux: bool,
+                 strict: bool = False) -> tuple[Any, Any, Any]:
+    """Run a function on duals.
+
+    Args:
+        name: What errors call the transform.
+        func: The function.
+        args: Its arguments, trees of tensors.
+        tangents: For every leaf its tangent, or None for zeros.
+        has_aux: Whether it returns a pair of the result and something else.
+        strict: Whether a result without tangent is an error.
+
+    Returns:
+        The result, its tangents and the something else, without the level.
+    """
+    leaves, spec = tree_flatten(args)
+    for primal, tangent in zip(leaves, tangents, strict=True):
+        if tangent is not None:
+            check_tangent(name, primal, tangent)
+    transform = Forward(name)
+    with transform:
+        duals = [transform.dual(x, t) if t is not None else map_tensors(transform.wrap, x)
+                 for x, t in zip(leaves, tangents, strict=True)]
+        result, aux = split_aux(name, func(*tree_unflatten(duals, spec)), has_aux)
+        outputs, out_spec = tree_flatten(result)
+        for output in outputs:
+            if not hasattr(output, "_key"):
+                raise AutogradError(name, f"a function that returns {type(output).__name__}",
+                                    "the function returns tensors", "return tensors, or use has_aux=True for the rest")
+        made = [transform.tangent(output) for output in outputs]
+    if strict and any(tangent is None for tangent in made):
+        raise AutogradError(name, "a result that does not depend on the primals", "with strict=True, all results do",
+                            "pass strict=False to get zeros for it")
+    values = [transform.unwrap(output) for output in outputs]
+    made = [x.new_zeros(tuple(x.shape)) if t is None else t for x, t in zip(values, made, strict=True)]
+    return (tree_unflatten(values, out_spec), tree_unflatten(made, out_spec), tree_map(transform.unwrap, aux))
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The value of a function and its derivative in a direction.
+
+    Args:
+        func: A function of tensors, or trees of them, that returns a tree of tensors.
+        primals: A tuple of arguments: where.
+        tangents: The direction, a tree like the primals.
+        strict: Whether results that do not depend on the primals are an error, not zeros.
+        has_aux: Whether ``func`` returns a pair of what is differentiated and something else.
+
+    Returns:
+        ``(result, derivative)``, with ``has_aux`` also the something else.
+
+    Raises:
+        AutogradError: The primals are no tuple, the tangents have another structure, or as said for ``strict``.
+        ArgumentError: A primal or tangent is no tensor of a dtype with derivatives.
+        ShapeError: A tangent has not its primal's shape.
+
+    >>> import tensocket_core as tc
+    >>> jvp(lambda x: x * x, (tc.tensor(3.0),), (tc.tensor(1.0),))[1].item()
+    6.0
+    """
+    if not isinstance(primals, tuple):
+        raise AutogradError("jvp", f"primals of type {type(primals).__name__}",
+                            "primals are the tuple of the function's arguments", "pass (x,)")
+    leaves, spec = tree_flatten(primals)
+    given, other = tree_flatten(tangents)
+    if spec != other or not leaves:
+        raise AutogradError("jvp", f"primals {spec!r} and tangents {other!r}",
+                            "there are primals, and tangents have their structure", "pass one tangent per primal")
+    result, derivative, aux = push_forward("jvp", func, primals, given, has_aux, strict)
+    return (result, derivative, aux) if has_aux else (result, derivative)

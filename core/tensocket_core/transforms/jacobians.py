@@ -1,0 +1,142 @@
+"""Whole derivatives: Jacobians by one batch of pullbacks or pushforwards, Hessians by both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..creation import eye
+from ..dispatch.modes import untransformed
+from ..pytree import tree_flatten, tree_map, tree_unflatten
+from .arguments import chosen, picked, replaced
+from .forward import check_tangent, push_forward
+from .reverse import pull_back
+from .vmap import vmap
+
+
+def _units(tensor: Any) -> Any:
+    """All tensors of a shape that are 1 at one place and 0 elsewhere, stacked."""
+    count = tensor.numel()
+    with untransformed():
+        return eye(count, dtype=tensor.dtype, device=tensor.device).reshape((count, *tensor.shape))
+
+
+def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
+           chunk_size: int | None = None) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``func`` in reverse mode: one pullback per element of the result.
+
+    Args:
+        func: A function of trees of tensors that returns a tree of tensors.
+        argnums: Position of the argument to differentiate, or a tuple of positions.
+        has_aux: Whether ``func`` returns a pair of what is differentiated and something else, which is returned too.
+        chunk_size: Pullbacks at once; None for all.
+
+    Returns:
+        A function of the same arguments. In the structure of the result, it has for every result of shape R the
+        structure of the differentiated arguments, with a tensor of shape [*R, *X] for one of shape X.
+
+    >>> import tensocket_core as tc
+    >>> jacrev(lambda x: x ** 2)(tc.tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        result, pull, aux = pull_back("jacrev", func, args, argnums, has_aux, kwargs)
+        outputs, spec = tree_flatten(result)
+
+        def block(index: int, output: Any) -> Any:
+            rows = vmap(lambda row: pull.of(index, row), chunk_size=chunk_size)(_units(output))
+            return tree_map(lambda g: g.reshape((*output.shape, *g.shape[1:])), rows)
+
+        jacobian = tree_unflatten([block(k, output) for k, output in enumerate(outputs)], spec)
+        return (jacobian, aux) if has_aux else jacobian
+
+    return compute
+
+
+def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error",
+           chunk_size: int | None = None) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``func`` in forward mode: one pushforward per element of the arguments.
+
+    Args:
+        func: A function of trees of tensors that returns a tree of tensors.
+        argnums: Position of the argument to differentiate, or a tuple of positions.
+        has_aux: Whether ``func`` returns a pair of what is differentiated and something else, which is returned too.
+        randomness: What draws in ``func`` do; see ``vmap``.
+        chunk_size: Pushforwards at once; None for all.
+
+    Returns:
+        As that of ``jacrev``.
+    """
+
+    def compute(*args: Any) -> Any:
+        chosen("jacfwd", args, argnums)
+        leaves, spec = tree_flatten(picked(args, argnums))
+        seen: list[Any] = []
+
+        def direction(k: int, tangent: Any) -> Any:
+            def inner(*values: Any) -> Any:
+                return func(*replaced(args, argnums, tree_unflatten(values, spec)))
+
+            directions = [tangent if k == j else None for j in range(len(leaves))]
+            _, derivative, aux = push_forward("jacfwd", inner, tuple(leaves), directions, has_aux)
+            flat, out_spec = tree_flatten(derivative)
+            seen[:] = [out_spec, aux]
+            return flat
+
+        def columns(k: int, leaf: Any) -> list[Any]:
+            made = vmap(lambda t: direction(k, t), out_dims=-1, randomness=randomness, chunk_size=chunk_size)(
+                _units(leaf))
+            return [g.reshape((*g.shape[:-1], *leaf.shape)) for g in made]
+
+        blocks = [columns(k, leaf) for k, leaf in enumerate(leaves)]
+        if not blocks:
+            raise AutogradError("jacfwd", "arguments without tensors", "what is differentiated is a tensor",
+                                "choose other argnums")
+        jacobian = tree_unflatten([tree_unflatten(row, spec) for row in zip(*blocks, strict=True)], seen[0])
+        return (jacobian, seen[1]) if has_aux else jacobian
+
+    return compute
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """A function that returns second derivatives of ``func``: forward over reverse mode.
+
+    Args:
+        func: A function of trees of tensors that returns a tree of tensors.
+        argnums: Position of the argument to differentiate, or a tuple of positions.
+
+    >>> import tensocket_core as tc
+    >>> hessian(lambda x: (x ** 3).sum())(tc.tensor([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function and its linear part there, which does not run the function again.
+
+    Args:
+        func: A function of trees of tensors that returns a tree of floating-point tensors.
+        primals: Where.
+
+    Returns:
+        The result, and a function of a direction (one tree per primal) that returns the derivative in it.
+    """
+    result, pull, _ = pull_back("linearize", func, primals, None, False)
+    leaves, spec = tree_flatten(primals)
+    zeros = tree_map(lambda x: x.new_zeros(tuple(x.shape)), result)
+    _, push, _ = pull_back("linearize", pull, (zeros,), None, False)
+
+    def directional(*tangents: Any) -> Any:
+        given, other = tree_flatten(tangents)
+        if other != spec:
+            raise AutogradError("linearize", f"tangents {other!r} for primals {spec!r}",
+                                "tangents have the structure of the primals", "pass one tangent per primal")
+        for primal, tangent in zip(leaves, given, strict=True):
+            check_tangent("linearize", primal, tangent)
+        return push(tangents)[0]
+
+    return result, directional

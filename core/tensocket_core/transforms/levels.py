@@ -1,0 +1,303 @@
+"""The stack of running transforms, and their tensors.
+
+A transform that runs a function is an entry of the thread's stack. Every call of an operator goes to the innermost one
+(see ``dispatch.protocol``), which does its part and calls the operator again for the transforms below it; below the
+last one, the operator runs as always. A transform's tensors hold the tensor one level below; their own handle is
+geometry without memory, so that shapes are those that the transformed function sees and nobody reads elements by
+accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.errors import TransformError
+
+from ..dispatch.call import call
+from ..dispatch.keys import AUTOGRAD, WRAPPER
+from ..dispatch.modes import STATE, update_state
+from ..execute.geometry import element_strides, memory_nbytes, memory_offset
+from ..tensors import Tensor
+
+_new = object.__new__
+
+
+class LevelTensor(Tensor):
+    """A tensor of a transform.
+
+    Attributes:
+        _value: The tensor one level below.
+        _transform: Whose it is.
+        _level: Place of the transform in the stack, from 1.
+    """
+
+    __slots__ = ()
+    #: How it is printed.
+    label: ClassVar[str] = "LevelTensor"
+    _value: Any
+    _transform: Any
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        host: np.ndarray[Any, Any] = self._value._host()
+        return host
+
+    def _values(self) -> np.ndarray[Any, Any]:
+        values: np.ndarray[Any, Any] = self._value._values()
+        return values
+
+    @property
+    def _real(self) -> Any:
+        """The tensor under all levels; batches show as leading dimensions."""
+        value = self._value
+        while value._level:
+            value = value._value
+        return value
+
+    def _like(self, tensor: Any) -> Any:
+        """A new real tensor as one of this tensor's levels, with a copy for every example of batches."""
+        value = self._value._like(tensor) if self._value._level else tensor
+        return self._transform.wrap_like(self, value)
+
+    def data_ptr(self) -> int:
+        """Not known.
+
+        Raises:
+            TransformError: Always.
+        """
+        raise TransformError("data_ptr", f"a tensor of {self._transform.name}",
+                             "tensors of transforms have no memory of their own", "take the pointer outside")
+
+    def _cut(self) -> Tensor:
+        return self._transform.wrap(self._value)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        inner = "\n    ".join(repr(self._value).splitlines())
+        return f"{self.label}(lvl={self._level}, value=\n    {inner}\n)"
+
+
+# Not one of the overriding classes: transforms come after ``__torch_function__``.
+LevelTensor._overrides = False
+
+
+class Extent:
+    """What a level tensor's handle has in place of a storage: it knows how much memory there is, and has none."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the real memory."""
+        return memory_nbytes(self._array)
+
+
+def geometry(tensor: Any) -> DeviceArray:
+    """A handle with the geometry of a tensor and without memory."""
+    array = tensor._array
+    storage = array.storage if tensor._level else Extent(array)
+    offset = 0 if type(array) is np.ndarray and array.base is None else memory_offset(array)
+    return DeviceArray(storage, tensor.dtype, tuple(array.shape), element_strides(array), offset)
+
+
+def level_tensor(kind: type[LevelTensor], value: Any, transform: Transform) -> Any:
+    """A tensor of a transform over a lower one; changes in place count for both."""
+    tensor = _new(kind)
+    tensor._array = geometry(value)
+    tensor._key = value._key & ~AUTOGRAD | WRAPPER
+    tensor._grad = tensor._grad_fn = tensor._base = None
+    if value._version_counter is None:
+        value._version_counter = [0]
+    tensor._version_counter = value._version_counter
+    tensor._value, tensor._transform, tensor._level = value, transform, transform.level
+    return tensor
+
+
+def map_tensors(function: Callable[[Any], Any], value: Any) -> Any:
+    """``function`` of every tensor in (named) tuples and lists; everything else stays."""
+    if hasattr(value, "_key"):
+        return function(value)
+    if isinstance(value, tuple):
+        parts = [map_tensors(function, item) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if type(value) is list:
+        return [map_tensors(function, item) for item in value]
+    return value
+
+
+class lowered:
+    """``with lowered():`` — operators go to the transforms below the innermost one.
+
+    Args:
+        exclude: Whether gradients are not recorded there (``AUTOGRAD`` or 0); None leaves that as it is.
+        depth: How many transforms are left; by default all but one.
+    """
+
+    __slots__ = ("_before", "_depth", "_exclude")
+
+    def __init__(self, exclude: int | None = None, depth: int = -1) -> None:
+        self._exclude = exclude
+        self._depth = depth
+
+    def __enter__(self) -> None:
+        state = STATE
+        self._before = state.transforms, state.include, state.exclude
+        # Not by ``update_state``: the thread stays busy, so that leaving costs little.
+        state.transforms = below = state.transforms[:self._depth]
+        if not below:
+            state.include &= ~WRAPPER
+        if self._exclude is not None:
+            state.exclude = state.exclude & ~AUTOGRAD | self._exclude
+
+    def __exit__(self, *error: object) -> None:
+        transforms, include, exclude = self._before
+        update_state(transforms=transforms, include=include, exclude=exclude)
+
+
+class Transform:
+    """One transform while it runs a function: ``with transform:``.
+
+    Attributes:
+        name: What errors call it.
+        kind: Class of its tensors.
+        level: Place in the stack, from 1.
+        transparent: How many callers let its tensors stand for their values after its end.
+    """
+
+    name: str
+    kind: ClassVar[type[LevelTensor]]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.level = 0
+        self.transparent = 0
+        self._before: dict[str, Any] = {}
+
+    def __enter__(self) -> Transform:
+        stack = STATE.transforms
+        self.level = len(stack) + 1
+        self._before = update_state(transforms=(*stack, self), include=STATE.include | WRAPPER, exclude=STATE.exclude)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        update_state(**self._before)
+
+    # ------------------------------------------------------------------------------------------ its tensors
+
+    def owns(self, tensor: Any) -> bool:
+        """Whether a tensor is this transform's."""
+        return tensor._level and tensor._transform is self
+
+    def wrap(self, value: Any) -> Any:
+        """A lower tensor as one of this transform."""
+        return level_tensor(self.kind, value, self)
+
+    def wrap_like(self, tensor: Any, value: Any) -> Any:
+        """A new lower tensor as one of this transform, made after ``tensor``."""
+        return self.wrap(value)
+
+    def lift(self, tensor: Any) -> Any:
+        """A tensor as one of this transform, if it is not already."""
+        return tensor if self.owns(tensor) else self.wrap(tensor)
+
+    def unwrap(self, tree: Any) -> Any:
+        """Results without this transform's level."""
+        return map_tensors(lambda t: t._value if self.owns(t) else t, tree)
+
+    def created(self, tensor: Any, drawn: bool = False) -> Any:
+        """What a factory's tensor is here. ``drawn``: it has one draw per example along dimension 0."""
+        return self.lift(tensor)
+
+    def copies(self, operator: str) -> int | None:
+        """How many independent draws random functions make for one; None for one."""
+        return None
+
+    def released(self, operator: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments of a call after this transform's end, its tensors replaced by their values.
+
+        Raises:
+            TransformError: Nobody let that happen.
+        """
+        if not self.transparent:
+            raise TransformError(operator.name, f"a tensor of {self.name} (level {self.level})",
+                                 "tensors of a transform are used while it runs and at its level",
+                                 "return what is needed from the transformed function")
+        return self.unwrap(args)  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
+        """Run an operator for this transform."""
+        raise NotImplementedError
+
+    def check_mutation(self, operator: Any, args: tuple[Any, ...]) -> None:
+        """Refuse to modify tensors from outside of the transformed function.
+
+        Raises:
+            TransformError: The operator writes to one.
+        """
+        for parameter, value in zip(operator.schema.parameters, args, strict=True):
+            if parameter.mutated and hasattr(value, "_key") and not self.owns(value):
+                raise TransformError(
+                    operator.name, f"a tensor of shape {list(value.shape)} from outside of the function given to "
+                    f"{self.name}", "a transformed function modifies only what it is given or has made",
+                    "pass the tensor as an argument, or clone() it")
+
+
+class transparent:
+    """``with transparent(transform):`` — after its end, a transform's tensors stand for their values."""
+
+    __slots__ = ("_transform",)
+
+    def __init__(self, transform: Transform) -> None:
+        self._transform = transform
+
+    def __enter__(self) -> None:
+        self._transform.transparent += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._transform.transparent -= 1
+
+
+def results_of(args: tuple[Any, ...], result: Any, wrap: Callable[[Any], Any]) -> Any:
+    """Results of a lower call as tensors of a level.
+
+    Args:
+        args: The arguments, tensors of the level.
+        result: What the lower call returned: a tensor that is an argument's value is that argument again, a view of
+            one has its base.
+        wrap: Makes a tensor of the level.
+    """
+    given: list[Any] = []
+    map_tensors(given.append, args)
+
+    def convert(value: Any) -> Any:
+        for argument in given:
+            if argument._level and argument._value is value:
+                return argument
+        tensor = wrap(value)
+        if value._base is not None:
+            for argument in given:
+                inner = argument._value if argument._level else argument
+                if inner is value._base or inner._base is value._base:
+                    tensor._base = argument if argument._base is None else argument._base
+                    break
+        return tensor
+
+    return map_tensors(convert, result)
+
+
+def shares_memory(operator: Any) -> bool:
+    """Whether the result of an operator lies in the memory of its first argument."""
+    return operator.kind == "view" or operator.name == "detach"
+
+
+def call_lower(operator: Any, args: tuple[Any, ...], exclude: int | None = None) -> Any:
+    """Run an operator for the transforms below."""
+    with lowered(exclude):
+        return call(operator, *args)

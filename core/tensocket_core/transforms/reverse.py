@@ -1,0 +1,249 @@
+"""Reverse mode as a transform: every level records a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
+
+from ..autograd.differentiate import grad as engine_grad
+from ..autograd.rebase import note_view
+from ..dispatch.call import key_of
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import STATE, is_grad_enabled, update_state
+from ..pytree import tree_flatten, tree_map, tree_unflatten
+from .arguments import chosen, picked, split_aux
+from .levels import LevelTensor, Transform, call_lower, map_tensors, results_of, transparent
+
+
+class GradTensor(LevelTensor):
+    """A tensor of a reverse level; nodes of its graph are this level's alone."""
+
+    __slots__ = ()
+    label = "GradTrackingTensor"
+
+
+GradTensor._overrides = False
+
+
+class Reverse(Transform):
+    """Records what a function does to its arguments.
+
+    Within it, gradients are recorded whatever the mode outside; lower levels run in the mode that held outside, so that
+    ``no_grad`` in the function concerns this level only.
+    """
+
+    kind = GradTensor
+
+    def __enter__(self) -> Reverse:
+        super().__enter__()
+        self._outer = STATE.exclude & AUTOGRAD
+        update_state(exclude=STATE.exclude & ~AUTOGRAD)
+        return self
+
+    def leaf(self, value: Any) -> Any:
+        """A lower tensor as a leaf of this level that requires a gradient.
+
+        Raises:
+            ArgumentError: It is no tensor.
+            AutogradError: Its dtype has no gradients.
+        """
+        if not hasattr(value, "_key"):
+            raise ArgumentError(self.name, f"an argument of type {type(value).__name__}",
+                                "what is differentiated is a tensor", "convert it, or leave it out of argnums")
+        return self.wrap(value).requires_grad_()
+
+    def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
+        """Record at this level, run below."""
+        self.check_mutation(operator, args)
+        args = map_tensors(self.lift, args)
+        recorded = False
+
+        def below(*given: Any) -> Any:
+            result = call_lower(operator, self.unwrap(given), self._outer)
+            return results_of(given, result, self.wrap)
+
+        if operator.derivative is not None and not STATE.exclude & AUTOGRAD:
+            given: list[Any] = []
+            map_tensors(given.append, args)
+            recorded = any(tensor._key & AUTOGRAD for tensor in given)
+        if recorded:
+            return operator.recording(below, key_of(operator, args))(*args)
+        result = below(*args)
+        if operator.kind == "view" and result._base is not None:
+            # The base may become a part of the graph later, and its views with it.
+            note_view(result)
+        return result
+
+
+class Pullback:
+    """The transposed derivative of a function at a point: what ``vjp`` returns.
+
+    Args:
+        transform: The level that recorded the function.
+        leaves: Its tensors that were differentiated, and the structure they have.
+        outputs: Results of the function, tensors of the level or lower ones.
+        spec: Structure of the results.
+    """
+
+    def __init__(self, transform: Reverse, leaves: tuple[list[Any], Any], outputs: list[Any], spec: Any) -> None:
+        self._transform = transform
+        self._leaves, self._structure = leaves
+        self._outputs = outputs
+        self._spec = spec
+
+    def __call__(self, cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        """Gradients of the arguments, in their structure; zeros where the result does not depend on them.
+
+        Args:
+            cotangents: Gradients of the results, in their structure.
+            retain_graph: Whether the function can be called again.
+            create_graph: Whether what it computes is recorded for surrounding graphs; default is the current mode.
+
+        Raises:
+            AutogradError: The structure of the cotangents is not that of the results.
+        """
+        given, spec = tree_flatten(cotangents)
+        if spec != self._spec:
+            raise AutogradError(self._transform.name, f"cotangents {spec!r} for results {self._spec!r}",
+                                "cotangents have the structure of the function's results", "pass one per result")
+        pairs = [(self._checked(y, g), g) for y, g in zip(self._outputs, given, strict=True)]
+        return self._gradients(pairs, retain_graph, create_graph)
+
+    def of(self, index: int, cotangent: Any) -> Any:
+        """Gradients of one result."""
+        return self._gradients([(self._outputs[index], cotangent)], True, None)
+
+    def _gradients(self, pairs: list[tuple[Any, Any]], retain_graph: bool, create_graph: bool | None) -> Any:
+        pairs = [(y, g) for y, g in pairs if self._transform.owns(y) and y._key & AUTOGRAD]
+        if not pairs:
+            return tree_unflatten([_zeros(x._value) for x in self._leaves], self._structure)
+        with transparent(self._transform):
+            grads = engine_grad([y for y, _ in pairs], self._leaves, [g for _, g in pairs], retain_graph=retain_graph,
+                                create_graph=is_grad_enabled() if create_graph is None else create_graph,
+                                allow_unused=True)
+        made = [_zeros(x._value) if g is None else self._transform.unwrap(g)
+                for x, g in zip(self._leaves, grads, strict=True)]
+        return tree_unflatten(made, self._structure)
+
+    def _checked(self, output: Any, cotangent: Any) -> Any:
+        if not hasattr(cotangent, "_key") or tuple(cotangent.shape) != tuple(output.shape):
+            what = list(cotangent.shape) if hasattr(cotangent, "_key") else type(cotangent).__name__
+            raise ShapeError(self._transform.name, f"a cotangent {what} for a result of shape {list(output.shape)}",
+                             "a cotangent is a tensor of its result's shape", "pass one of that shape")
+        return output
+
+
+def _zeros(value: Any) -> Any:
+    return value.new_zeros(tuple(value.shape))
+
+
+def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnums: Any, has_aux: bool,
+              kwargs: dict[str, Any] | None = None) -> tuple[Any, Pullback, Any]:
+    """Run a function and record it.
+
+    Args:
+        name: What errors call the transform.
+        func: The function.
+        args: Its arguments, trees of tensors.
+        argnums: Positions of those that are differentiated, or None for all.
+        has_aux: Whether it returns a pair of the result and something else.
+        kwargs: Arguments by name, not differentiated.
+
+    Returns:
+        The result, without the level; its pullback; the something else, without the level.
+    """
+    transform = Reverse(name)
+    with transform:
+        positions = chosen(name, args, argnums)
+        wrapped = [tree_map(transform.leaf if k in positions else lambda x: map_tensors(transform.wrap, x), arg)
+                   for k, arg in enumerate(args)]
+        result = func(*wrapped, **tree_map(lambda x: map_tensors(transform.wrap, x), kwargs or {}))
+        result, aux = split_aux(name, result, has_aux)
+    leaves = tree_flatten(picked(tuple(wrapped), argnums))
+    outputs, spec = tree_flatten(result)
+    for output in outputs:
+        if not hasattr(output, "_key"):
+            raise AutogradError(name, f"a function that returns {type(output).__name__}",
+                                "the function returns tensors", "return tensors, or use has_aux=True for the rest")
+    pull = Pullback(transform, leaves, outputs, spec)
+    return tree_unflatten(transform.unwrap(outputs), spec), pull, tree_map(transform.unwrap, aux)
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function and its transposed derivative.
+
+    Args:
+        func: A function of tensors, or trees of them, that returns a tree of tensors.
+        primals: Where.
+        has_aux: Whether ``func`` returns a pair of what is differentiated and something else.
+
+    Returns:
+        The result of ``func`` and a function of cotangents (a tree like the result) that returns the gradients of the
+        primals: one, or a tuple of several. With ``has_aux``, the something else comes third.
+
+    Raises:
+        AutogradError: The function returns something else than tensors, or not a pair with ``has_aux``.
+    """
+    result, pull, aux = pull_back("vjp", func, primals, None, has_aux)
+
+    def pullback(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given = cotangents[0] if len(cotangents) == 1 else cotangents
+        gradients = pull(given, retain_graph, create_graph)
+        return gradients[0] if len(primals) == 1 else gradients
+
+    return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns gradients and the value of ``func``, which returns one number.
+
+    Args:
+        func: Returns a tensor of one element and no dimensions.
+        argnums: Position of the argument to differentiate, or a tuple of positions.
+        has_aux: Whether ``func`` returns a pair of that tensor and something else.
+
+    Returns:
+        A function of the same arguments: ``(gradients, value)``, or ``(gradients, (value, something else))``.
+    """
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        value, pull, aux = pull_back("grad", func, args, argnums, has_aux, kwargs)
+        _check_number(value)
+        gradients = pull(value.new_ones(()), False)
+        return gradients, (value, aux) if has_aux else value
+
+    return _named(compute, func)
+
+
+def _check_number(value: Any) -> None:
+    if not hasattr(value, "_key"):
+        raise AutogradError("grad", f"a function that returns {type(value).__name__}", "the function returns a tensor",
+                            "return one tensor, or use has_aux=True for the rest")
+    if value.ndim:
+        raise AutogradError("grad", f"a function that returns shape {list(value.shape)}",
+                            "the function returns a tensor without dimensions",
+                            "reduce it with .sum(), or use vjp or jacrev")
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradients of ``func``, which returns one number; see ``grad_and_value``.
+
+    >>> import tensocket_core as tc
+    >>> grad(lambda x: x ** 3)(tc.tensor(2.0)).item()
+    12.0
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return _named(compute, func)
+
+
+def _named(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    function.__name__ = getattr(original, "__name__", function.__name__)
+    function.__doc__ = getattr(original, "__doc__", None)
+    return function
