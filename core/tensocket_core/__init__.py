@@ -49,6 +49,7 @@ from .api import (
     reset_peak_memory_stats,
     synchronize,
 )
+from .autograd.inference import inference_mode, is_inference, is_inference_mode_enabled
 from .creation import (
     arange,
     empty,
@@ -154,6 +155,7 @@ __all__ = [
     "get_printoptions",
     "get_rng_state",
     "iinfo",
+    "inference_mode",
     "initial_seed",
     "int16",
     "int32",
@@ -162,6 +164,8 @@ __all__ = [
     "is_available",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
+    "is_inference",
+    "is_inference_mode_enabled",
     "layout",
     "LedgerRecord",
     "linspace",

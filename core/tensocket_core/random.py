@@ -113,6 +113,17 @@ class Generator:
             self._seed, self._offset = int(words[0]), int(words[1])
         return self
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """Seed and offset of what is drawn next."""
+        with self._lock:
+            return self._seed, self._offset
+
+    @position.setter
+    def position(self, value: tuple[int, int]) -> None:
+        with self._lock:
+            self._seed, self._offset = value
+
     def take(self, blocks: int) -> tuple[int, int]:
         """Reserve counter blocks; returns the seed and the first block."""
         with self._lock:

@@ -32,7 +32,6 @@ from tensocket_core import (
     argmin,
     as_strided,
     as_tensor,
-    autograd,
     backends,
     bernoulli,
     bfloat16,
@@ -100,6 +99,7 @@ from tensocket_core import (
     gt,
     index_put,
     index_select,
+    inference_mode,
     initial_seed,
     int8,
     int16,
@@ -107,6 +107,8 @@ from tensocket_core import (
     int64,
     is_available,
     is_grad_enabled,
+    is_inference,
+    is_inference_mode_enabled,
     isfinite,
     isinf,
     isnan,
@@ -224,7 +226,7 @@ from tensocket_core import int64 as long
 from tensocket_core.dispatch.namespaces import ops
 
 from . import _C as _C
-from . import errors, func, nn, optim, overrides, serialization, utils
+from . import autograd, errors, func, nn, optim, overrides, serialization, utils
 from .devices import available_devices
 from .func import vmap
 from .serialization import load, save
@@ -355,6 +357,7 @@ __all__ = [
     "index_put",
     "index_select",
     "inf",
+    "inference_mode",
     "initial_seed",
     "int",
     "int8",
@@ -364,6 +367,8 @@ __all__ = [
     "is_available",
     "is_floating_point",
     "is_grad_enabled",
+    "is_inference",
+    "is_inference_mode_enabled",
     "is_tensor",
     "isfinite",
     "isinf",

@@ -10,6 +10,7 @@ gradient, as soon as the oldest node that uses the leaf is done.
 from __future__ import annotations
 
 import heapq
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -33,6 +34,7 @@ class _Current(threading.local):
 
 
 _CURRENT: Final = _Current()
+_NUMBERS: Final = itertools.count(1)
 _NOTHING: Final = nullcontext()
 
 
@@ -100,6 +102,7 @@ class _Pass:
     """
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
+        self.number = next(_NUMBERS)
         self.create_graph = create_graph
         self.retain_graph = retain_graph
         self.heap: list[int] = []
@@ -373,6 +376,11 @@ def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_g
     finally:
         _CURRENT.running = outer
     return state.captured
+
+
+def current_pass() -> _Pass | None:
+    """The innermost backward pass that this thread is in."""
+    return _CURRENT.running
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:

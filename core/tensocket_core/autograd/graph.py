@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
 
 from ..dispatch.keys import AUTOGRAD
-from .engine import _CURRENT
+from .engine import current_pass
 from .node import Node, gradient_place
 from .saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
@@ -111,7 +111,7 @@ class _Collector:
         self.function = function
         self.mode = mode
         self._lock = threading.Lock()
-        #: By the identity of the pass: gradients so far.
+        #: By the number of the pass: gradients so far.
         self._passes: dict[int, dict[int, Any]] = {}
 
     def hook(self, index: int) -> Callable[[Any], None]:
@@ -123,8 +123,8 @@ class _Collector:
         return collect
 
     def _collect(self, index: int, grad: Any) -> None:
-        running = _CURRENT.running
-        identity = id(running)
+        running = current_pass()
+        identity = 0 if running is None else running.number
         with self._lock:
             first = identity not in self._passes
             grads = self._passes.setdefault(identity, {})

@@ -1,0 +1,38 @@
+"""Positions of all random streams, to be gone back to for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .device import entries
+from .random import default_generator
+
+#: By the key of a device, the seed and offset of its generator.
+States = dict[int, tuple[int, int]]
+
+
+def rng_states() -> States:
+    """Positions of the generators of all opened devices."""
+    return {entry.key: default_generator(entry).position for entry in entries()}
+
+
+def _go_to(states: States) -> None:
+    for entry in entries():
+        if entry.key in states:
+            default_generator(entry).position = states[entry.key]
+
+
+@contextmanager
+def fork_rng_states(states: States) -> Iterator[None]:
+    """Draw from these positions on in this block; afterwards go on where the generators were.
+
+    Args:
+        states: What ``rng_states`` returned.
+    """
+    before = rng_states()
+    _go_to(states)
+    try:
+        yield
+    finally:
+        _go_to(before)

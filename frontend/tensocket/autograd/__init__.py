@@ -1,0 +1,38 @@
+"""Reverse-mode automatic differentiation, with PyTorch's module paths."""
+
+from __future__ import annotations
+
+from tensocket_core.autograd import (
+    Function,
+    backward,
+    detect_anomaly,
+    grad,
+    set_detect_anomaly,
+)
+
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .gradcheck import gradcheck, gradgradcheck
+from .variable import Variable
+
+__all__ = [
+    "Function",
+    "Variable",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "forward_ad",
+    "enable_grad",
+    "function",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "variable",
+]

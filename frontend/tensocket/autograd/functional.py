@@ -1,0 +1,7 @@
+"""Derivatives of functions as functions."""
+
+from __future__ import annotations
+
+from tensocket_core.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
