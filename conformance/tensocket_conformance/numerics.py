@@ -5,7 +5,8 @@ A result of a floating-point operator is compared with a float64 reference. The 
     ulp * spacing(reference)  +  factor * eps * condition
 
 where ``condition`` is what the operator's record says about its conditioning: the sum of the magnitudes of the terms
-for a sum, ``|x f'(x)|`` for a function near its zeros. Everything else must be equal.
+for a sum, ``|x f'(x)|`` for a function near its zeros. For complex results, error and spacing are those of
+magnitudes. Everything else must be equal.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Format:
     Attributes:
         short: Name in case ids.
         name: Name in the public API.
-        kind: ``bool``, ``int`` or ``float``.
+        kind: ``bool``, ``int``, ``float`` or ``complex``.
         numpy: NumPy dtype of host arrays; bfloat16 values travel as float32.
-        digits: Binary digits of the significand of a float, with the leading one.
+        digits: Binary digits of the significand of a float (of a complex number: of its parts), with the leading one.
         exponent: Exponent of the smallest normal float.
     """
 
@@ -65,6 +66,11 @@ _ROWS: Final = (
     Format("bf16", "bfloat16", "float", np.dtype(np.float32), 8, -126),
     Format("f32", "float32", "float", np.dtype(np.float32), 24, -126),
     Format("f64", "float64", "float", np.dtype(np.float64), 53, -1022),
+    Format("u16", "uint16", "int", np.dtype(np.uint16)),
+    Format("u32", "uint32", "int", np.dtype(np.uint32)),
+    Format("u64", "uint64", "int", np.dtype(np.uint64)),
+    Format("c64", "complex64", "complex", np.dtype(np.complex64), 24, -126),
+    Format("c128", "complex128", "complex", np.dtype(np.complex128), 53, -1022),
 )
 #: The element types that the suite knows, by the short name used in case ids.
 FORMATS: Final[dict[str, Format]] = {row.short: row for row in _ROWS}
@@ -163,6 +169,8 @@ def compare(got: HostArray, reference: HostArray, form: Format, tolerance: Toler
         raise Failure(f"the result has shape {list(got.shape)}, expected {list(reference.shape)}")
     if got.size == 0:
         return Metric(0.0, 0.0, None, 0.0, 0.0)
+    if form.kind == "complex":
+        return _compare_complex(got, reference, form, tolerance, np.broadcast_to(np.asarray(condition), got.shape))
     if form.kind != "float":
         return _compare_exactly(got, reference)
     return _compare_floats(got.astype(np.float64), reference.astype(np.float64), form, tolerance,
@@ -202,6 +210,30 @@ def _compare_floats(got: HostArray, reference: HostArray, form: Format, toleranc
         count = int(np.count_nonzero(ratio > 1.0))
         raise Failure(f"{count} of {got.size} elements are off; element {list(index)} is {metric.got!r}, expected "
                       f"{float(rounded[index])!r} within {allowed[index]:.3g} ({metric.ulp:.1f} ULP off)", metric)
+    return metric
+
+
+def _compare_complex(got: HostArray, reference: HostArray, form: Format, tolerance: Tolerance,
+                     condition: HostArray) -> Metric:
+    """Distances in the plane; where a part is infinite or NaN, both parts are what the reference rounds to."""
+    wide = reference.astype(np.complex128)
+    rounded = to_format(wide, form)
+    finite = np.isfinite(wide) & np.isfinite(rounded)
+    step = spacing(np.where(finite, np.abs(wide), 0.0), form)
+    with np.errstate(all="ignore"):
+        allowed = tolerance.ulp * step + tolerance.factor * form.eps * np.where(np.isfinite(condition), condition, 0.0)
+        error = np.maximum(np.abs(got - wide) - np.abs(rounded - wide), 0.0)
+        same = ((got.real == rounded.real) | (np.isnan(got.real) & np.isnan(rounded.real))) & (
+            (got.imag == rounded.imag) | (np.isnan(got.imag) & np.isnan(rounded.imag)))
+        error = np.where(same, 0.0, np.where(finite & np.isfinite(error), error, np.inf))
+        ratio = np.where(error == 0.0, 0.0, error / allowed)
+    index = _index(int(np.argmax(ratio.ravel())), got.shape)
+    metric = Metric(float(ratio[index]), float(error[index] / step[index]), index, float(np.abs(got[index])),
+                    float(np.abs(wide[index])))
+    if metric.error > 1.0:
+        raise Failure(f"{int(np.count_nonzero(ratio > 1.0))} of {got.size} elements are off; element {list(index)} is "
+                      f"{complex(got[index])}, expected {complex(rounded[index])} within {allowed[index]:.3g} "
+                      f"({metric.ulp:.1f} ULP off)", metric)
     return metric
 
 

@@ -19,8 +19,9 @@ from .subject import Subject, format_of
 #: Element types by kind; the first ones get all samples, those in ``MINOR`` a few.
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "b": ("b8",), "i": ("i64", "i32", "u8", "i8", "i16"), "f": ("f32", "f64", "f16", "bf16"),
+    "u": ("u32", "u16", "u64"), "c": ("c64", "c128"),
 }
-MINOR: Final = frozenset({"u8", "i8", "i16", "f16", "bf16"})
+MINOR: Final = frozenset({"u8", "i8", "i16", "f16", "bf16", "u16", "u32", "u64", "c128"})
 #: Sample classes that minor element types get.
 MINOR_CLASSES: Final = frozenset({"prime", "grid", "transposed", "dim", "square", "values"})
 
@@ -60,12 +61,16 @@ class Draw:
         self.form = form
 
     def values(self, shape: tuple[int, ...], low: float = -4.0, high: float = 4.0) -> HostArray:
-        """Uniform values of the element type: floats of the range, integers of ten times the range, any bools."""
+        """Uniform values of the element type: floats (and parts of complex numbers) of the range, integers of ten times
+        the range, any bools.
+        """
         if self.form.kind == "bool":
             return self.rng.integers(0, 2, shape).astype(np.bool_)
         if self.form.kind == "int":
-            first = 0 if self.form.short == "u8" else int(low * 10)
-            return self.rng.integers(max(first, int(low * 10)), int(high * 10) + 1, shape).astype(self.form.numpy)
+            first = max(int(np.iinfo(self.form.numpy).min), int(low * 10))
+            return self.rng.integers(first, int(high * 10) + 1, shape).astype(self.form.numpy)
+        if self.form.kind == "complex":
+            return to_format(self.rng.uniform(low, high, shape) + 1j * self.rng.uniform(low, high, shape), self.form)
         return to_format(self.rng.uniform(low, high, shape), self.form)
 
     def given(self, shape: tuple[int, ...], layout: str = "plain", low: float = -4.0, high: float = 4.0) -> Given:
@@ -175,20 +180,24 @@ def tolerance_for(tolerance: Tolerance, form: Format) -> Tolerance:
     """
     if form.short in ("f16", "bf16"):
         return Tolerance(min(tolerance.ulp, 2.0), tolerance.factor, tolerance.flush)
+    if form.kind == "complex":
+        # A product or quotient rounds several times, relative to its magnitude; references are no more precise.
+        return Tolerance(4.0 * max(tolerance.ulp, 1.0), tolerance.factor * 4.0)
     if form.short == "f64":
         return Tolerance(tolerance.ulp * 1.5, tolerance.factor * 1.5, tolerance.flush)
     return tolerance
 
 
 def _exact(given: Given) -> HostArray:
-    """What the reference gets: floats exactly, as float64."""
-    return given.array.astype(np.float64) if FORMATS[given.short].kind == "float" else given.array
+    """What the reference gets: floats exactly, as float64 (complex128)."""
+    wide = {"float": np.float64, "complex": np.complex128}.get(FORMATS[given.short].kind)
+    return given.array if wide is None else given.array.astype(wide)
 
 
 def _unchanged(subject: Subject, sample: Sample, tensors: list[Any]) -> None:
     for position, (given, tensor) in enumerate(zip(sample.args, tensors, strict=True)):
         if isinstance(given, Given) and given.array.size <= 4096:
-            if not np.array_equal(subject.get(tensor), given.array, equal_nan=given.array.dtype.kind == "f"):
+            if not np.array_equal(subject.get(tensor), given.array, equal_nan=given.array.dtype.kind in "fc"):
                 raise Failure(f"the operator changed its argument {position}")
 
 
@@ -216,10 +225,15 @@ def int64(short: str) -> str:
 
 
 def floating(short: str) -> str:
-    """Floats stay, everything else becomes float32."""
-    return short if FORMATS[short].kind == "float" else "f32"
+    """Floats and complex numbers stay, everything else becomes float32."""
+    return short if FORMATS[short].kind in ("float", "complex") else "f32"
+
+
+def magnitude(short: str) -> str:
+    """The result is real: of the parts' element type for complex numbers."""
+    return {"c64": "f32", "c128": "f64"}.get(short, short)
 
 
 def summed(short: str) -> str:
-    """Floats stay, everything else becomes int64."""
-    return short if FORMATS[short].kind == "float" else "i64"
+    """Floats and complex numbers stay, everything else becomes int64."""
+    return short if FORMATS[short].kind in ("float", "complex") else "i64"

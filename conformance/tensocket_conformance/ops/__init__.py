@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ..case import Case
 from ..record import Operator
-from . import casts, creation, indexing, inplace, matmul, movement, nn, pointwise, random, reduction
+from . import casts, complexes, creation, indexing, inplace, matmul, movement, nn, pointwise, random, reduction
 
-_FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts)
+_FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes)
 
 
 def operators() -> list[Operator]:

@@ -18,7 +18,8 @@ from .layouts import value_grid
 def _values(target: str) -> Maker:
     """Values that both element types can hold, and fractions, which are cut off on the way to an integer."""
     def make(draw: Draw) -> Sample:
-        array = draw.values((7, 13), 0.0 if "u8" in (draw.form.short, target) else -12.0, 12.0)
+        unsigned = any(short[0] == "u" for short in (draw.form.short, target))
+        array = draw.values((7, 13), 0.0 if unsigned else -12.0, 12.0)
         return Sample((Given(array, draw.form.short, "transposed"),))
 
     return make
@@ -37,17 +38,24 @@ def _grid(target: str) -> Maker:
 
 def _convert(target: str) -> Callable[[HostArray], HostArray]:
     kind = FORMATS[target].kind
+    if kind == "complex":
+        return lambda x: x.astype(np.complex128)
     if kind == "float":
         # Rounding is the comparison's business.
-        return lambda x: x.astype(np.float64)
+        return lambda x: x.real.astype(np.float64)
     if kind == "bool":
         return lambda x: x != 0
-    return lambda x: (np.trunc(x) if x.dtype.kind == "f" else x).astype(FORMATS[target].numpy)
+    return lambda x: (np.trunc(x.real) if x.dtype.kind in "fc" else x).astype(FORMATS[target].numpy)
+
+
+#: What complex numbers and wide unsigned integers are converted to; every further pair is a kernel.
+_TARGETS = ("b8", "i64", "f32", "f64", "c64", "c128")
 
 
 def _to(target: str) -> Operator:
     return Operator(f"to_{target}", lambda x: x.to(dtype_of(target)), _convert(target),
-                    {"values#0": _values(target), "grid#0": _grid(target)}, kinds("bif"), lambda short: target)
+                    {"values#0": _values(target), "grid#0": _grid(target)},
+                    kinds("bifuc" if target in _TARGETS else "bif"), lambda short: target)
 
 
 #: Result of a binary operator for two tensors of at least one dimension, as PyTorch documents it.

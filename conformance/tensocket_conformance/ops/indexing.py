@@ -16,7 +16,7 @@ _SCATTER = Tolerance(ulp=1.0, factor=16.0)
 
 
 def _take(name: str, call: Callable[..., Any], reference: Callable[..., Any], samples: dict[str, Maker],
-          letters: str = "bif") -> Operator:
+          letters: str = "bifc") -> Operator:
     return Operator(name, call, reference, samples, kinds(letters), same)
 
 
@@ -122,11 +122,11 @@ OPERATORS = [
     Operator("scatter_add", lambda x, dim, index, source: ts.scatter_add(x, dim, index, source), _scatter_add, {
         "prime#0": _scatter((7, 5), 0, (9, 5)), "dim#0": _scatter((7, 5), 1, (6, 11)),
         "transposed#0": _scatter((7, 5), 0, (4, 5), "transposed"), "large#0": _scatter((13, 4), 0, (5001, 4))},
-        kinds("if"), same, _SCATTER, _scatter_scale),
+        kinds("ifc"), same, _SCATTER, _scatter_scale),
     Operator("index_put", _put(False), _set_reference, {
-        "prime#0": _put_sample(11, 7, True), "empty#0": _put_sample(11, 0, True)}, kinds("bif"), same),
+        "prime#0": _put_sample(11, 7, True), "empty#0": _put_sample(11, 0, True)}, kinds("bifc"), same),
     Operator("index_put.accumulate", _put(True), _put_reference, {
-        "prime#0": _put_sample(5, 17, False), "large#0": _put_sample(7, 1001, False)}, kinds("if"), same, _SCATTER,
+        "prime#0": _put_sample(5, 17, False), "large#0": _put_sample(7, 1001, False)}, kinds("ifc"), same, _SCATTER,
         lambda x, index, values: _put_reference(np.abs(x), index, np.abs(values))),
-    Operator("setitem.tensor", _set_item, _set_reference, {"prime#0": _put_sample(11, 7, True)}, kinds("bif"), same),
+    Operator("setitem.tensor", _set_item, _set_reference, {"prime#0": _put_sample(11, 7, True)}, kinds("bifc"), same),
 ]

@@ -52,6 +52,8 @@ def value_grid(form: Format, largest: float = float("inf")) -> HostArray:
         values = [0, 1, 2, 3, 5, 100, int(info.max), int(info.max) - 1, int(info.min), int(info.min) + 1]
         values += [-1, -2, -3, -7, -100] if info.min < 0 else []
         return np.array(values, form.numpy)
+    if form.kind == "complex":  # the special values of parts are those of floats; libraries differ on mixtures
+        return to_format(np.array([1, -1, 1j, -1j, 0.5 + 0.5j, 3 - 4j, 1e-3 + 2j, -2.5 + 1e-2j, -0.75 - 3j]), form)
     halves = [0.0, 1.0, 0.5, 1.5, 2.5, 3.5, 0.25, 3.7, 1e-3, 0.1, 10.0, 100.0, 1e4]
     edges = [form.tiny, form.tiny / 2, form.tiny * 2.0 ** (1 - form.digits), form.largest, form.largest / 2]
     finite = np.array([value for value in halves + edges if value <= largest])

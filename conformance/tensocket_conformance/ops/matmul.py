@@ -13,7 +13,7 @@ from ..record import Maker, Operator, Sample, same
 
 #: Vendors add up blocks in any order: more roundings than a pairwise sum, far fewer than one for each term.
 _PRODUCT = Tolerance(ulp=1.0, factor=32.0)
-_DTYPES = ("f32", "f64", "f16", "bf16", "i64")
+_DTYPES = ("f32", "f64", "f16", "bf16", "i64", "c64", "c128")
 
 
 def _sample(first: tuple[int, ...], second: tuple[int, ...], layout: str = "plain", other: str = "plain") -> Maker:

@@ -30,7 +30,7 @@ def _layouts(shape: tuple[int, ...], *args: Any) -> dict[str, Maker]:
 
 def _view(name: str, call: Callable[..., Any], reference: Callable[..., Any], samples: dict[str, Maker],
           result: Callable[[str], str | tuple[str, ...]] = same) -> Operator:
-    return Operator(name, call, reference, samples, kinds("bif"), result)
+    return Operator(name, call, reference, samples, kinds("bifuc"), result)
 
 
 def _many(short: str) -> tuple[str, ...]:

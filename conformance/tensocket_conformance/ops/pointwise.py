@@ -47,7 +47,14 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _sigmoid(x: HostArray) -> HostArray:
+    if x.dtype.kind == "c":
+        return np.asarray(1 / (1 + np.exp(-x)))
     return np.asarray(np.where(x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x)))))
+
+
+def _near_poles(x: HostArray) -> HostArray | float:
+    """How much an error of a complex argument is magnified near the function's poles."""
+    return np.abs(x * _sigmoid(x) * (1 - _sigmoid(x))) if x.dtype.kind == "c" else 0.0
 
 
 def _silu(x: HostArray) -> HostArray:
@@ -63,7 +70,7 @@ def _magnitude(x: HostArray) -> HostArray:
 
 
 def _positive(position: int, array: HostArray) -> HostArray:
-    return np.abs(array)
+    return array if array.dtype.kind == "c" else np.abs(array)
 
 
 def _nonzero_divisor(position: int, array: HostArray) -> HostArray:
@@ -143,52 +150,56 @@ def _fill_samples() -> dict[str, Maker]:
 
 
 _ARITHMETIC = [
-    _record("add", np.add, "if", 2, extra={"number#0": _number(2.5, 3)}),
-    _record("sub", np.subtract, "if", 2, extra={"number#0": _number(0.75, 5)}),
-    _record("mul", np.multiply, "if", 2, extra={"number#0": _number(-1.5, 3)}),
-    _record("div", np.true_divide, "f", 2, result=floating, ulp=1.0, dtypes=(*kinds("f"), "i64", "i32"),
+    _record("add", np.add, "ifuc", 2, extra={"number#0": _number(2.5, 3)}),
+    _record("sub", np.subtract, "ifuc", 2, extra={"number#0": _number(0.75, 5)}),
+    _record("mul", np.multiply, "ifuc", 2, extra={"number#0": _number(-1.5, 3)}),
+    _record("div", np.true_divide, "f", 2, result=floating, ulp=1.0, dtypes=(*kinds("fc"), "i64", "i32"),
             extra={"number#0": _number(3.0, 3)}),
-    _record("floor_divide", np.floor_divide, "if", 2, restrict=_nonzero_divisor, ulp=1.0, grid=1e4),
-    _record("remainder", np.remainder, "if", 2, restrict=_nonzero_divisor, ulp=1.0, grid=1e4),
+    _record("floor_divide", np.floor_divide, "ifu", 2, restrict=_nonzero_divisor, ulp=1.0, grid=1e4),
+    _record("remainder", np.remainder, "ifu", 2, restrict=_nonzero_divisor, ulp=1.0, grid=1e4),
     _record("pow", np.power, "f", 2, dtypes=(*kinds("f"), "i64", "i32"), restrict=_power, ulp=4.0, flush=True,
             ranges=((0.1, 4.0), (-3.0, 3.0)), extra={"number#0": _number(2.0, 2)}),
-    _record("maximum", np.maximum, "bif", 2),
-    _record("minimum", np.minimum, "bif", 2),
-    _record("neg", np.negative, "if"),
-    _record("abs", np.abs, "if"),
+    _record("maximum", np.maximum, "bifu", 2),
+    _record("minimum", np.minimum, "bifu", 2),
+    _record("neg", np.negative, "ifuc"),
+    _record("abs", np.abs, "ifu"),
     _record("sign", lambda x: np.where(x == x, np.sign(x), 0), "i", grid=1e4,
             dtypes=("f32", "f64", "i64", "i32", "i8")),
-    _record("square", np.square, "if"),
+    _record("square", np.square, "ifuc"),
 ]
 _COMPARISON = [
-    _record(name, reference, "bif", 2, result=boolean, extra={"number#0": _number(0.5, 2)} if name != "eq" else None)
+    _record(name, reference, "bifuc" if name in ("eq", "ne") else "bifu", 2, result=boolean,
+            extra={"number#0": _number(0.5, 2)} if name != "eq" else None)
     for name, reference in (("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal),
                             ("gt", np.greater), ("ge", np.greater_equal))
 ]
 _LOGIC = [
-    *(_record(name, reference, "bif", 2, result=boolean, dtypes=("b8", "f32", "i64"))
+    *(_record(name, reference, "bif", 2, result=boolean, dtypes=("b8", "f32", "i64", "c64"))
       for name, reference in (("logical_and", np.logical_and), ("logical_or", np.logical_or),
                               ("logical_xor", np.logical_xor))),
-    _record("logical_not", np.logical_not, "bif", result=boolean, dtypes=("b8", "f32", "i64")),
-    *(_record(name, reference, "bi", 2) for name, reference in (
+    _record("logical_not", np.logical_not, "bif", result=boolean, dtypes=("b8", "f32", "i64", "c64")),
+    *(_record(name, reference, "biu", 2) for name, reference in (
         ("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor))),
-    _record("bitwise_not", np.invert, "bi"),
-    _record("isnan", np.isnan, "f", result=boolean, dtypes=(*kinds("f"), "i64")),
+    _record("bitwise_not", np.invert, "biu"),
+    _record("isnan", np.isnan, "f", result=boolean, dtypes=(*kinds("f"), "i64", "c64")),
 ]
 _FLOATS = (*kinds("f"), "i64")
+#: Functions of complex numbers, too.
+_ANALYTIC = (*_FLOATS, *kinds("c"))
 _FUNCTIONS = [
-    _record("sqrt", np.sqrt, "f", dtypes=_FLOATS, result=floating, restrict=_positive, ulp=1.0),
-    _record("rsqrt", lambda x: 1 / np.sqrt(x), "f", dtypes=_FLOATS, result=floating, restrict=_positive, ulp=2.0),
-    _record("reciprocal", lambda x: 1 / x.astype(np.float64), "f", dtypes=_FLOATS, result=floating, ulp=1.0),
-    _record("exp", np.exp, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
+    _record("sqrt", np.sqrt, "f", dtypes=_ANALYTIC, result=floating, restrict=_positive, ulp=1.0),
+    _record("rsqrt", lambda x: 1 / np.sqrt(x), "f", dtypes=_ANALYTIC, result=floating, restrict=_positive, ulp=2.0),
+    _record("reciprocal", lambda x: 1 / (x if x.dtype.kind == "c" else x.astype(np.float64)), "f", dtypes=_ANALYTIC,
+            result=floating, ulp=1.0),
+    _record("exp", np.exp, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0),
     _record("expm1", np.expm1, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
-    _record("log", np.log, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
+    _record("log", np.log, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0),
     _record("log1p", np.log1p, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
-    _record("sin", np.sin, "f", dtypes=_FLOATS, result=floating, ulp=4.0, grid=1e4,
+    _record("sin", np.sin, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0, grid=1e4,
             condition=lambda x: np.abs(x * np.cos(x))),
-    _record("cos", np.cos, "f", dtypes=_FLOATS, result=floating, ulp=4.0, grid=1e4,
+    _record("cos", np.cos, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0, grid=1e4,
             condition=lambda x: np.abs(x * np.sin(x))),
-    _record("tanh", np.tanh, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
+    _record("tanh", np.tanh, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0),
     _record("erf", _erf, "f", dtypes=_FLOATS, result=floating, ulp=4.0),
     _record("floor", np.floor, "if"),
     _record("ceil", np.ceil, "if"),
@@ -196,7 +207,7 @@ _FUNCTIONS = [
     _record("round", np.round, "if"),
 ]
 _ACTIVATIONS = [
-    _record("sigmoid", _sigmoid, "f", dtypes=_FLOATS, result=floating, ulp=4.0, flush=True),
+    _record("sigmoid", _sigmoid, "f", dtypes=_ANALYTIC, result=floating, ulp=4.0, flush=True, condition=_near_poles),
     _record("relu", lambda x: np.maximum(x, 0), "if"),
     _record("gelu", _gelu, "f", ulp=4.0, flush=True, condition=_magnitude, call=ts.nn.functional.gelu, grid=1e4,
             restrict=_finite),
@@ -204,9 +215,10 @@ _ACTIVATIONS = [
 ]
 _SELECTION = [
     Operator("clamp", lambda x, low, high: ts.clamp(x, low, high), _clamp, _clamp_samples(), kinds("if"), same),
-    Operator("where", ts.where, np.where, _where_samples(), kinds("bif"), same),
+    Operator("where", ts.where, np.where, _where_samples(), kinds("bifuc"), same),
     Operator("masked_fill", lambda x, mask, value: x.masked_fill(mask, value),
-             lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x), _fill_samples(), kinds("bif"), same),
+             lambda x, mask, value: np.where(mask, np.asarray(value, x.dtype), x), _fill_samples(), kinds("bifuc"),
+             same),
 ]
 _FORMS = [
     _method("add.operator", np.add, "f", 2, operator.add),

@@ -75,9 +75,10 @@ def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _total(x: HostArray, dim: _Axes, keepdim: bool) -> Any:
-    wide = x if x.dtype == np.float64 else x.astype(np.int64)
+    wide = x if x.dtype.kind in "fc" else x.astype(np.int64)
     # A long reference sum must not have an error of its own.
-    return np.sum(wide.astype(np.longdouble) if wide.dtype == np.float64 else wide, axis=dim, keepdims=keepdim)
+    longer = {"f": np.longdouble, "c": np.clongdouble}.get(wide.dtype.kind, np.int64)
+    return np.sum(wide.astype(longer), axis=dim, keepdims=keepdim)
 
 
 def _count(x: HostArray, dim: _Axes) -> int:
@@ -103,7 +104,7 @@ def _std_scale(x: HostArray, dim: _Axes, keepdim: bool) -> Any:
 
 
 def _prod(x: HostArray, dim: _Axes, keepdim: bool) -> Any:
-    wide = x if x.dtype == np.float64 else x.astype(np.int64)
+    wide = x if x.dtype.kind in "fc" else x.astype(np.int64)
     return np.prod(wide, axis=dim, keepdims=keepdim)
 
 
@@ -152,14 +153,14 @@ _FULL = tuple(short for short in kinds("if"))
 
 #: The records of this family.
 OPERATORS = [
-    Operator("sum", _call("sum"), _total, _samples(True, True) | _POSITIVE_SUM, kinds("bif"), summed, _SUM,
+    Operator("sum", _call("sum"), _total, _samples(True, True) | _POSITIVE_SUM, kinds("bifuc"), summed, _SUM,
              lambda x, dim, keepdim: _total(np.abs(x), dim, keepdim)),
-    Operator("mean", _call("mean"), _mean, _samples(True, False) | _POSITIVE_SUM, kinds("f"), same, _SUM, _mean_scale),
-    Operator("prod", _call("prod"), _prod, _prod_samples(), kinds("if"), summed, _SUM, _prod_scale),
+    Operator("mean", _call("mean"), _mean, _samples(True, False) | _POSITIVE_SUM, kinds("fc"), same, _SUM, _mean_scale),
+    Operator("prod", _call("prod"), _prod, _prod_samples(), kinds("ifuc"), summed, _SUM, _prod_scale),
     Operator("amax", lambda x, dim, keepdim: ts.amax(x, () if dim is None else dim, keepdim), _reference(np.max),
-             _samples(True, False), kinds("bif"), same),
+             _samples(True, False), kinds("bifu"), same),
     Operator("amin", lambda x, dim, keepdim: ts.amin(x, () if dim is None else dim, keepdim), _reference(np.min),
-             _samples(True, False), kinds("bif"), same),
+             _samples(True, False), kinds("bifu"), same),
     Operator("max", lambda x, dim, keepdim: ts.max(x), _reference(np.max), {
         "prime#0": _sample((7, 13)), "large#0": _sample((65536 + 19,)),
         "transposed#0": _sample((17, 5), layout="transposed"), "scalar#0": _sample(())}, kinds("bif"), same),
@@ -172,8 +173,8 @@ OPERATORS = [
              _with_indices),
     Operator("argmax", _call("argmax"), _arg(np.argmax), _samples(False, False) | _TIES, _FULL, int64),
     Operator("argmin", _call("argmin"), _arg(np.argmin), _samples(False, False) | _TIES, _FULL, int64),
-    Operator("any", _call("any"), _reference(np.any), _samples(False, True), ("b8", "f32", "i64"), boolean),
-    Operator("all", _call("all"), _reference(np.all), _samples(False, True), ("b8", "f32", "i64"), boolean),
+    Operator("any", _call("any"), _reference(np.any), _samples(False, True), ("b8", "f32", "i64", "c64"), boolean),
+    Operator("all", _call("all"), _reference(np.all), _samples(False, True), ("b8", "f32", "i64", "c64"), boolean),
     Operator("var", lambda x, dim, keepdim: ts.var(x) if dim is None else ts.var(x, dim, keepdim=keepdim),
              lambda x, dim, keepdim: np.var(x, axis=dim, keepdims=keepdim, ddof=1), _spread(), kinds("f"), floating,
              _SUM, _var_scale),

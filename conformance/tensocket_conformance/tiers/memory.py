@@ -44,6 +44,8 @@ def _random(form: Format, rng: np.random.Generator, shape: tuple[int, ...]) -> H
     if form.kind == "int":
         info = np.iinfo(form.numpy)
         return rng.integers(info.min, info.max, shape, dtype=form.numpy, endpoint=True)
+    if form.kind == "complex":
+        return to_format(rng.standard_normal(shape) + 1j * rng.standard_normal(shape), form)
     return to_format(rng.standard_normal(shape), form)
 
 
