@@ -79,6 +79,7 @@ from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enab
 from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .interop.asarray import as_tensor, asarray
 from .interop.dlpack import from_dlpack
+from .interop.namespace import set_array_namespace
 from .interop.numpy import from_numpy, frombuffer
 from .limits import finfo, iinfo
 from .printing import get_printoptions, printoptions, set_printoptions
@@ -190,6 +191,7 @@ __all__ = [
     "reset_fallback_ledger",
     "reset_peak_memory_stats",
     "result_type",
+    "set_array_namespace",
     "set_default_device",
     "set_default_dtype",
     "set_deterministic_debug_mode",

@@ -29,6 +29,12 @@ movedim mul multiply mv narrow ne neg negative nonzero not_equal permute pow pro
 reshape round rsqrt scatter scatter_add select sigmoid sign sin softmax split sqrt square squeeze stack std sub
 subtract sum swapaxes swapdims t tanh transpose true_divide trunc unbind unsqueeze var where
 """
+ARRAY_FUNCTIONS = """
+acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh argsort asin asinh atan atan2 atanh bucketize
+copysign cosh count_nonzero cross cummax cummin cumprod cumsum det diagonal diff exp2 ger hypot inverse isin log10
+log2 logaddexp logaddexp2 meshgrid nextafter outer positive repeat_interleave roll searchsorted signbit sinh sort
+take take_along_dim tan tensordot tile topk trace tril triu unique unique_consecutive
+"""
 TYPES = "Event Generator LedgerRecord Size Stream Tensor device dtype"
 MODES = """
 can_cast enable_grad get_default_device get_default_dtype get_rng_state initial_seed is_floating_point
@@ -42,12 +48,12 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "autograd errors nn ops optim overrides serialization utils"
+PACKAGES = "array_api autograd errors fft linalg nn ops optim overrides serialization utils"
 REST = "__version__ e inf load nan pi save"
 
 
 def test_names_of_the_package():
-    expected = " ".join([DTYPES, CREATION, OPERATORS, TYPES, MODES, DEVICES, PACKAGES, REST]).split()
+    expected = " ".join([DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, TYPES, MODES, DEVICES, PACKAGES, REST]).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
 
@@ -60,6 +66,10 @@ def test_names_of_the_package():
      mse_loss nll_loss normalize one_hot relu sigmoid silu softmax tanh"""),
     (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
      xavier_normal_ xavier_uniform_ zeros_"""),
+    (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
+     matrix_power matrix_rank norm pinv qr slogdet solve solve_triangular svd svdvals vecdot vector_norm"""),
+    (torch.fft, """fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2
+     rfftfreq rfftn"""),
     (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
     (torch.utils, "data hooks progress"),

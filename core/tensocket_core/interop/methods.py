@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
 
 from ..dispatch.keys import AUTOGRAD
 from . import dlpack, pickling
+from .namespace import array_namespace
 from .numpy import from_ufunc, to_array
 
 
@@ -20,6 +21,21 @@ class Exchange:
 
     #: NumPy's arrays and numbers leave mixed arithmetic to the tensor.
     __array_priority__: float = 1000.0
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The module with the array API standard's functions over tensors, ``tensocket.array_api``."""
+        return array_namespace(api_version)
+
+    def to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+        """This tensor on another device, under the array API standard's name; itself where it is there already.
+
+        Raises:
+            ArgumentError: ``stream`` is given; copies run on the devices' current streams.
+        """
+        if stream is not None:
+            raise ArgumentError("to_device", f"stream={stream!r}", "copies run on the current streams",
+                                "set the stream with set_stream")
+        return self.to(device)
 
     @property
     def is_meta(self) -> bool:

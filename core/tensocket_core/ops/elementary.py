@@ -8,7 +8,7 @@ errors below 2e-9 for float32 and 1e-18 for float64, before rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float64, int32, int64
@@ -18,6 +18,7 @@ from ..autograd.node import Derivative
 from ..execute.pointwise import Pointwise
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
+_ANY_FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "fc", "inplace": True}
 _LN2: Final = math.log(2)
 _SQRT_EPS: Final = {True: 2.0**-26, False: 2.0**-12}
 
@@ -36,6 +37,11 @@ _ATAN64: Final = (-0.3333333333333333, 0.19999999999999993, -0.14285714285711518
                   -0.05258041554297779, 0.04719395030027433, -0.04104436265755082, 0.030635704112969498,
                   -0.01391822929102443)
 _TAN_PI_8: Final = math.sqrt(2) - 1
+
+
+def _real_or(name: str, formula: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A formula for real numbers; complex ones have a function of their own."""
+    return lambda m, x: getattr(m, name)(x) if m.dtype.is_complex else formula(m, x)
 
 
 def _wide(m: Any) -> bool:
@@ -135,17 +141,19 @@ def _atan2(m: Any, y: Any, x: Any) -> Any:
 
 
 tan: Final = Pointwise(
-    "tan(Tensor input) -> Tensor", "Tangent of radians.", lambda m, x: m.sin(x) / m.cos(x),
-    derivative=Derivative(input=lambda grad, result: grad * (1 + result * result)), **_FLOAT)
+    "tan(Tensor input) -> Tensor", "Tangent of radians.", _real_or("tan", lambda m, x: m.sin(x) / m.cos(x)),
+    derivative=Derivative(input=lambda grad, result: grad * (1 + result * result)), **_ANY_FLOAT)
 asin: Final = Pointwise(
-    "asin(Tensor input) -> Tensor", "Arcsine in radians, from -pi/2 to pi/2.", _asin, aliases=("arcsin",),
-    derivative=Derivative(input=lambda grad, input: grad * (1 - input * input).rsqrt()), **_FLOAT)
+    "asin(Tensor input) -> Tensor", "Arcsine in radians, from -pi/2 to pi/2.", _real_or("asin", _asin),
+    aliases=("arcsin",),
+    derivative=Derivative(input=lambda grad, input: grad * (1 - input * input).rsqrt()), **_ANY_FLOAT)
 acos: Final = Pointwise(
-    "acos(Tensor input) -> Tensor", "Arccosine in radians, from 0 to pi.", _acos, aliases=("arccos",),
-    derivative=Derivative(input=lambda grad, input: -grad * (1 - input * input).rsqrt()), **_FLOAT)
+    "acos(Tensor input) -> Tensor", "Arccosine in radians, from 0 to pi.", _real_or("acos", _acos), aliases=("arccos",),
+    derivative=Derivative(input=lambda grad, input: -grad * (1 - input * input).rsqrt()), **_ANY_FLOAT)
 atan: Final = Pointwise(
-    "atan(Tensor input) -> Tensor", "Arctangent in radians, from -pi/2 to pi/2.", _atan, aliases=("arctan",),
-    derivative=Derivative(input=lambda grad, input: grad / (1 + input * input)), **_FLOAT)
+    "atan(Tensor input) -> Tensor", "Arctangent in radians, from -pi/2 to pi/2.", _real_or("atan", _atan),
+    aliases=("arctan",),
+    derivative=Derivative(input=lambda grad, input: grad / (1 + input * input)), **_ANY_FLOAT)
 atan2: Final = Pointwise(
     "atan2(Tensor input, Tensor other) -> Tensor",
     "Angle of the point (other, input) in radians, from -pi to pi.", _atan2, aliases=("arctan2",),
@@ -194,7 +202,8 @@ def _asinh(m: Any, x: Any) -> Any:
 def _acosh(m: Any, x: Any) -> Any:
     above = x - 1.0
     small = m.log1p(above + m.sqrt(above * (above + 2.0)))
-    return m.where(x < 1 / _SQRT_EPS[_wide(m)], small, m.log(x) + _LN2)
+    found = m.where(x < 1 / _SQRT_EPS[_wide(m)], small, m.log(x) + _LN2)
+    return m.where(x < 1.0, math.nan, found)
 
 
 def _atanh(m: Any, x: Any) -> Any:
@@ -203,20 +212,22 @@ def _atanh(m: Any, x: Any) -> Any:
 
 
 sinh: Final = Pointwise(
-    "sinh(Tensor input) -> Tensor", "Hyperbolic sine: (exp(input) - exp(-input)) / 2.", _sinh,
-    derivative=Derivative(input=lambda grad, input: grad * input.cosh()), **_FLOAT)
+    "sinh(Tensor input) -> Tensor", "Hyperbolic sine: (exp(input) - exp(-input)) / 2.", _real_or("sinh", _sinh),
+    derivative=Derivative(input=lambda grad, input: grad * input.cosh()), **_ANY_FLOAT)
 cosh: Final = Pointwise(
-    "cosh(Tensor input) -> Tensor", "Hyperbolic cosine: (exp(input) + exp(-input)) / 2.", _cosh,
-    derivative=Derivative(input=lambda grad, input: grad * input.sinh()), **_FLOAT)
+    "cosh(Tensor input) -> Tensor", "Hyperbolic cosine: (exp(input) + exp(-input)) / 2.", _real_or("cosh", _cosh),
+    derivative=Derivative(input=lambda grad, input: grad * input.sinh()), **_ANY_FLOAT)
 asinh: Final = Pointwise(
-    "asinh(Tensor input) -> Tensor", "Inverse of sinh.", _asinh, aliases=("arcsinh",),
-    derivative=Derivative(input=lambda grad, input: grad * (input * input + 1).rsqrt()), **_FLOAT)
+    "asinh(Tensor input) -> Tensor", "Inverse of sinh.", _real_or("asinh", _asinh), aliases=("arcsinh",),
+    derivative=Derivative(input=lambda grad, input: grad * (input * input + 1).rsqrt()), **_ANY_FLOAT)
 acosh: Final = Pointwise(
-    "acosh(Tensor input) -> Tensor", "Inverse of cosh, from 0; NaN below 1.", _acosh, aliases=("arccosh",),
-    derivative=Derivative(input=lambda grad, input: grad * (input * input - 1).rsqrt()), **_FLOAT)
+    "acosh(Tensor input) -> Tensor", "Inverse of cosh, from 0; NaN below 1.", _real_or("acosh", _acosh),
+    aliases=("arccosh",),
+    derivative=Derivative(input=lambda grad, input: grad * (input * input - 1).rsqrt()), **_ANY_FLOAT)
 atanh: Final = Pointwise(
-    "atanh(Tensor input) -> Tensor", "Inverse of tanh; NaN beyond -1 and 1.", _atanh, aliases=("arctanh",),
-    derivative=Derivative(input=lambda grad, input: grad / (1 - input * input)), **_FLOAT)
+    "atanh(Tensor input) -> Tensor", "Inverse of tanh; NaN beyond -1 and 1.", _real_or("atanh", _atanh),
+    aliases=("arctanh",),
+    derivative=Derivative(input=lambda grad, input: grad / (1 - input * input)), **_ANY_FLOAT)
 
 # ----------------------------------------------------------------------------------------- exponents and logarithms
 
@@ -224,6 +235,8 @@ atanh: Final = Pointwise(
 def _log_base(m: Any, x: Any, base: float) -> Any:
     """log(x) / log(base), exact at whole powers of the base."""
     plain = m.log(x) * (1 / math.log(base))
+    if m.dtype.is_complex:
+        return plain
     whole = m.rint(plain)
     return m.where(m.eq(m.pow(_same_shape(m, x, base), whole), x), whole, plain)
 
@@ -234,14 +247,15 @@ def _same_shape(m: Any, x: Any, value: float) -> Any:
 
 
 exp2: Final = Pointwise(
-    "exp2(Tensor input) -> Tensor", "2 ** input.", lambda m, x: m.pow(_same_shape(m, x, 2.0), x),
-    derivative=Derivative(input=lambda grad, result: grad * result * _LN2), **_FLOAT)
+    "exp2(Tensor input) -> Tensor", "2 ** input.",
+    lambda m, x: m.exp(x * _LN2) if m.dtype.is_complex else m.pow(_same_shape(m, x, 2.0), x),
+    derivative=Derivative(input=lambda grad, result: grad * result * _LN2), **_ANY_FLOAT)
 log2: Final = Pointwise(
     "log2(Tensor input) -> Tensor", "Logarithm to base 2.", lambda m, x: _log_base(m, x, 2.0),
-    derivative=Derivative(input=lambda grad, input: grad / (input * _LN2)), **_FLOAT)
+    derivative=Derivative(input=lambda grad, input: grad / (input * _LN2)), **_ANY_FLOAT)
 log10: Final = Pointwise(
     "log10(Tensor input) -> Tensor", "Logarithm to base 10.", lambda m, x: _log_base(m, x, 10.0),
-    derivative=Derivative(input=lambda grad, input: grad / (input * math.log(10))), **_FLOAT)
+    derivative=Derivative(input=lambda grad, input: grad / (input * math.log(10))), **_ANY_FLOAT)
 
 
 def _logaddexp(m: Any, x: Any, y: Any) -> Any:

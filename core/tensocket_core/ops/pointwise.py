@@ -94,6 +94,7 @@ def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
     quotient = m.where(_opposite(m, rest, y), quotient - 1.0, quotient)
     floor = m.floor(quotient)
     floor = m.where(quotient - floor > 0.5, floor + 1.0, floor)
+    floor = m.where(m.eq(floor, 0.0), x / y * 0.0, floor)  # a zero has the sign of the quotient
     return m.where(m.eq(y, 0.0), x / y, floor)
 
 

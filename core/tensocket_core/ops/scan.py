@@ -99,10 +99,12 @@ def _last_extreme(function: Any) -> Any:
     return run
 
 
-top_places: Final[HostOperator] = HostOperator("cummax(Tensor input, int dim) -> Tensor", "Positions of running maxima.",
-                                 _last_extreme(np.maximum), kinds="bif", method=False, function=False)
-bottom_places: Final[HostOperator] = HostOperator("cummin(Tensor input, int dim) -> Tensor", "Positions of running minima.",
-                                    _last_extreme(np.minimum), kinds="bif", method=False, function=False)
+top_places: Final[HostOperator] = HostOperator(
+    "cummax(Tensor input, int dim) -> Tensor", "Positions of running maxima.", _last_extreme(np.maximum), kinds="bif",
+    method=False, function=False)
+bottom_places: Final[HostOperator] = HostOperator(
+    "cummin(Tensor input, int dim) -> Tensor", "Positions of running minima.", _last_extreme(np.minimum), kinds="bif",
+    method=False, function=False)
 
 #: What ``cummax`` and ``cummin`` return, under PyTorch's names.
 CumMaxResult: Final = namedtuple("cummax", ("values", "indices"))  # type: ignore[name-match]

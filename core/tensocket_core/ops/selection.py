@@ -143,7 +143,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     shape = tuple(x.shape[0] for x in vectors)
     grids = [x.reshape(tuple(-1 if k == axis else 1 for k in range(len(shape)))).expand(shape)
              for axis, x in enumerate(vectors)]
-    return tuple(x.transpose(0, 1) for x in (grids[1], grids[0], *grids[2:])) if swap else tuple(grids)
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
 @composite("tile(Tensor input, int... dims) -> Tensor")

@@ -27,8 +27,9 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
     return np.flip(x.shape[dim] - 1 - backwards, dim).astype(np.int64)
 
 
-order: Final[HostOperator] = HostOperator("argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.",
-                            _order, kinds="bif", label="sort", method=False, function=False)
+order: Final[HostOperator] = HostOperator(
+    "argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.", _order, kinds="bif",
+    label="sort", method=False, function=False)
 
 #: What ``sort`` and ``topk`` return, under PyTorch's names.
 SortResult: Final = namedtuple("sort", ("values", "indices"))  # type: ignore[name-match]

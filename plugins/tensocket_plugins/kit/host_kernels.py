@@ -68,6 +68,8 @@ _COMPLEX: Final[tuple[tuple[str, Any, int], ...]] = (
     ("exp", np.exp, 4), ("log", np.log, 4), ("sin", np.sin, 4), ("cos", np.cos, 4), ("tanh", np.tanh, 4),
     ("conj_physical", np.conjugate, 1), ("sgn", np.sign, 2), ("logical_not", np.logical_not, 1),
     ("logical_and", np.logical_and, 1), ("logical_or", np.logical_or, 1), ("logical_xor", np.logical_xor, 1),
+    ("tan", np.tan, 4), ("sinh", np.sinh, 4), ("cosh", np.cosh, 4), ("asin", np.arcsin, 4), ("acos", np.arccos, 4),
+    ("atan", np.arctan, 4), ("asinh", np.arcsinh, 4), ("acosh", np.arccosh, 4), ("atanh", np.arctanh, 4),
 )
 
 

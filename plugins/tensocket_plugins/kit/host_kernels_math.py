@@ -90,6 +90,14 @@ def bitcast(x: Array, dtype: DType) -> Array:
     return np.asarray(x).view(dtype.numpy)
 
 
+def expm1(x: Array) -> Array:
+    """exp(x) - 1; of complex zeros and infinities what exp says, where NumPy has NaN."""
+    result: Array = np.expm1(x)
+    if np.iscomplexobj(x):
+        result = np.where(np.isfinite(x.real) & (x != 0), result, np.exp(x) - 1)
+    return result
+
+
 class NumpyMath:
     """The IR's functions by name, as a namespace for formulas that are written once for IR and NumPy."""
 
@@ -98,16 +106,18 @@ class NumpyMath:
     max = maximum = np.maximum
     div, fmod, pow, sqrt = np.true_divide, np.fmod, np.power, np.sqrt
     floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
-    exp, expm1, log, log1p = np.exp, np.expm1, np.log, np.log1p
-    sin, cos, tanh = np.sin, np.cos, np.tanh
+    exp, log, log1p = np.exp, np.log, np.log1p
+    sin, cos, tan, tanh = np.sin, np.cos, np.tan, np.tanh
+    sinh, cosh, asinh, acosh, atanh = np.sinh, np.cosh, np.arcsinh, np.arccosh, np.arctanh
+    asin, acos, atan = np.arcsin, np.arccos, np.arctan
     eq, ne, lt, le, gt, ge = np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
     bitwise_and, bitwise_or, bitwise_xor, bitwise_not = np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert
     shl, shr = np.left_shift, np.right_shift
     real, imag, angle = staticmethod(np.real), staticmethod(np.imag), staticmethod(np.angle)
     conj, sgn = np.conjugate, np.sign
-    erf, idiv, imod, cast, bitcast = staticmethod(erf), staticmethod(idiv), staticmethod(imod), staticmethod(cast), \
-        staticmethod(bitcast)
+    erf, expm1, idiv, imod = staticmethod(erf), staticmethod(expm1), staticmethod(idiv), staticmethod(imod)
+    cast, bitcast = staticmethod(cast), staticmethod(bitcast)
 
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Array:

@@ -60,10 +60,14 @@ def exp(z: Complex) -> Complex:
 
 
 def expm1(z: Complex) -> Complex:
-    """e^z - 1: (e^x - 1) cos y - 2 sin^2(y/2), accurate near 0."""
+    """e^z - 1: (e^x - 1) cos y - 2 sin^2(y/2), accurate near 0; of 0 and infinite x what e^z says."""
     half = call("sin", z.im * 0.5)
     grown = call("expm1", z.re)
-    return Complex(grown * call("cos", z.im) - half * half * 2.0, (grown + 1.0) * call("sin", z.im))
+    plain = Complex(grown * call("cos", z.im) - half * half * 2.0, (grown + 1.0) * call("sin", z.im))
+    power = exp(z)
+    finite = call("abs", z.re) < math.inf
+    origin = call("eq", z.re, 0.0) & call("eq", z.im, 0.0)
+    return choose(finite & ~origin, plain, Complex(power.re - 1.0, power.im))
 
 
 def _log_size(re: Expr, im: Expr) -> Expr:
@@ -163,8 +167,74 @@ def pow(x: Complex, y: Complex) -> Complex:
     return choose(call("eq", y.re, 0.0) & call("eq", y.im, 0.0), 1.0, result)
 
 
+def _asinh_real(x: Expr) -> Expr:
+    """Inverse of the real hyperbolic sine."""
+    size = call("abs", x)
+    square = size * size
+    small = call("log1p", size + square / (call("sqrt", square + 1.0) + 1.0))
+    far = size > (2.0**12 if x.dtype is float32 else 2.0**26)
+    return copysign(select(far, call("log", size) + math.log(2), small), x)
+
+
+def _edge(z: Complex, plain: Complex, re: Expr, im: Expr) -> Complex:
+    """``plain``, and for infinite arguments the limits ``re`` and ``im``."""
+    infinite = call("eq", call("abs", z.re), math.inf) | call("eq", call("abs", z.im), math.inf)
+    return Complex(select(infinite, re, plain.re), select(infinite, im, plain.im))
+
+
+def asin(z: Complex) -> Complex:
+    """Inverse sine."""
+    below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
+    re = atan2(z.re, below.re * above.re - below.im * above.im)
+    im = _asinh_real(below.re * above.im - below.im * above.re)
+    size = call("abs", z.re) + call("abs", z.im)
+    return _edge(z, Complex(re, im), atan2(z.re, call("abs", z.im)), copysign(size, z.im))
+
+
+def acos(z: Complex) -> Complex:
+    """Inverse cosine."""
+    below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
+    re = atan2(below.re, above.re) * 2.0
+    im = _asinh_real(above.re * below.im - above.im * below.re)
+    size = call("abs", z.re) + call("abs", z.im)
+    return _edge(z, Complex(re, im), call("abs", atan2(z.im, z.re)), -copysign(size, z.im))
+
+
+def asinh(z: Complex) -> Complex:
+    """Inverse hyperbolic sine: -i asin(i z)."""
+    turned = asin(Complex(-z.im, z.re))
+    return Complex(turned.im, -turned.re)
+
+
+def acosh(z: Complex) -> Complex:
+    """Inverse hyperbolic cosine: acos(z) turned so that the real part is not negative."""
+    turned = acos(z)
+    return Complex(call("abs", turned.im), copysign(turned.re, z.im))
+
+
+def atanh(z: Complex) -> Complex:
+    """Inverse hyperbolic tangent, of the size and the angle of (1 + z) / (1 - z)."""
+    beyond = 1.0 - z.re
+    square = z.im * z.im
+    reach, gap = call("abs", z.re), 1.0 - call("abs", z.re)
+    re = call("log1p", reach * 4.0 / (gap * gap + square)) * 0.25
+    im = atan2(z.im * 2.0, beyond * (z.re + 1.0) - square) * 0.5
+    quarter = copysign(const(math.pi / 2, z.re.dtype), z.im)
+    large = (reach > 1e15) | (call("abs", z.im) > 1e15)
+    size = absolute(z)
+    far = select(call("eq", size, math.inf), const(0.0, size.dtype), reach / size / size)
+    return Complex(copysign(select(large, far, re), z.re), select(large, quarter, im))
+
+
+def atan(z: Complex) -> Complex:
+    """Inverse tangent: -i atanh(i z)."""
+    turned = atanh(Complex(-z.im, z.re))
+    return Complex(turned.im, -turned.re)
+
+
 #: Functions of one complex value, by the name that formulas use.
 UNARY: Final[dict[str, Callable[[Complex], Complex | Expr]]] = {
     "abs": absolute, "angle": angle, "conj": conj, "sgn": sgn, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p,
     "sqrt": sqrt, "sin": sin, "cos": cos, "tan": tan, "sinh": sinh, "cosh": cosh, "tanh": tanh,
+    "asin": asin, "acos": acos, "atan": atan, "asinh": asinh, "acosh": acosh, "atanh": atanh,
 }

@@ -1,0 +1,138 @@
+"""Selection, search, order, sets."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensocket_core as core
+from tensocket_core.dispatch.call import call
+from tensocket_core.ops.sorting import groups
+from tensocket_plugins.contract.errors import ArgumentError
+
+from .promotion import common, is_array, together
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+    """Slices at positions along an axis; an array of one axis needs none."""
+    along = (0 if axis is None else axis) % x.ndim
+    flat = core.index_select(x, along, _from_start(indices, x.shape[along]).reshape(-1))
+    return flat.reshape((*x.shape[:along], *indices.shape, *x.shape[along + 1:]))
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+    """Elements at positions along an axis, one position for each element of the result."""
+    return core.take_along_dim(x, _from_start(indices, x.shape[axis]), axis)
+
+
+def _from_start(indices: Any, size: int) -> Any:
+    """Positions of which negative ones count from the end."""
+    wide = indices.to(core.int64)
+    return core.where(wide < 0, wide + size, wide)
+
+
+def _position(operator: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
+    if axis is not None:
+        return operator(x, axis, keepdims)
+    found = operator(x.reshape(-1), 0)
+    return found.reshape((1,) * x.ndim) if keepdims else found
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Position of the largest element along an axis, or of all, counted row-major."""
+    return _position(core.argmax, x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Position of the smallest element along an axis, or of all, counted row-major."""
+    return _position(core.argmin, x, axis, keepdims)
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """Number of elements that are not zero."""
+    hit = (x != 0).to(core.int64)
+    return hit if axis == () else core.sum(hit, axis, keepdims)
+
+
+def nonzero(x: Any, /) -> tuple[Any, ...]:
+    """Positions of the elements that are not zero, one array for every axis.
+
+    Raises:
+        ArgumentError: The array has no axes.
+    """
+    if x.ndim == 0:
+        raise ArgumentError("nonzero", "a 0-dimensional array", "positions are those along axes", "reshape it to (1,)")
+    return tuple(core.nonzero(x, as_tuple=True))
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+    """Positions at which elements of x2 keep x1 sorted."""
+    edges, values = together(x1, x2)
+    return core.searchsorted(edges, values, side=side, sorter=None if sorter is None else sorter.to(core.int64))
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+    """x1 where the condition holds, else x2."""
+    if not is_array(x1) and not is_array(x2):
+        dtype = common(core.full((), x1, device=condition.device), x2)
+        x1, x2 = (core.full((), x, dtype=dtype, device=condition.device) for x in (x1, x2))
+    return core.where(condition, *together(x1, x2))
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Positions of the elements in order along an axis."""
+    return core.argsort(x, axis, descending, stable=stable)
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    """Elements in order along an axis."""
+    return core.sort(x, axis, descending, stable=stable).values
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+    """Whether each element of x1 occurs (or does not) in x2."""
+    return core.isin(*together(x1, x2), invert=invert)
+
+
+class UniqueAll(NamedTuple):
+    """What ``unique_all`` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What ``unique_counts`` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What ``unique_inverse`` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """Distinct elements, where each occurs first, the group of every element, and the groups' sizes."""
+    return UniqueAll(*call(groups, x.detach(), None, False))
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """Distinct elements and how often each occurs."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """Distinct elements and the group of every element."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Any:
+    """Distinct elements."""
+    return unique_all(x).values
