@@ -21,6 +21,7 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 
 from . import DESCRIPTOR
 from .compiler import Compiler, choose_architecture, supported_architectures
+from .exchange import CudaExchange
 from .library import register_cublas
 from .memory import RawMemory, Staging
 from .streams import CudaEvent, CudaStream, Spare
@@ -119,6 +120,7 @@ class CudaDevice(CFamilyDevice):
         self._closed = False
         self.kernels = KernelTable()
         self.library = register_cublas(self)
+        self.exchange = CudaExchange(self)
 
     def _mark(self, stream: Stream) -> CudaEvent:
         event = CudaEvent(self)

@@ -40,9 +40,13 @@ def run_primitive(name: str, outs: Any, ins: Any, scalars: Any, stream: Any) -> 
     )
 
 
-def plain_backend(name: str, without: frozenset[str] = frozenset()) -> ModuleType:
+def plain_backend(
+    name: str, without: frozenset[str] = frozenset(), without_features: frozenset[str] = frozenset()
+) -> ModuleType:
     """A backend with the memory of ``ref``, no code generator, and the primitives except ``without``."""
-    profile = dataclasses.replace(ref.PROFILE, dtypes=ref.PROFILE.dtypes - NOT_PRIMITIVE)
+    profile = dataclasses.replace(
+        ref.PROFILE, dtypes=ref.PROFILE.dtypes - NOT_PRIMITIVE, features=ref.PROFILE.features - without_features
+    )
 
     class PlainDevice(ref.RefDevice):
         def __init__(self, index: int, memory: int) -> None:

@@ -16,6 +16,7 @@ bfloat16 bool cdouble cfloat complex128 complex64 double float float16 float32 f
 half int int16 int32 int64 int8 long short uint16 uint32 uint64 uint8
 """
 CREATION = """
+asarray from_dlpack frombuffer
 arange as_tensor bernoulli empty empty_like eye from_numpy full full_like linspace ones ones_like rand rand_like
 randint randn randn_like randperm tensor zeros zeros_like
 """
@@ -37,6 +38,8 @@ take take_along_dim tan tensordot tile topk trace tril triu unique unique_consec
 """
 TYPES = "Event Generator LedgerRecord Size Stream Tensor device dtype"
 MODES = """
+are_deterministic_algorithms_enabled default_dtype get_deterministic_debug_mode
+is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode use_deterministic_algorithms
 can_cast enable_grad get_default_device get_default_dtype get_rng_state initial_seed is_floating_point
 is_grad_enabled is_tensor manual_seed no_grad numel promote_types result_type set_default_device
 set_default_dtype set_grad_enabled set_rng_state
@@ -72,7 +75,7 @@ def test_names_of_the_package():
      rfftfreq rfftn"""),
     (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
-    (torch.utils, "data hooks progress"),
+    (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
     (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
      TensorDataset default_collate default_convert random_split"""),
     (torch.serialization, "load load_safetensors save save_safetensors"),

@@ -117,7 +117,7 @@ class _Foreign:
 
 
 def foreign_array(address: int, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any) -> Any:
-    """A NumPy array at an address that is not the host's: only for ``export``, never to be read."""
+    """A NumPy array at an address. Where that is not the host's, it only carries the geometry and is never read."""
     return np.asarray(_Foreign(address, dtype.numpy, shape, strides, owner))
 
 
@@ -200,4 +200,8 @@ def take(capsule: Any) -> tuple[np.ndarray[Any, Any], DType, tuple[int, int]]:
     finally:
         tensor.device_type, tensor.device_id = device
         tensor.code = code
+    if isinstance(managed, _Managed):
+        # Such a capsule cannot tell, so NumPy takes the memory for read-only; the protocol meant it to be written, too.
+        steps = tuple(s // dtype.itemsize for s in array.strides)
+        array = foreign_array(int(array.__array_interface__["data"][0]), dtype, array.shape, steps, array)
     return array, dtype, device

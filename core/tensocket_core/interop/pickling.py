@@ -23,11 +23,11 @@ from .. import tensors
 from ..device import DeviceEntry, open_entry
 from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
 from ..dispatch.subclasses import without_memory
-from ..execute.geometry import element_strides
+from ..execute.geometry import element_strides, memory_of
 from ..execute.usage import copy_arrays
 
 #: Attributes of tensors that belong to a graph and are not copied.
-_TRANSIENT: Final = frozenset({"_hooks", "_views"})
+_TRANSIENT: Final = frozenset({"_accumulator", "_custom_view", "_extras", "_views"})
 _LOCK: Final = threading.Lock()
 _KNOWN: Final[WeakValueDictionary[Any, Memory]] = WeakValueDictionary()
 
@@ -84,11 +84,9 @@ def _memory_of(tensor: Any) -> tuple[Memory, int]:
     array, entry = tensor._array, tensor._entry
     if type(array) is DeviceArray:
         storage = array.storage
-        whole = DeviceArray(storage, uint8, (storage.block.nbytes,), (1,), 0)
+        whole = DeviceArray(storage, uint8, (storage.nbytes,), (1,), 0)
         return _known((entry.key, id(storage)), entry, whole), array.offset * array.dtype.itemsize
-    root = array
-    while type(root.base) is np.ndarray:
-        root = root.base
+    root = memory_of(array)
     low, high = np.lib.array_utils.byte_bounds(root)
     start = int(array.__array_interface__["data"][0])
     if not low <= start <= high:  # an empty array may start anywhere

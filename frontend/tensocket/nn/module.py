@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tensocket.errors import ArgumentTypeError, UnsupportedOperator
 from tensocket.utils.hooks import RemovableHandle
-from tensocket_core import Tensor, bfloat16, float16, float32, float64, no_grad
+from tensocket_core import Tensor, bfloat16, empty_like, float16, float32, float64, get_default_device, no_grad
 from tensocket_core import device as Device
 from tensocket_core import dtype as DType
 
@@ -171,6 +171,15 @@ class Module(ModuleTree):
             return moved
 
         return self._apply(convert)
+
+    def to_empty(self: Self, *, device: str | Device | None) -> Self:
+        """Give parameters and buffers uninitialised memory on a device, for example those of a module made on ``meta``.
+
+        Args:
+            device: Where; None is the default device.
+        """
+        target = get_default_device() if device is None else device
+        return self._apply(lambda tensor: empty_like(tensor, device=target))
 
     def _apply(self: Self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Put ``fn`` of every parameter, gradient and buffer in its place; parameters stay the same objects."""

@@ -30,9 +30,6 @@ class Parameter(Tensor):
         copied: Parameter = memo[id(self)]
         return copied
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return type(self), (self.detach(), self.requires_grad)
-
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 

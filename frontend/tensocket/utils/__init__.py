@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _python_dispatch as _python_dispatch
 from . import _pytree as _pytree
-from . import checkpoint, data, hooks
+from . import checkpoint, data, deterministic, dlpack, hooks
 from .progress import progress
 
-__all__ = ["checkpoint", "data", "hooks", "progress"]
+__all__ = ["checkpoint", "data", "deterministic", "dlpack", "hooks", "progress"]
