@@ -50,6 +50,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "where": [(MASK, X, Y), (MASK, ROW, COLUMN), (MASK, X, 2.0), (MASK, 1.0, X)],
     "gelu": [(X, "none"), (X, "tanh")],
     "relu_backward": [(X, Y - 1)],
+    "leaky_relu_backward": [(X, Y - 1, 0.1)],
     "gelu_backward": [(X, Y, "none"), (X, Y, "tanh")],
     "leaky_relu": [(X, 0.1)],
     "as_strided": [(X, (2, 2), (1, 2), 1, ((2, 3), (3, 1))), (X, (2, 3), (1, 1), 0, ((2, 3), (3, 1)))],

@@ -111,6 +111,8 @@ _silu = OPERATORS['silu']
 _silu_table = _silu.table
 _leaky_relu = OPERATORS['leaky_relu']
 _leaky_relu_table = _leaky_relu.table
+_leaky_relu_backward = OPERATORS['leaky_relu_backward']
+_leaky_relu_backward_table = _leaky_relu_backward.table
 _eq = OPERATORS['eq']
 _eq_table = _eq.table
 _ne = OPERATORS['ne']
@@ -1840,6 +1842,21 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> 
     except KeyError:
         run = _leaky_relu.resolve(key)
     return run(input, negative_slope)
+
+
+def method_leaky_relu_backward(upstream: Any, input: Any, negative_slope: float) -> Any:
+    """Gradient of leaky_relu."""
+    try:
+        key = upstream._key | input._key
+    except AttributeError:
+        key = key_of(_leaky_relu_backward, (upstream, input, negative_slope,))
+    if ACTIVE:
+        return run_with_modes(_leaky_relu_backward, key, (upstream, input, negative_slope))
+    try:
+        run = _leaky_relu_backward_table[key]
+    except KeyError:
+        run = _leaky_relu_backward.resolve(key)
+    return run(upstream, input, negative_slope)
 
 
 def eq(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -7928,6 +7945,7 @@ _gelu.public = gelu
 _gelu_backward.public = method_gelu_backward
 _silu.public = silu
 _leaky_relu.public = leaky_relu
+_leaky_relu_backward.public = method_leaky_relu_backward
 _eq.public = eq
 _ne.public = ne
 _lt.public = lt

@@ -78,6 +78,7 @@ class Operators:
     relu: Callable[..., Any] = _f.relu
     relu_backward: Callable[..., Any] = _f.method_relu_backward
     gelu_backward: Callable[..., Any] = _f.method_gelu_backward
+    leaky_relu_backward: Callable[..., Any] = _f.method_leaky_relu_backward
     eq: Callable[..., Any] = _f.eq
     __eq__: Callable[..., Any] = _f.__eq__
     ne: Callable[..., Any] = _f.ne

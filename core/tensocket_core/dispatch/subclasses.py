@@ -101,7 +101,8 @@ def prepare_class(cls: Any) -> None:
     cls._class_key = WRAPPER if cls._overrides or dispatches else 0
     if cls._overrides:
         for name in METHODS:
-            if getattr(cls, name) is getattr(base, name):
+            # While operators are generated, methods do not exist yet.
+            if hasattr(base, name) and getattr(cls, name) is getattr(base, name):
                 setattr(cls, name, _seen(name))
     if dispatches:
         cls._cut = _dispatched_cut

@@ -475,7 +475,15 @@ leaky_relu: Final = Pointwise(
     kinds="f",
     method=False,
     namespace="nn.functional",
-    derivative=Derivative(input=lambda grad, input, negative_slope: grad.where(input > 0, grad * negative_slope)),
+    derivative=Derivative(input=lambda grad, input, negative_slope: grad.leaky_relu_backward(input, negative_slope)),
+)
+leaky_relu_backward: Final = Pointwise(
+    "leaky_relu_backward(Tensor upstream, Tensor input, Scalar negative_slope) -> Tensor",
+    "Gradient of leaky_relu.",
+    lambda m, g, x, slope: m.where(x > 0, g, g * slope),
+    kinds="f",
+    function=False,
+    derivative=Derivative(upstream=lambda grad, input, negative_slope: grad.leaky_relu_backward(input, negative_slope)),
 )
 
 # ------------------------------------------------------------------------------------------ comparison and logic
