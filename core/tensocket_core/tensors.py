@@ -20,7 +20,7 @@ from .complex_attributes import ComplexAttributes, real_number
 from .device import BY_KEY, DeviceEntry
 from .dispatch.call import call
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
-from .dispatch.modes import ACTIVE
+from .dispatch.modes import ACTIVE, untransformed
 from .dispatch.subclasses import Subclassed
 from .execute.geometry import normalize_axis
 from .execute.usage import copy_arrays
@@ -243,14 +243,18 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         entry = self._entry
         if entry.runtime.profile.host_resident:
             return self._array  # type: ignore[no-any-return]
-        source = self.detach().contiguous()
+        with untransformed():
+            source = self._cut().contiguous()
         host = np.empty(source._array.shape, self.dtype.numpy)
         copy_arrays(entry, host, source._array)
         return host
 
     def _values(self) -> np.ndarray[Any, Any]:
         """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32."""
-        return self._host() if self.dtype.native else self.detach().to(float32)._host()
+        if self.dtype.native:
+            return self._host()
+        with untransformed():
+            return self._cut().to(float32)._host()
 
     def item(self) -> Any:
         """The only element as a Python number.

@@ -16,6 +16,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes
 from ..execute.host import HostOperator
 from . import decompositions as parts
+from .choices import true_somewhere
 from .decompositions import MATRIX, adjoint, check_matrix, guarded, packed, unpacked
 from .selection import crossed, positions
 
@@ -172,7 +173,7 @@ def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
 
 def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
     """det(A) * inv(A).mH; of singular matrices the cofactors, made of singular vectors."""
-    if not (result == 0).any():
+    if not true_somewhere(result == 0):
         scale = grad * (result.conj() if result.dtype.is_complex else result)
         return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(call(inverse, matrix))
     u, s, vh = parts.parts_of_svd(matrix, True)

@@ -17,6 +17,7 @@ from ..execute.geometry import as_strided as strided_view
 from ..execute.geometry import element_strides, normalize_axis
 from ..execute.inplace import bump
 from ..execute.views import View
+from .choices import room_for
 from .movement import sizes
 
 
@@ -115,7 +116,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
 
 def _embedded(name: str, input: Any, src: Any, view: Any) -> Any:
     """A copy of the tensor with a view of it overwritten."""
-    result = input.clone()
+    result = room_for(input, src)
     part = view(result)
     if part.shape != src.shape:
         raise ShapeError(name, f"src of shape {list(src.shape)} for a part of shape {list(part.shape)}",
@@ -161,6 +162,8 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
         raise AutogradError(operator, "a leaf tensor that requires grad",
                             "a leaf that requires grad is not modified while gradients are recorded",
                             "use torch.no_grad(), or work out of place")
+    if input._level:
+        input._become(view)
     input._array = view._array
     input._key = input._key & ~DIM0 | (0 if view._array.shape else DIM0)
     if view._grad_fn is not None:

@@ -16,6 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
 from ..execute.host import HostOperator
+from .choices import true_somewhere
 from .selection import positions
 
 #: NumPy dtypes that are accumulated in a wider one.
@@ -52,7 +53,7 @@ def _product_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
         return grad
     weighted = grad * (result.conj() if input.dtype.is_complex else result)
     inverse = input.conj() if input.dtype.is_complex else input
-    if not (input == 0).any():
+    if not true_somewhere(input == 0):
         return _sum_of_rest(weighted, dim) / inverse
     rows, upstream = inverse.movedim(dim, -1), grad.movedim(dim, -1)
     size = rows.shape[-1]

@@ -14,6 +14,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.registry import COMPOSITES
 from ..execute.geometry import broadcast_shapes, normalize_axis
+from .choices import true_somewhere
 from .indexing import checked_index, gather_valid, index_tensors, rows_index, same_rank, scatter_valid
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
@@ -176,7 +177,7 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     for _ in range(flat):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
         taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
-        if not taken.any().item():
+        if not true_somewhere(taken):
             break
         place = functions.where(taken, target, spare)
         wide = functions.cat([out, out.narrow(axis, 0, 1)], axis)

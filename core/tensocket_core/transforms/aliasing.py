@@ -22,6 +22,8 @@ from ..dispatch.modes import untransformed
 from ..ops.indexing import gather_valid, scatter_valid
 from .levels import LevelTensor
 
+_new = object.__new__
+
 
 class AliasTensor(LevelTensor):
     """A level tensor whose content is replaced.
@@ -39,6 +41,16 @@ class AliasTensor(LevelTensor):
     _seen: int = 0
     _parent: Any = None
     _replay: Callable[[Any], Any]
+
+    def _become(self, view: Any) -> None:
+        """Take the place of a view; what it was stays as the tensor that is viewed."""
+        before = _new(type(self))
+        before._array, before._key, before._version_counter = self._array, self._key, self._version_counter
+        before._grad = before._grad_fn = None
+        before._base = self._base
+        before.__dict__.update(self.__dict__)
+        super()._become(view)
+        self._parent, self._base = before, root_of(before)
 
 
 AliasTensor._overrides = False

@@ -175,7 +175,7 @@ class Batching(Transform):
 
     def _check_target(self, operator: Any, args: tuple[Any, ...]) -> None:
         """Refuse to write examples into a tensor that all share."""
-        for parameter, value in zip(operator.schema.parameters, args, strict=True):
+        for parameter, value in zip(operator.schema.parameters, args, strict=False):
             if parameter.mutated and hasattr(value, "_key") and not self.owns(value):
                 raise TransformError(
                     operator.name, f"a tensor of shape {list(value.shape)} that all examples of {self.name} share",

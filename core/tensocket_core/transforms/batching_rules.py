@@ -219,7 +219,7 @@ def _t(info: Info, in_dims: Any, input: Any) -> Any:
 
 
 @batching_rule("clone")
-def _clone(info: Info, in_dims: Any, input: Any, memory_format: Any) -> Any:
+def _clone(info: Info, in_dims: Any, input: Any, memory_format: Any = None) -> Any:
     # Formats name the place of every dimension, of which the batch is none.
     return input.clone(memory_format=contiguous_format if memory_format is contiguous_format else None), 0
 
@@ -308,6 +308,13 @@ def _isin(info: Info, in_dims: Any, elements: Any, tests: Any) -> Any:
     if in_dims[1] is not None:
         return loop(info, in_dims, elements, tests)
     return call(info.operator, elements, tests), 0
+
+
+@batching_rule("_local_scalar_dense")
+def _number(info: Info, in_dims: Any, input: Any) -> Any:
+    raise TransformError("item", f"one example of shape {list(info.args[0].shape)} in vmap",
+                         "calling .item() on a batch has no one value",
+                         "use operators such as where instead of Python values")
 
 
 @batching_rule("unique", "repeat_interleave")

@@ -62,6 +62,10 @@ class LevelTensor(Tensor):
         value = self._value._like(tensor) if self._value._level else tensor
         return self._transform.wrap_like(self, value)
 
+    def _become(self, view: Any) -> None:
+        """Take the place of a view of this tensor, whose geometry it gets in place."""
+        self.__dict__.update(view.__dict__)
+
     def data_ptr(self) -> int:
         """Not known.
 
@@ -241,7 +245,7 @@ class Transform:
         Raises:
             TransformError: The operator writes to one.
         """
-        for parameter, value in zip(operator.schema.parameters, args, strict=True):
+        for parameter, value in zip(operator.schema.parameters, args, strict=False):
             if parameter.mutated and hasattr(value, "_key") and not self.owns(value):
                 raise TransformError(
                     operator.name, f"a tensor of shape {list(value.shape)} from outside of the function given to "

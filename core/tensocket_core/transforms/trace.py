@@ -164,8 +164,8 @@ class Tracing(Transform):
         result = call_lower(operator, self.unwrap(args))
         made = results_of(args, result, self.wrap)
         symbols = self.symbolic(args)
-        positional = [x for p, x in zip(operator.schema.parameters, symbols, strict=True) if not p.keyword_only]
-        named = {p.name: x for p, x in zip(operator.schema.parameters, symbols, strict=True) if p.keyword_only}
+        positional = [x for p, x in zip(operator.schema.parameters, symbols, strict=False) if not p.keyword_only]
+        named = {p.name: x for p, x in zip(operator.schema.parameters, symbols, strict=False) if p.keyword_only}
         results = self.symbolic(made)
         self.graph.append(Call(operator, tuple(positional), named,
                                tuple(results) if isinstance(results, (tuple, list)) else results))

@@ -1,0 +1,26 @@
+"""Choices between two ways of computing by what a tensor holds, also where it stands for one example of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.dtypes import bool_
+
+from ..dispatch.modes import STATE, untransformed
+
+
+def true_somewhere(mask: Any) -> bool:
+    """Whether an element is true, in any example of a batch: for a way that is right for all, and needed by these."""
+    if STATE.transforms or mask._level:
+        with untransformed():
+            return bool((mask._real if mask._level else mask).any())
+    return bool(mask.any())
+
+
+def room_for(input: Any, *parts: Any) -> Any:
+    """A copy of a tensor that ``parts`` are written into; one for each example if a part has many."""
+    result = input.clone()
+    for part in parts:
+        if part._level:
+            result = result.where(part.new_zeros((), dtype=bool_), result)
+    return result
