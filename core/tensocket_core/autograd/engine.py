@@ -40,10 +40,11 @@ _NOTHING: Final = nullcontext()
 
 def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
     """``grad`` summed over the dimensions along which ``shape`` was broadcast."""
-    if grad.shape == shape:
+    given = grad._array.shape
+    if given == shape:
         return grad
-    lead = grad.ndim - len(shape)
-    if lead == 1 and grad.shape[1:] == shape:
+    lead = len(given) - len(shape)
+    if lead == 1 and given[1:] == shape:
         return grad.sum(0)
     axes = [*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and grad.shape[k + lead] != 1)]
     return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
@@ -133,12 +134,14 @@ class _Pass:
                 self.nodes[sequence] = edge
                 heapq.heappush(self.heap, -sequence)
             return
-        node = node_of(edge)
-        grad = fit_to(edge, grad)
-        if node is None:
+        if type(edge) is not Output and not isinstance(edge, Node):
+            if grad._array.shape != edge._array.shape or (grad._key ^ edge._key) & OPTIONS:
+                grad, sole = fit(grad, edge._array.shape, edge._key & OPTIONS), True
             self._give_leaf(edge, grad, sole)
-        elif isinstance(node, MultiNode):
-            self._give_output(node, target_of(edge)[1], grad)
+            return
+        node = node_of(edge)
+        if isinstance(node, MultiNode):
+            self._give_output(node, target_of(edge)[1], fit_to(edge, grad))
 
     def _give_output(self, node: MultiNode, index: int, grad: Any) -> None:
         sequence = node.sequence

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, WRAPPER, dtype_bit
+from ..dispatch.modes import ACTIVE
 from . import differentiate
+from .engine import run_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
 from .inference import is_inference
 from .node import Output, gradient_place
 from .record import keep_gradient, retained_by
+
+_KIND: Final = AUTOGRAD | WRAPPER | DTYPE_MASK
+_LOSSES: Final = (AUTOGRAD | dtype_bit(float32), AUTOGRAD | dtype_bit(float64))
 
 
 class Recorded:
@@ -53,6 +61,15 @@ class Recorded:
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
                  inputs: Any = None) -> None:
         """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
+        array = self._array
+        if (type(array) is np.ndarray and array.size == 1 and self._key & _KIND in _LOSSES
+                and gradient is None and inputs is None and not ACTIVE):
+            # What losses are: an own way of some microseconds less.
+            one = self._cut()
+            one._array, one._version_counter = array.copy(), None
+            one._array.fill(1)
+            run_pass(((self._grad_fn or self, one),), None, retain_graph, create_graph)
+            return
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     # ------------------------------------------------------------------------------------------ hooks

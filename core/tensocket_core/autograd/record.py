@@ -135,6 +135,8 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
     tensors, positions = derivative.tensors, derivative.saved_positions
     if tensors == (0,) and not derivative.multiple:
         return _first_recorder(derivative, below)
+    if derivative.parameters == 3 == len(tensors) and not derivative.multiple and min(positions, default=0) >= 0:
+        return _ternary_recorder(derivative, below)
 
     def record(*args: Any) -> Any:
         result = below(*args)
@@ -152,6 +154,37 @@ def recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[...,
         return results
 
     return record_all if derivative.multiple else record
+
+
+def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    """For three tensors (or numbers, or None), of which only arguments are saved."""
+    positions, needed = derivative.saved_positions, derivative.needed
+
+    def record_ternary(a: Any, b: Any, c: Any = None) -> Any:
+        result = below(a, b, c)
+        node = _new(Node)
+        node.derivative = derivative
+        node.edges = edges = (
+            (a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None,
+            (b._grad_fn or b) if getattr(b, "_key", 0) & AUTOGRAD else None,
+            (c._grad_fn or c) if getattr(c, "_key", 0) & AUTOGRAD else None,
+        )
+        node.sequence = next(SEQUENCE)
+        node.shape = result._array.shape
+        node.options = result._key & OPTIONS
+        args = (a, b, c, None)
+        # ``UNUSED`` picks the None at the end.
+        node.saved = saved = tuple([args[max(k, -1)] for k in (needed(edges) if None in edges else positions)])
+        counters = [getattr(x, "_version_counter", _NO_COUNTER) for x in saved]
+        node.versions = tuple([0 if counter is None else counter[0] for counter in counters])
+        node.extras = None
+        if SPECIAL:
+            complete(node)
+        result._grad_fn = node
+        result._key |= AUTOGRAD
+        return result
+
+    return record_ternary
 
 
 def _first_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit.host_kernels import undispatched
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
@@ -294,7 +295,7 @@ def row(kernel: Kernel, last: Kernel, key: int, general: Closure) -> Closure:
 
 def join(key: int, limit: int, general: Closure) -> Closure:
     """``cat`` of tensors of one dtype."""
-    Tensor, concatenate = tensors.Tensor, np.concatenate
+    Tensor, concatenate = tensors.Tensor, undispatched(np.concatenate)
 
     def direct_join(items: Any, dim: int = 0) -> Any:
         if items[0]._array.size > limit:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from tensocket.errors import ArgumentError
@@ -19,9 +19,7 @@ Reduction = Literal["mean", "sum", "none"]
 # ---- layers
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``: (..., in) with a weight of (out, in) to (..., out)."""
-    return ops.linear(input, weight, bias)
+linear: Callable[..., Tensor] = ops.linear
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

@@ -26,7 +26,8 @@ def softmax(x: Array, axis: int) -> Array:
     """``exp(x) / sum(exp(x))`` along ``axis``."""
     if not x.size:
         return x.copy()
-    powers = np.exp(x - _max(x, axis, None, None, True))
+    powers = x - _max(x, axis, None, None, True)
+    np.exp(powers, powers)
     result: Array = np.divide(powers, _total(powers, axis), powers)
     return result
 
