@@ -24,10 +24,12 @@ from .errors import (
     DeviceMismatch,
     DimensionError,
     DtypeError,
+    ExchangeError,
     IndexDtypeError,
     IndexOutOfRange,
     InvalidDeviceIndex,
     KernelError,
+    MissingDataError,
     OutOfMemoryError,
     SerializationError,
     ShapeError,
@@ -36,6 +38,7 @@ from .errors import (
     UnsupportedDtype,
     UnsupportedOperator,
 )
+from .exchange import Exchange
 from .hooks import ENTRY_POINT_GROUP, hookimpl, hookspec
 from .kernels import Kernel, KernelTable
 from .registry import Registry
@@ -68,6 +71,8 @@ __all__ = [
     "DimensionError",
     "DtypeError",
     "Event",
+    "Exchange",
+    "ExchangeError",
     "Executable",
     "IndexDtypeError",
     "IndexOutOfRange",
@@ -77,6 +82,7 @@ __all__ = [
     "KernelTable",
     "Limits",
     "MemoryStats",
+    "MissingDataError",
     "OpenDevice",
     "OutOfMemoryError",
     "Profile",
