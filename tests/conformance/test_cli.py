@@ -20,7 +20,7 @@ def test_a_green_run(double, capsys, tmp_path):
     report = json.loads(path.read_text("utf-8"))
     assert report["identity"]["seed"] == 3
     assert report["totals"]["PASS"] == report["totals"]["selected"] > 15
-    assert report["claims"]["dtypes"] == ["b8", "u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64"]
+    assert report["claims"]["dtypes"] == ["b8", "u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "u32"]
     assert report["environment"]["device"]["model"] == "NumPy behind a queue"
 
 

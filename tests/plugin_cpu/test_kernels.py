@@ -427,4 +427,7 @@ def test_maximum_propagates_nan(device, rng, strategy):
 
 
 def test_every_dtype_of_the_profile_has_a_type(device):
-    assert {BY_NAME[name] for name in device.profile.dtypes} == set(EVERY)
+    """Kernels know complex numbers as pairs of floats, float8 as bytes."""
+    lowered = {"complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}
+    assert {BY_NAME[name] for name in device.profile.dtypes - lowered} == set(EVERY)
+    assert lowered < device.profile.dtypes

@@ -258,6 +258,8 @@ class Pointwise(Operator):
                    extras: tuple[Any, ...], target: Any) -> Any:
         """The result's handle; written into ``target`` (a tensor) if there is one."""
         check_dtype(self.name, entry, compute)
+        if self.result == "complex":
+            check_dtype(self.name, entry, result)
         if extras and compute.kind != "complex" and any(type(x) is complex for x in extras):
             raise DtypeError(self.name, f"a complex number for operands of dtype {compute.name}",
                              "a factor is of the operands' category", "convert the operands to a complex dtype")

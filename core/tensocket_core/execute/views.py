@@ -13,7 +13,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
-from ..dispatch.operator import Direct, Operator
+from ..dispatch.operator import Direct, Operator, check_dtype
 
 _new = object.__new__
 
@@ -115,7 +115,9 @@ class RetypedView(View):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The closure of a view whose key has the other dtype."""
         bits = key & DTYPE_MASK
-        return super().build(key & ~bits | dtype_bit(self.dtypes[DTYPE_OF[bits]]), entry)
+        dtype = self.dtypes[DTYPE_OF[bits]]
+        check_dtype(self.name, entry, dtype)
+        return super().build(key & ~bits | dtype_bit(dtype), entry)
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
