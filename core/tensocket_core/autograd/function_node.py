@@ -138,6 +138,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
         if id(value) in dirty:
             check_no_leaf(function.__name__, value)
     fixed = {id(tensor) for tensor in ctx._non_differentiable}
+    ctx._dirty = ctx._non_differentiable = ()  # results that the context holds would be reference cycles
     node = _make_node(function, ctx, args, edges, raw)
     outputs = tuple([_output(node, index, value, id(value) in inputs, id(value) in dirty, id(value) in fixed)
                      for index, value in enumerate(raw)])

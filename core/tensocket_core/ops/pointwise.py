@@ -420,7 +420,9 @@ relu_backward: Final = Pointwise(
     lambda m, g, y: m.where(y <= 0, 0, g),
     kinds="if",
     function=False,
-    derivative=Derivative(upstream=lambda grad, output: grad.relu_backward(output)),
+    derivative=Derivative(
+        upstream=lambda grad, output: grad.relu_backward(output), output=lambda grad: grad.new_zeros(grad.shape)
+    ),
 )
 gelu: Final = Pointwise(
     "gelu(Tensor input, *, str approximate='none') -> Tensor",
@@ -483,7 +485,10 @@ leaky_relu_backward: Final = Pointwise(
     lambda m, g, x, slope: m.where(x > 0, g, g * slope),
     kinds="f",
     function=False,
-    derivative=Derivative(upstream=lambda grad, input, negative_slope: grad.leaky_relu_backward(input, negative_slope)),
+    derivative=Derivative(
+        upstream=lambda grad, input, negative_slope: grad.leaky_relu_backward(input, negative_slope),
+        input=lambda grad: grad.new_zeros(grad.shape),
+    ),
 )
 
 # ------------------------------------------------------------------------------------------ comparison and logic
