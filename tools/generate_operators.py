@@ -55,6 +55,13 @@ _AUGMENTED: Final = {
     "bitwise_left_shift_": "lshift",
     "bitwise_right_shift_": "rshift",
 }
+#: Other operators that write their result to ``out=``.
+_WITH_OUT: Final = frozenset(
+    """addmm bmm bucketize cat clamp column_stack complex cross cummax cummin cumprod cumsum dot dstack gather hstack
+    index_add index_copy index_reduce index_select inverse logsumexp masked_select matmul max min mm mv narrow_copy
+    nonzero outer polar scatter scatter_add scatter_reduce searchsorted softmax log_softmax sort stack std take
+    take_along_dim topk tril triu var vdot vstack where""".split()
+)
 #: What annotations the schema's types become.
 _ANNOTATIONS: Final = {
     "Tensor": "Any",
@@ -99,7 +106,7 @@ def _signature(operator: Operator) -> str:
 
 
 def _has_out(operator: Operator) -> bool:
-    return operator.kind in ("pointwise", "reduction") and operator.function
+    return operator.function and (operator.kind in ("pointwise", "reduction") or operator.name in _WITH_OUT)
 
 
 def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:

@@ -64,6 +64,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .creation_strided import empty_permuted, empty_strided, scalar_tensor
 from .deterministic import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
@@ -82,6 +83,7 @@ from .interop.dlpack import from_dlpack
 from .interop.namespace import set_array_namespace
 from .interop.numpy import from_numpy, frombuffer
 from .limits import finfo, iinfo
+from .ops.reshaping import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes
 from .printing import get_printoptions, printoptions, set_printoptions
 from .promotion import can_cast, default_dtype, get_default_dtype, promote_types, set_default_dtype
 from .promotion import pair_type as result_type
@@ -100,9 +102,44 @@ from .random import (
     randperm,
     set_rng_state,
 )
+from .storages import TypedStorage, UntypedStorage, is_storage
+from .typenames import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    typename,
+)
 
 __all__ = [
     *functions.__all__,
+    "empty_permuted",
+    "empty_strided",
+    "scalar_tensor",
+    "broadcast_shapes",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "TypedStorage",
+    "UntypedStorage",
+    "is_storage",
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "typename",
     "accelerator",
     "arange",
     "are_deterministic_algorithms_enabled",

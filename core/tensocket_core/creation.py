@@ -22,10 +22,12 @@ from .dispatch.modes import ACTIVE, STATE
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
 from .execute.copying import from_host
+from .execute.layout import empty_preserved, empty_strided_array, format_strides
 from .execute.nests import Operand, pointwise_nest
 from .execute.pointwise import as_number, run_generated
 from .execute.primitive import primitive
 from .execute.programs import index_dtype, launch
+from .formats import check_format, preserve_format
 from .interop.numpy import array_dtype
 from .promotion import FLOAT8, get_default_dtype, number_dtype
 
@@ -143,11 +145,16 @@ def filled(
 def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> Any:
     """A new array; while results must be reproducible, filled with what shows that nobody wrote it."""
     out = entry.runtime.empty(shape, dtype, entry.stream)
+    mark_uninitialized(out, dtype, entry)
+    return out
+
+
+def mark_uninitialized(out: Any, dtype: DType, entry: DeviceEntry) -> None:
+    """While results must be reproducible, fill a new array with what shows that nobody wrote it."""
     if SETTING.filling:
         largest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
         value = {"bool": True, "float": math.nan, "complex": complex(math.nan, 0)}.get(dtype.kind, largest)
         fill_array("empty", entry, out, value, dtype)
-    return out
 
 
 #: Elements up to which NumPy makes a new array as fast as anything.
@@ -197,12 +204,22 @@ def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
     return form
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+          memory_format: Any = None) -> Any:
     """An uninitialised tensor."""
     if ACTIVE and watched():
-        return seen(empty, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+        return seen(empty, *size, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
     chosen, entry = options("empty", dtype, device)
-    return finish(uninitialized(shape_of("empty", size), chosen, entry), chosen, entry, requires_grad)
+    shape = shape_of("empty", size)
+    if memory_format is None:
+        return finish(uninitialized(shape, chosen, entry), chosen, entry, requires_grad)
+    format = check_format("empty", memory_format)
+    if format is None or format is preserve_format:
+        raise ArgumentError("empty", "preserve_format", "there is no tensor whose format could be kept",
+                            "pass another format")
+    out = empty_strided_array(entry, shape, chosen, format_strides("empty", shape, format))
+    mark_uninitialized(out, chosen, entry)
+    return finish(out, chosen, entry, requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
@@ -245,40 +262,61 @@ def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, 
     return input._array.shape, chosen, entry
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """An uninitialised tensor of another's shape, dtype and device."""
+def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any) -> Any:
+    """A new array in the order of another tensor's dimensions in memory, or in a memory format."""
+    format = check_format("like", memory_format)
+    if format is None or format is preserve_format:
+        return empty_preserved(entry, input._array, dtype)
+    shape = input._array.shape
+    return empty_strided_array(entry, shape, dtype, format_strides("like", shape, format))
+
+
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None) -> Any:
+    """An uninitialised tensor of another's shape, strides, dtype and device."""
     if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(empty_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
-    shape, chosen, entry = _like(input, dtype, device)
-    return _made_from(input, finish(uninitialized(shape, chosen, entry), chosen, entry, requires_grad))
+        return seen(empty_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    _, chosen, entry = _like(input, dtype, device)
+    out = _array_like(input, chosen, entry, memory_format)
+    mark_uninitialized(out, chosen, entry)
+    return _made_from(input, finish(out, chosen, entry, requires_grad))
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Zeros of another tensor's shape, dtype and device."""
+def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool,
+                 memory_format: Any) -> Any:
+    _, chosen, entry = _like(input, dtype, device)
+    out = _array_like(input, chosen, entry, memory_format)
+    fill_array(operator, entry, out, value, chosen)
+    return _made_from(input, finish(out, chosen, entry, requires_grad))
+
+
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None) -> Any:
+    """Zeros of another tensor's shape, strides, dtype and device."""
     if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(zeros_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
-    return _made_from(input, filled("zeros_like", *_like_value(input, 0, dtype, device), requires_grad))
+        return seen(zeros_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Ones of another tensor's shape, dtype and device."""
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None) -> Any:
+    """Ones of another tensor's shape, strides, dtype and device."""
     if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(ones_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
-    return _made_from(input, filled("ones_like", *_like_value(input, 1, dtype, device), requires_grad))
+        return seen(ones_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
-def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
-    """One value everywhere, with another tensor's shape, dtype and device."""
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None) -> Any:
+    """One value everywhere, with another tensor's shape, strides, dtype and device."""
     if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
-    return _made_from(input, filled("full_like", *_like_value(input, fill_value, dtype, device), requires_grad))
-
-
-def _like_value(input: Any, value: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, DType, DeviceEntry]:
-    shape, chosen, entry = _like(input, dtype, device)
-    return shape, value, chosen, entry
+        return seen(full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
+    return _filled_like("full_like", input, value, dtype, device, requires_grad, memory_format)
 
 
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,

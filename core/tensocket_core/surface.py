@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device
+
+from . import creation_strided, storages, typenames
 from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
-from .execute.layout import in_format
+from .execute.layout import in_format, memory_order
 from .formats import check_format, contiguous_format, layout, strided
 
 if TYPE_CHECKING:
@@ -43,6 +46,11 @@ class Surface:
 
         @property
         def dtype(self) -> DType: ...  # noqa: D102  the tensor documents it
+
+        @property
+        def device(self) -> Device: ...  # noqa: D102  the tensor documents it
+
+        def flip(self, *dims: int) -> Any: ...  # noqa: D102  an operator
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or the stride of one dimension."""
@@ -93,3 +101,95 @@ class Surface:
     def _is_view(self) -> bool:
         """Whether the tensor is a view of another one."""
         return self._base is not None
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    def untyped_storage(self) -> Any:
+        """The bytes of the memory that this tensor and its views share."""
+        return storages.storage_of(self)
+
+    def storage(self) -> Any:
+        """The memory that this tensor and its views share, as elements of its dtype."""
+        return storages.TypedStorage(storages.storage_of(self), self.dtype)
+
+    def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+        """Use the memory of a tensor or a storage, in place; without a source, become empty.
+
+        Args:
+            source: A tensor, whose geometry is taken unless ``size`` is given, or a storage.
+            storage_offset: Elements before the first one.
+            size: Shape; all elements of the storage by default.
+            stride: Strides in elements; row-major by default.
+
+        Raises:
+            ArgumentTypeError: The source is neither.
+            DtypeError: The source tensor has another dtype.
+            DeviceMismatch: The source is on another device.
+        """
+        return storages.placed(self, source, storage_offset, size, stride)
+
+    def is_shared(self) -> bool:
+        """False: memory is not shared between processes."""
+        return False
+
+    def share_memory_(self) -> Any:
+        """The tensor itself; threads share its memory, other processes get copies."""
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """False: host memory is pageable."""
+        return False
+
+    def pin_memory(self, device: Any = None) -> Any:
+        """The tensor itself; copies to devices need no pinned memory."""
+        return self
+
+    def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, device: Any = None,
+                          requires_grad: bool = False) -> Any:
+        """An uninitialised tensor with the given strides, of this tensor's dtype and device."""
+        return creation_strided.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
+                                              device=self.device if device is None else device,
+                                              requires_grad=requires_grad)
+
+    # ------------------------------------------------------------------------------------------ kinds of tensors
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is in host memory."""
+        return self.device.type == HOST_DEVICE
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a device called ``cuda``."""
+        return self.device.type == "cuda"
+
+    is_sparse = is_quantized = is_nested = is_mkldnn = is_xpu = is_mps = is_sparse_csr = False
+    #: Dimensions have no names.
+    names = name = None
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self.dtype.kind not in ("uint", "bool")
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not zero."""
+        return bool(self)
+
+    def is_same_size(self, other: Any) -> bool:
+        """Whether another tensor has the same shape."""
+        return bool(self._array.shape == other._array.shape)
+
+    def ndimension(self) -> int:
+        """Number of dimensions."""
+        return len(self._array.shape)
+
+    def dim_order(self) -> tuple[int, ...]:
+        """Dimensions from the slowest to the fastest in memory."""
+        return tuple(memory_order(self._array.shape, [public_strides(self._array)]))
+
+    def __reversed__(self) -> Any:
+        return self.flip(0) if self._array.shape else self
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of this kind of tensors, ``tensocket.FloatTensor``; with a dtype or a name, a conversion to it."""
+        return typenames.type_name(self) if dtype is None else typenames.converted(self, dtype)

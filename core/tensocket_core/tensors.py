@@ -40,6 +40,21 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"tensocket.Size({list(self)})"
 
+    def __getitem__(self, index: Any) -> Any:
+        chosen = super().__getitem__(index)
+        return Size(chosen) if type(chosen) is tuple else chosen
+
+    def __add__(self, other: Any) -> Any:
+        return Size(super().__add__(tuple(other))) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(other + tuple(self)) if type(other) is tuple else NotImplemented
+
+    def __mul__(self, count: Any) -> Any:
+        return Size(super().__mul__(count))
+
+    __rmul__ = __mul__
+
     def numel(self) -> int:
         """Number of elements of a tensor of this shape."""
         count = 1

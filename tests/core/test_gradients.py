@@ -235,6 +235,12 @@ def reduced(mode: str, include_self: bool) -> Any:
 
 
 COMPOSED |= {
+    "addmm_": [(lambda b, x, y: (b * 1).addmm_(x, y, beta=0.5, alpha=2), SQUARE[:2, :2], X, Y.T)],
+    "cumprod_": [(lambda x: (x * 1).cumprod_(1), X)],
+    "cumsum_": [(lambda x: (x * 1).cumsum_(1), X)],
+    "narrow_copy": [(lambda x: F.narrow_copy(x, 1, 1, 2), X)],
+    "tril_": [(lambda x: (x * 1).tril_(), X)],
+    "triu_": [(lambda x: (x * 1).triu_(1), X)],
     "as_strided_": [(lambda x: (x * 1).as_strided_((3,), (2,), 0), X)],
     "as_strided_scatter": [(lambda x, y: F.as_strided_scatter(x, y, (3,), (2,), 0), X, ROW)],
     "column_stack": [(lambda x, y: F.column_stack([x, y]), X[0], X[1])],
@@ -281,13 +287,14 @@ COMPOSED |= {
 }
 
 #: No gradient, or one that central differences in float64 do not see.
-NO_GRADIENT = {"argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero", "int", "isin", "linalg_matrix_rank",
-               "long", "nonzero", "one_hot", "searchsorted", "short", "unique", "unique_consecutive"}
+NO_GRADIENT = {"allclose", "argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero", "equal",
+               "int", "isclose", "isin", "linalg_matrix_rank", "long", "nonzero", "one_hot", "resize_", "resize_as_",
+               "searchsorted", "short", "unique", "unique_consecutive"}
 # Composites of symmetric matrices; tests of Fourier transforms and of eigenvalues, whose results are complex.
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
-ELSEWHERE = {"cpu", "getitem", "setitem"}
+ELSEWHERE = {"cpu", "cuda", "getitem", "setitem"}
 #: Those about complex numbers, in test_complex.
 ELSEWHERE_RECORDS |= {
     "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_", "angle", "sgn",

@@ -17,6 +17,7 @@ from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
+from ..ops import memory as _memory  # noqa: F401
 from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
@@ -435,6 +436,8 @@ _c_type_as = COMPOSITES['type_as']
 _c_type_as_table = _c_type_as.table
 _c_cpu = COMPOSITES['cpu']
 _c_cpu_table = _c_cpu.table
+_c_cuda = COMPOSITES['cuda']
+_c_cuda_table = _c_cuda.table
 _c_real = COMPOSITES['real']
 _c_real_table = _c_real.table
 _c_imag = COMPOSITES['imag']
@@ -613,6 +616,28 @@ _c_addmm = COMPOSITES['addmm']
 _c_addmm_table = _c_addmm.table
 _c_linear = COMPOSITES['linear']
 _c_linear_table = _c_linear.table
+_c_resize_ = COMPOSITES['resize_']
+_c_resize__table = _c_resize_.table
+_c_resize_as_ = COMPOSITES['resize_as_']
+_c_resize_as__table = _c_resize_as_.table
+_c_equal = COMPOSITES['equal']
+_c_equal_table = _c_equal.table
+_c_isclose = COMPOSITES['isclose']
+_c_isclose_table = _c_isclose.table
+_c_allclose = COMPOSITES['allclose']
+_c_allclose_table = _c_allclose.table
+_c_narrow_copy = COMPOSITES['narrow_copy']
+_c_narrow_copy_table = _c_narrow_copy.table
+_c_tril_ = COMPOSITES['tril_']
+_c_tril__table = _c_tril_.table
+_c_triu_ = COMPOSITES['triu_']
+_c_triu__table = _c_triu_.table
+_c_cumsum_ = COMPOSITES['cumsum_']
+_c_cumsum__table = _c_cumsum_.table
+_c_cumprod_ = COMPOSITES['cumprod_']
+_c_cumprod__table = _c_cumprod_.table
+_c_addmm_ = COMPOSITES['addmm_']
+_c_addmm__table = _c_addmm_.table
 _c_softmax = COMPOSITES['softmax']
 _c_softmax_table = _c_softmax.table
 _c_log_softmax = COMPOSITES['log_softmax']
@@ -2610,8 +2635,12 @@ def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
     return run(input, shape, index)
 
 
-def cat(tensors: Any, dim: int = 0) -> Any:
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors joined along a dimension."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_cat, tensors, dim, out=out)
+        return write_out('cat', out, cat(tensors, dim))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -4916,12 +4945,16 @@ def unbind(input: Any, dim: int = 0) -> Any:
     return run(input, dim)
 
 
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """Limited to the range from min to max, which are numbers or tensors; None is no limit.
 
     Raises:
         ArgumentError: Both limits are None.
     """
+    if out is not None:
+        if overridden(input, min, max, out):
+            return asked(_c_clamp, input, min, max, out=out)
+        return write_out('clamp', out, clamp(input, min, max))
     try:
         key = input._key | (OPTIONAL[type(min)] if type(min) in OPTIONAL else min._key) | (OPTIONAL[type(max)] if type(max) in OPTIONAL else max._key)
     except AttributeError:
@@ -4950,8 +4983,12 @@ def method_clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
     return run(input, min, max)
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
+    if out is not None:
+        if overridden(condition, input, other, out):
+            return asked(_c_where, condition, input, other, out=out)
+        return write_out('where', out, where(condition, input, other))
     try:
         key = condition._key | (OPTIONAL[type(input)] if type(input) in OPTIONAL else input._key) | (OPTIONAL[type(other)] if type(other) in OPTIONAL else other._key)
     except AttributeError:
@@ -4995,169 +5032,169 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return run(input, mask, value)
 
 
-def method_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False) -> Any:
+def method_to(input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Any:
     """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_to, (input, args, device, dtype, non_blocking, copy,))
+        key = foreign_key(_c_to, (input, args, device, dtype, non_blocking, copy, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_to, key, (input, args, device, dtype, non_blocking, copy))
+        return run_with_modes(_c_to, key, (input, args, device, dtype, non_blocking, copy, memory_format))
     try:
         run = _c_to_table[key]
     except KeyError:
         run = _c_to.resolve(key)
-    return run(input, *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy)
+    return run(input, *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format)
 
 
-def method_float(input: Any) -> Any:
+def method_float(input: Any, memory_format: Any = None) -> Any:
     """This tensor as float32."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_float, (input,))
+        key = foreign_key(_c_float, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_float, key, (input,))
+        return run_with_modes(_c_float, key, (input, memory_format))
     try:
         run = _c_float_table[key]
     except KeyError:
         run = _c_float.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_double(input: Any) -> Any:
+def method_double(input: Any, memory_format: Any = None) -> Any:
     """This tensor as float64."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_double, (input,))
+        key = foreign_key(_c_double, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_double, key, (input,))
+        return run_with_modes(_c_double, key, (input, memory_format))
     try:
         run = _c_double_table[key]
     except KeyError:
         run = _c_double.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_half(input: Any) -> Any:
+def method_half(input: Any, memory_format: Any = None) -> Any:
     """This tensor as float16."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_half, (input,))
+        key = foreign_key(_c_half, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_half, key, (input,))
+        return run_with_modes(_c_half, key, (input, memory_format))
     try:
         run = _c_half_table[key]
     except KeyError:
         run = _c_half.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_bfloat16(input: Any) -> Any:
+def method_bfloat16(input: Any, memory_format: Any = None) -> Any:
     """This tensor as bfloat16."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_bfloat16, (input,))
+        key = foreign_key(_c_bfloat16, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_bfloat16, key, (input,))
+        return run_with_modes(_c_bfloat16, key, (input, memory_format))
     try:
         run = _c_bfloat16_table[key]
     except KeyError:
         run = _c_bfloat16.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_int(input: Any) -> Any:
+def method_int(input: Any, memory_format: Any = None) -> Any:
     """This tensor as int32."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_int, (input,))
+        key = foreign_key(_c_int, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_int, key, (input,))
+        return run_with_modes(_c_int, key, (input, memory_format))
     try:
         run = _c_int_table[key]
     except KeyError:
         run = _c_int.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_long(input: Any) -> Any:
+def method_long(input: Any, memory_format: Any = None) -> Any:
     """This tensor as int64."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_long, (input,))
+        key = foreign_key(_c_long, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_long, key, (input,))
+        return run_with_modes(_c_long, key, (input, memory_format))
     try:
         run = _c_long_table[key]
     except KeyError:
         run = _c_long.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_short(input: Any) -> Any:
+def method_short(input: Any, memory_format: Any = None) -> Any:
     """This tensor as int16."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_short, (input,))
+        key = foreign_key(_c_short, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_short, key, (input,))
+        return run_with_modes(_c_short, key, (input, memory_format))
     try:
         run = _c_short_table[key]
     except KeyError:
         run = _c_short.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_char(input: Any) -> Any:
+def method_char(input: Any, memory_format: Any = None) -> Any:
     """This tensor as int8."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_char, (input,))
+        key = foreign_key(_c_char, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_char, key, (input,))
+        return run_with_modes(_c_char, key, (input, memory_format))
     try:
         run = _c_char_table[key]
     except KeyError:
         run = _c_char.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_byte(input: Any) -> Any:
+def method_byte(input: Any, memory_format: Any = None) -> Any:
     """This tensor as uint8."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_byte, (input,))
+        key = foreign_key(_c_byte, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_byte, key, (input,))
+        return run_with_modes(_c_byte, key, (input, memory_format))
     try:
         run = _c_byte_table[key]
     except KeyError:
         run = _c_byte.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
-def method_bool(input: Any) -> Any:
+def method_bool(input: Any, memory_format: Any = None) -> Any:
     """This tensor as bool."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_bool, (input,))
+        key = foreign_key(_c_bool, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_bool, key, (input,))
+        return run_with_modes(_c_bool, key, (input, memory_format))
     try:
         run = _c_bool_table[key]
     except KeyError:
         run = _c_bool.resolve(key)
-    return run(input)
+    return run(input, memory_format)
 
 
 def method_type_as(input: Any, other: Any) -> Any:
@@ -5175,19 +5212,34 @@ def method_type_as(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def method_cpu(input: Any) -> Any:
+def method_cpu(input: Any, memory_format: Any = None) -> Any:
     """This tensor in host memory."""
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_cpu, (input,))
+        key = foreign_key(_c_cpu, (input, memory_format,))
     if ACTIVE:
-        return run_with_modes(_c_cpu, key, (input,))
+        return run_with_modes(_c_cpu, key, (input, memory_format))
     try:
         run = _c_cpu_table[key]
     except KeyError:
         run = _c_cpu.resolve(key)
-    return run(input)
+    return run(input, memory_format)
+
+
+def method_cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cuda, (input, device, non_blocking, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_cuda, key, (input, device, non_blocking, memory_format))
+    try:
+        run = _c_cuda_table[key]
+    except KeyError:
+        run = _c_cuda.resolve(key)
+    return run(input, device, non_blocking, memory_format)
 
 
 def real(input: Any) -> Any:
@@ -5338,12 +5390,16 @@ def is_neg(input: Any) -> Any:
     return run(input)
 
 
-def complex(real: Any, imag: Any) -> Any:
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     """Complex numbers of their real and imaginary parts, both float32 or both float64.
 
     Raises:
         DtypeError: The dtypes differ or are others.
     """
+    if out is not None:
+        if overridden(real, imag, out):
+            return asked(_c_complex, real, imag, out=out)
+        return write_out('complex', out, complex(real, imag))
     try:
         key = real._key | imag._key
     except AttributeError:
@@ -5357,8 +5413,12 @@ def complex(real: Any, imag: Any) -> Any:
     return run(real, imag)
 
 
-def polar(abs: Any, angle: Any) -> Any:
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
+    if out is not None:
+        if overridden(abs, angle, out):
+            return asked(_c_polar, abs, angle, out=out)
+        return write_out('polar', out, polar(abs, angle))
     try:
         key = abs._key | angle._key
     except AttributeError:
@@ -5406,8 +5466,12 @@ def adjoint(input: Any) -> Any:
     return run(input)
 
 
-def vdot(input: Any, other: Any) -> Any:
+def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
     """Inner product of two vectors, the first one conjugated."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_vdot, input, other, out=out)
+        return write_out('vdot', out, vdot(input, other))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -5466,8 +5530,12 @@ def method_cdouble(input: Any) -> Any:
     return run(input)
 
 
-def tril(input: Any, diagonal: int = 0) -> Any:
+def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_tril, input, diagonal, out=out)
+        return write_out('tril', out, tril(input, diagonal))
     try:
         key = input._key
     except AttributeError:
@@ -5481,8 +5549,12 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return run(input, diagonal)
 
 
-def triu(input: Any, diagonal: int = 0) -> Any:
+def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_triu, input, diagonal, out=out)
+        return write_out('triu', out, triu(input, diagonal))
     try:
         key = input._key
     except AttributeError:
@@ -5594,8 +5666,12 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     return run(input, repeats, dim, output_size=output_size)
 
 
-def take(input: Any, index: Any) -> Any:
+def take(input: Any, index: Any, *, out: Any = None) -> Any:
     """Elements at row-major positions; the result has the index's shape."""
+    if out is not None:
+        if overridden(input, index, out):
+            return asked(_c_take, input, index, out=out)
+        return write_out('take', out, take(input, index))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -5609,12 +5685,16 @@ def take(input: Any, index: Any) -> Any:
     return run(input, index)
 
 
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
     Raises:
         ShapeError: Both have different numbers of dimensions.
     """
+    if out is not None:
+        if overridden(input, indices, out):
+            return asked(_c_take_along_dim, input, indices, dim, out=out)
+        return write_out('take_along_dim', out, take_along_dim(input, indices, dim))
     try:
         key = input._key | indices._key
     except AttributeError:
@@ -5658,8 +5738,12 @@ def positive(input: Any) -> Any:
     return run(input)
 
 
-def outer(input: Any, vec2: Any) -> Any:
+def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     """Products of all pairs of elements of two vectors."""
+    if out is not None:
+        if overridden(input, vec2, out):
+            return asked(_c_outer, input, vec2, out=out)
+        return write_out('outer', out, outer(input, vec2))
     try:
         key = input._key | vec2._key
     except AttributeError:
@@ -5673,8 +5757,12 @@ def outer(input: Any, vec2: Any) -> Any:
     return run(input, vec2)
 
 
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """Vector product along a dimension of size 3, by default the first one."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_cross, input, other, dim, out=out)
+        return write_out('cross', out, cross(input, other, dim))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -5948,8 +6036,12 @@ def fft_ifftshift(input: Any, dim: Any = None) -> Any:
     return run(input, dim)
 
 
-def gather(input: Any, dim: int, index: Any) -> Any:
+def gather(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+    if out is not None:
+        if overridden(input, index, out):
+            return asked(_c_gather, input, dim, index, out=out)
+        return write_out('gather', out, gather(input, dim, index))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -5963,11 +6055,15 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     return run(input, dim, index)
 
 
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None) -> Any:
     """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
 
     ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
     """
+    if out is not None:
+        if overridden(input, index, src, value, out):
+            return asked(_c_scatter, input, dim, index, src, value, reduce, out=out)
+        return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce))
     try:
         key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
     except AttributeError:
@@ -5981,8 +6077,12 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return run(input, dim, index, src, value=value, reduce=reduce)
 
 
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
     """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    if out is not None:
+        if overridden(input, index, src, out):
+            return asked(_c_scatter_add, input, dim, index, src, out=out)
+        return write_out('scatter_add', out, scatter_add(input, dim, index, src))
     try:
         key = input._key | index._key | src._key
     except AttributeError:
@@ -5996,8 +6096,12 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return run(input, dim, index, src)
 
 
-def index_select(input: Any, dim: int, index: Any) -> Any:
+def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     """Positions of a dimension, in the order of a vector of indices."""
+    if out is not None:
+        if overridden(input, index, out):
+            return asked(_c_index_select, input, dim, index, out=out)
+        return write_out('index_select', out, index_select(input, dim, index))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -6011,8 +6115,12 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return run(input, dim, index)
 
 
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_nonzero, input, as_tuple, out=out)
+        return write_out('nonzero', out, nonzero(input, as_tuple=as_tuple))
     try:
         key = input._key
     except AttributeError:
@@ -6143,8 +6251,12 @@ def linalg_inv(A: Any) -> Any:
     return run(A)
 
 
-def inverse(input: Any) -> Any:
+def inverse(input: Any, *, out: Any = None) -> Any:
     """Inverses of square matrices: ``linalg.inv``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_inverse, input, out=out)
+        return write_out('inverse', out, inverse(input))
     try:
         key = input._key
     except AttributeError:
@@ -6514,8 +6626,12 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     return run(A, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_matmul, input, other, out=out)
+        return write_out('matmul', out, matmul(input, other))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -6543,8 +6659,12 @@ def __matmul__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """Product of two matrices."""
+    if out is not None:
+        if overridden(input, mat2, out):
+            return asked(_c_mm, input, mat2, out=out)
+        return write_out('mm', out, mm(input, mat2))
     try:
         key = input._key | mat2._key
     except AttributeError:
@@ -6558,8 +6678,12 @@ def mm(input: Any, mat2: Any) -> Any:
     return run(input, mat2)
 
 
-def bmm(input: Any, mat2: Any) -> Any:
+def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """Products of two batches of matrices."""
+    if out is not None:
+        if overridden(input, mat2, out):
+            return asked(_c_bmm, input, mat2, out=out)
+        return write_out('bmm', out, bmm(input, mat2))
     try:
         key = input._key | mat2._key
     except AttributeError:
@@ -6573,8 +6697,12 @@ def bmm(input: Any, mat2: Any) -> Any:
     return run(input, mat2)
 
 
-def mv(input: Any, vec: Any) -> Any:
+def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     """Matrix times vector."""
+    if out is not None:
+        if overridden(input, vec, out):
+            return asked(_c_mv, input, vec, out=out)
+        return write_out('mv', out, mv(input, vec))
     try:
         key = input._key | vec._key
     except AttributeError:
@@ -6588,8 +6716,12 @@ def mv(input: Any, vec: Any) -> Any:
     return run(input, vec)
 
 
-def dot(input: Any, tensor: Any) -> Any:
+def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     """Inner product of two vectors."""
+    if out is not None:
+        if overridden(input, tensor, out):
+            return asked(_c_dot, input, tensor, out=out)
+        return write_out('dot', out, dot(input, tensor))
     try:
         key = input._key | tensor._key
     except AttributeError:
@@ -6603,8 +6735,12 @@ def dot(input: Any, tensor: Any) -> Any:
     return run(input, tensor)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """Beta * input + alpha * (mat1 @ mat2)."""
+    if out is not None:
+        if overridden(input, mat1, mat2, out):
+            return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
+        return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha))
     try:
         key = input._key | mat1._key | mat2._key
     except AttributeError:
@@ -6633,8 +6769,195 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return run(input, weight, bias)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def method_resize_(input: Any, *size: int, memory_format: Any = None) -> Any:
+    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+        ShapeError: A size is negative.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_resize_, (input, size, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_resize_, key, (input, size, memory_format))
+    try:
+        run = _c_resize__table[key]
+    except KeyError:
+        run = _c_resize_.resolve(key)
+    return run(input, *size, memory_format=memory_format)
+
+
+def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+    """``resize_`` to another tensor's shape."""
+    try:
+        key = input._key | the_template._key
+    except AttributeError:
+        key = key_of(_c_resize_as_, (input, the_template, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_resize_as_, key, (input, the_template, memory_format))
+    try:
+        run = _c_resize_as__table[key]
+    except KeyError:
+        run = _c_resize_as_.resolve(key)
+    return run(input, the_template, memory_format=memory_format)
+
+
+def equal(input: Any, other: Any) -> Any:
+    """Whether two tensors have the same shape and the same elements.
+
+    Raises:
+        DtypeError: They have different dtypes.
+    """
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_equal, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_equal, key, (input, other))
+    try:
+        run = _c_equal_table[key]
+    except KeyError:
+        run = _c_equal.resolve(key)
+    return run(input, other)
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+    Raises:
+        DtypeError: The tensors have different dtypes.
+        ShapeError: A tolerance is negative.
+    """
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_isclose, (input, other, rtol, atol, equal_nan,))
+    if ACTIVE:
+        return run_with_modes(_c_isclose, key, (input, other, rtol, atol, equal_nan))
+    try:
+        run = _c_isclose_table[key]
+    except KeyError:
+        run = _c_isclose.resolve(key)
+    return run(input, other, rtol, atol, equal_nan)
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as ``isclose`` says."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_allclose, (input, other, rtol, atol, equal_nan,))
+    if ACTIVE:
+        return run_with_modes(_c_allclose, key, (input, other, rtol, atol, equal_nan))
+    try:
+        run = _c_allclose_table[key]
+    except KeyError:
+        run = _c_allclose.resolve(key)
+    return run(input, other, rtol, atol, equal_nan)
+
+
+def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
+    """``narrow`` as a copy."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_narrow_copy, input, dim, start, length, out=out)
+        return write_out('narrow_copy', out, narrow_copy(input, dim, start, length))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_narrow_copy, (input, dim, start, length,))
+    if ACTIVE:
+        return run_with_modes(_c_narrow_copy, key, (input, dim, start, length))
+    try:
+        run = _c_narrow_copy_table[key]
+    except KeyError:
+        run = _c_narrow_copy.resolve(key)
+    return run(input, dim, start, length)
+
+
+def method_tril_(input: Any, diagonal: int = 0) -> Any:
+    """``tril`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_tril_, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_tril_, key, (input, diagonal))
+    try:
+        run = _c_tril__table[key]
+    except KeyError:
+        run = _c_tril_.resolve(key)
+    return run(input, diagonal)
+
+
+def method_triu_(input: Any, diagonal: int = 0) -> Any:
+    """``triu`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_triu_, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_triu_, key, (input, diagonal))
+    try:
+        run = _c_triu__table[key]
+    except KeyError:
+        run = _c_triu_.resolve(key)
+    return run(input, diagonal)
+
+
+def method_cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumsum`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cumsum_, (input, dim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_cumsum_, key, (input, dim, dtype))
+    try:
+        run = _c_cumsum__table[key]
+    except KeyError:
+        run = _c_cumsum_.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def method_cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumprod`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cumprod_, (input, dim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_cumprod_, key, (input, dim, dtype))
+    try:
+        run = _c_cumprod__table[key]
+    except KeyError:
+        run = _c_cumprod_.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def method_addmm_(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``addmm`` in place."""
+    try:
+        key = input._key | mat1._key | mat2._key
+    except AttributeError:
+        key = key_of(_c_addmm_, (input, mat1, mat2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addmm_, key, (input, mat1, mat2, beta, alpha))
+    try:
+        run = _c_addmm__table[key]
+    except KeyError:
+        run = _c_addmm_.resolve(key)
+    return run(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_softmax, input, dim, dtype, out=out)
+        return write_out('softmax', out, softmax(input, dim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
@@ -6648,8 +6971,12 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_log_softmax, input, dim, dtype, out=out)
+        return write_out('log_softmax', out, log_softmax(input, dim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
@@ -6805,8 +7132,12 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return run(input, normalized_shape, weight, bias, eps)
 
 
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape joined along a new dimension."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_stack, tensors, dim, out=out)
+        return write_out('stack', out, stack(tensors, dim))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -6935,8 +7266,12 @@ def broadcast_tensors(*tensors: Any) -> Any:
     return run(*tensors)
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_max, input, dim, keepdim, out=out)
+        return write_out('max', out, max(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
@@ -6950,8 +7285,12 @@ def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return run(input, dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_min, input, dim, keepdim, out=out)
+        return write_out('min', out, min(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
@@ -6965,8 +7304,12 @@ def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return run(input, dim, keepdim)
 
 
-def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None) -> Any:
     """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, out=out)
+        return write_out('var', out, var(input, dim, unbiased, keepdim, correction=correction))
     try:
         key = input._key
     except AttributeError:
@@ -6980,8 +7323,12 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None) -> Any:
     """Standard deviation: square root of the variance."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, out=out)
+        return write_out('std', out, std(input, dim, unbiased, keepdim, correction=correction))
     try:
         key = input._key
     except AttributeError:
@@ -6995,8 +7342,12 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
     """log(sum(exp(input))), without overflow."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_logsumexp, input, dim, keepdim, out=out)
+        return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
     try:
         key = input._key
     except AttributeError:
@@ -7293,8 +7644,12 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
     return run(input, indices_or_sections)
 
 
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Any, *, out: Any = None) -> Any:
     """Tensors joined side by side: along the second dimension, or the only one."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_hstack, tensors, out=out)
+        return write_out('hstack', out, hstack(tensors))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -7313,8 +7668,12 @@ def hstack(tensors: Any) -> Any:
     return run(tensors)
 
 
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Any, *, out: Any = None) -> Any:
     """Tensors joined below each other; vectors are rows."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_vstack, tensors, out=out)
+        return write_out('vstack', out, vstack(tensors))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -7333,8 +7692,12 @@ def vstack(tensors: Any) -> Any:
     return run(tensors)
 
 
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Any, *, out: Any = None) -> Any:
     """Tensors joined along the third dimension."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_dstack, tensors, out=out)
+        return write_out('dstack', out, dstack(tensors))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -7353,8 +7716,12 @@ def dstack(tensors: Any) -> Any:
     return run(tensors)
 
 
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Any, *, out: Any = None) -> Any:
     """Tensors joined side by side; vectors are columns."""
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_column_stack, tensors, out=out)
+        return write_out('column_stack', out, column_stack(tensors))
     key = 0
     if type(tensors) in LISTS:
         try:
@@ -7373,8 +7740,12 @@ def column_stack(tensors: Any) -> Any:
     return run(tensors)
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_cumsum, input, dim, dtype, out=out)
+        return write_out('cumsum', out, cumsum(input, dim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
@@ -7388,8 +7759,12 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumprod(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_cumprod, input, dim, dtype, out=out)
+        return write_out('cumprod', out, cumprod(input, dim, dtype=dtype))
     try:
         key = input._key
     except AttributeError:
@@ -7403,8 +7778,12 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def cummax(input: Any, dim: int) -> Any:
+def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
     """Largest element up to each one along a dimension, and its position, the last of equals."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_cummax, input, dim, out=out)
+        return write_out('cummax', out, cummax(input, dim))
     try:
         key = input._key
     except AttributeError:
@@ -7418,8 +7797,12 @@ def cummax(input: Any, dim: int) -> Any:
     return run(input, dim)
 
 
-def cummin(input: Any, dim: int) -> Any:
+def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
     """Smallest element up to each one along a dimension, and its position, the last of equals."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_cummin, input, dim, out=out)
+        return write_out('cummin', out, cummin(input, dim))
     try:
         key = input._key
     except AttributeError:
@@ -7453,8 +7836,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return run(input, n, dim, prepend, append)
 
 
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1, out: Any = None) -> Any:
     """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
+    if out is not None:
+        if overridden(input, index, source, out):
+            return asked(_c_index_add, input, dim, index, source, alpha, out=out)
+        return write_out('index_add', out, index_add(input, dim, index, source, alpha=alpha))
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -7468,8 +7855,12 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     return run(input, dim, index, source, alpha=alpha)
 
 
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None) -> Any:
     """A copy of the tensor with ``source`` at positions of a dimension."""
+    if out is not None:
+        if overridden(input, index, source, out):
+            return asked(_c_index_copy, input, dim, index, source, out=out)
+        return write_out('index_copy', out, index_copy(input, dim, index, source))
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -7513,8 +7904,12 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return run(input, index, source, accumulate)
 
 
-def masked_select(input: Any, mask: Any) -> Any:
+def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     """The elements where a mask holds, as a vector; tensor and mask broadcast together."""
+    if out is not None:
+        if overridden(input, mask, out):
+            return asked(_c_masked_select, input, mask, out=out)
+        return write_out('masked_select', out, masked_select(input, mask))
     try:
         key = input._key | mask._key
     except AttributeError:
@@ -7563,7 +7958,7 @@ def argwhere(input: Any) -> Any:
     return run(input)
 
 
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
     """A copy of the tensor where values of ``src`` that meet at a position are reduced.
 
     Args:
@@ -7578,6 +7973,10 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         ArgumentError: There is no such reduction.
         DtypeError: ``src`` has another dtype.
     """
+    if out is not None:
+        if overridden(input, index, src, out):
+            return asked(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
+        return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self))
     try:
         key = input._key | index._key | src._key
     except AttributeError:
@@ -7591,12 +7990,16 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     return run(input, dim, index, src, reduce, include_self=include_self)
 
 
-def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
     """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
 
     Raises:
         ArgumentError: There is no such reduction; a sum is ``index_add``.
     """
+    if out is not None:
+        if overridden(input, index, source, out):
+            return asked(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
+        return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self))
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -7730,8 +8133,12 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return run(input, dim, descending, stable=stable)
 
 
-def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None) -> Any:
     """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_sort, input, dim, descending, stable, out=out)
+        return write_out('sort', out, sort(input, dim, descending, stable=stable))
     try:
         key = input._key
     except AttributeError:
@@ -7745,12 +8152,16 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     return run(input, dim, descending, stable=stable)
 
 
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and where they were.
 
     Raises:
         ArgumentError: The dimension has fewer elements than k.
     """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_topk, input, k, dim, largest, sorted, out=out)
+        return write_out('topk', out, topk(input, k, dim, largest, sorted))
     try:
         key = input._key
     except AttributeError:
@@ -7764,13 +8175,17 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     return run(input, k, dim, largest, sorted)
 
 
-def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None) -> Any:
+def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None, out: Any = None) -> Any:
     """Positions at which ``input`` keeps the last dimension of ``sorted_sequence`` sorted; right: behind equals.
 
     Raises:
         ArgumentError: ``side`` is unknown, or contradicts ``right``.
         ShapeError: Sequence and values have different leading sizes.
     """
+    if out is not None:
+        if overridden(sorted_sequence, input, sorter, out):
+            return asked(_c_searchsorted, sorted_sequence, input, out_int32, right, side, sorter, out=out)
+        return write_out('searchsorted', out, searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter))
     try:
         key = sorted_sequence._key | (SCALAR[type(input)] if type(input) in SCALAR else input._key) | (0 if sorter is None else sorter._key)
     except AttributeError:
@@ -7784,8 +8199,12 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
     return run(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
     """The interval between boundaries that each element lies in."""
+    if out is not None:
+        if overridden(input, boundaries, out):
+            return asked(_c_bucketize, input, boundaries, out_int32, right, out=out)
+        return write_out('bucketize', out, bucketize(input, boundaries, out_int32=out_int32, right=right))
     try:
         key = (SCALAR[type(input)] if type(input) in SCALAR else input._key) | boundaries._key
     except AttributeError:
@@ -8107,6 +8526,7 @@ _c_byte.public = method_byte
 _c_bool.public = method_bool
 _c_type_as.public = method_type_as
 _c_cpu.public = method_cpu
+_c_cuda.public = method_cuda
 _c_real.public = real
 _c_imag.public = imag
 _c_view_as_real.public = view_as_real
@@ -8196,6 +8616,17 @@ _c_mv.public = mv
 _c_dot.public = dot
 _c_addmm.public = addmm
 _c_linear.public = linear
+_c_resize_.public = method_resize_
+_c_resize_as_.public = resize_as_
+_c_equal.public = equal
+_c_isclose.public = isclose
+_c_allclose.public = allclose
+_c_narrow_copy.public = narrow_copy
+_c_tril_.public = method_tril_
+_c_triu_.public = method_triu_
+_c_cumsum_.public = method_cumsum_
+_c_cumprod_.public = method_cumprod_
+_c_addmm_.public = method_addmm_
 _c_softmax.public = softmax
 _c_log_softmax.public = log_softmax
 _c_nll_loss.public = nll_loss
@@ -8311,6 +8742,7 @@ __all__ = [
     'addmm',
     'adjoint',
     'all',
+    'allclose',
     'amax',
     'amin',
     'angle',
@@ -8377,6 +8809,7 @@ __all__ = [
     'dsplit',
     'dstack',
     'eq',
+    'equal',
     'erf',
     'exp',
     'exp2',
@@ -8408,6 +8841,7 @@ __all__ = [
     'is_complex',
     'is_conj',
     'is_neg',
+    'isclose',
     'isfinite',
     'isin',
     'isinf',
@@ -8447,6 +8881,7 @@ __all__ = [
     'multiply',
     'mv',
     'narrow',
+    'narrow_copy',
     'ne',
     'neg',
     'negative',
@@ -8467,6 +8902,7 @@ __all__ = [
     'remainder',
     'repeat_interleave',
     'reshape',
+    'resize_as_',
     'resolve_conj',
     'resolve_neg',
     'roll',

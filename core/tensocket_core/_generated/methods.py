@@ -302,6 +302,7 @@ class Operators:
     bool: Callable[..., Any] = _f.method_bool
     type_as: Callable[..., Any] = _f.method_type_as
     cpu: Callable[..., Any] = _f.method_cpu
+    cuda: Callable[..., Any] = _f.method_cuda
     conj: Callable[..., Any] = _f.conj
     resolve_conj: Callable[..., Any] = _f.resolve_conj
     resolve_neg: Callable[..., Any] = _f.resolve_neg
@@ -345,6 +346,17 @@ class Operators:
     mv: Callable[..., Any] = _f.mv
     dot: Callable[..., Any] = _f.dot
     addmm: Callable[..., Any] = _f.addmm
+    resize_: Callable[..., Any] = _f.method_resize_
+    resize_as_: Callable[..., Any] = _f.resize_as_
+    equal: Callable[..., Any] = _f.equal
+    isclose: Callable[..., Any] = _f.isclose
+    allclose: Callable[..., Any] = _f.allclose
+    narrow_copy: Callable[..., Any] = _f.narrow_copy
+    tril_: Callable[..., Any] = _f.method_tril_
+    triu_: Callable[..., Any] = _f.method_triu_
+    cumsum_: Callable[..., Any] = _f.method_cumsum_
+    cumprod_: Callable[..., Any] = _f.method_cumprod_
+    addmm_: Callable[..., Any] = _f.method_addmm_
     softmax: Callable[..., Any] = _f.softmax
     log_softmax: Callable[..., Any] = _f.log_softmax
     flip: Callable[..., Any] = _f.flip

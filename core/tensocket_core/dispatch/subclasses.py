@@ -160,7 +160,7 @@ def legacy_tensor(cls: Any, data: tuple[Any, ...], device: Any) -> Any:
     elif len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
         made = creation.tensor(data[0], dtype=get_default_dtype(), device=device)
     else:
-        made = creation.empty(data or 0, device=device)
+        made = creation.empty(*(data or (0,)), device=device)
     return made.alias() if cls is tensors.Tensor else make_subclass(cls, made)
 
 

@@ -13,6 +13,7 @@ from ..device import open_entry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import DTYPE_MASK, dtype_bit
+from ..formats import preserve_format
 from ..promotion import result_type
 from . import pointwise
 from .movement import convert
@@ -129,11 +130,12 @@ _TO_RULE: Final = ("to", "arguments are a dtype, a device or a tensor", "for exa
 
 @composite(
     "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, "
-    "bool copy=False) -> Tensor",
+    "bool copy=False, any memory_format=None) -> Tensor",
     function=False,
 )
 def to(
-    input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False
+    input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False,
+    memory_format: Any = None
 ) -> Any:
     """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
     for position, arg in enumerate(args):
@@ -151,21 +153,25 @@ def to(
     wanted = input.dtype if dtype is None else dtype
     if not isinstance(wanted, DType):
         raise ArgumentTypeError(_TO_RULE[0], f"dtype {wanted!r}", _TO_RULE[1], _TO_RULE[2])
+    keeps = memory_format is None or memory_format is preserve_format
     if target is input._entry and wanted is input.dtype:
-        return input.clone() if copy else input
+        if copy:
+            return input.clone(memory_format=memory_format)
+        return input if keeps else input.contiguous(memory_format=memory_format)
     # Gradients end where values become integers.
-    return call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
+    result = call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
+    return result if keeps else result.contiguous(memory_format=memory_format)
 
 
 def _conversion(dtype: DType, name: str) -> Any:
     """The method ``name()`` that converts to a dtype."""
 
-    def run(input: Any) -> Any:
-        return input.to(dtype)
+    def run(input: Any, memory_format: Any = None) -> Any:
+        return input.to(dtype) if memory_format is None else input.to(dtype, memory_format=memory_format)
 
     run.__doc__ = f"This tensor as {dtype.name}."
     run.__name__ = f"to_{name}"
-    return composite(f"{name}(Tensor input) -> Tensor", function=False)(run)
+    return composite(f"{name}(Tensor input, any memory_format=None) -> Tensor", function=False)(run)
 
 
 to_float: Final = _conversion(dtypes.float32, "float")
@@ -186,7 +192,16 @@ def type_as(input: Any, other: Any) -> Any:
     return input.to(other.dtype)
 
 
-@composite("cpu(Tensor input) -> Tensor", function=False)
-def cpu(input: Any) -> Any:
+@composite("cpu(Tensor input, any memory_format=None) -> Tensor", function=False)
+def cpu(input: Any, memory_format: Any = None) -> Any:
     """This tensor in host memory."""
-    return input.to(HOST_DEVICE)
+    return input.to(HOST_DEVICE, memory_format=memory_format)
+
+
+@composite("cuda(Tensor input, any device=None, bool non_blocking=False, any memory_format=None) -> Tensor",
+           function=False)
+def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
+    if type(device) is int:
+        device = f"cuda:{device}"
+    return input.to("cuda" if device is None else device, memory_format=memory_format)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError
 
-from ..dispatch.keys import WRAPPER
+from ..dispatch.keys import AUTOGRAD, WRAPPER
+from ..dispatch.modes import is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
 from ..interop.asarray import as_tensor
@@ -71,19 +73,40 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
 
 
 def write_out(operator: str, out: Any, result: Any) -> Any:
-    """Store a result into the ``out=`` tensor and return that.
+    """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
 
     Raises:
-        ArgumentTypeError: ``out`` is no tensor.
+        ArgumentTypeError: ``out`` is no tensor, or not as many as there are results.
+        AutogradError: A gradient would be recorded.
         DtypeError: The result's dtype does not convert to ``out``'s.
-        ShapeError: The shapes differ.
+        ShapeError: ``out`` has elements that share memory.
     """
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
+                                    f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
+        written = [write_out(operator, x, y) for x, y in zip(out, result, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
+    if result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()):
+        raise AutogradError(operator, "out for tensors that require grad", "what is written to out has no gradient",
+                            "detach() the tensors, or use the result")
     if not can_cast(result.dtype, out.dtype):
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out keeps the result's dtype category", "pass an out of the result's dtype")
     if out._array.shape != result._array.shape:
-        raise ShapeError(operator, f"out of shape {list(out.shape)} for a result of shape {list(result.shape)}",
-                         "out has the result's shape", "pass an out of that shape")
+        _resize(operator, out, tuple(result.shape))
     return out.copy_(result)
+
+
+def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:
+    """Another shape for ``out``, with a warning where it has elements."""
+    if out.numel():
+        warnings.warn(
+            f"[{operator}] out of shape {list(out.shape)} was resized to {list(shape)} — out has the result's shape, "
+            "or no elements — call out.resize_(0) first",
+            UserWarning,
+            stacklevel=4,
+        )
+    out.resize_(shape)

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
+from .. import tensors
 from .._generated import functions
 from ..autograd.node import Derivative
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import is_grad_enabled
 from ..execute.geometry import as_strided as strided_view
+from ..execute.geometry import broadcast_shapes as common_shape
 from ..execute.geometry import element_strides, normalize_axis
 from ..execute.inplace import bump
 from ..execute.views import View
@@ -270,6 +272,18 @@ def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     return _split_along("dsplit", input, indices_or_sections, 3, 2)
 
 
+def broadcast_shapes(*shapes: Any) -> Any:
+    """The common shape of shapes (sequences, or numbers for vectors), as ``torch.broadcast_shapes``.
+
+    Raises:
+        ShapeError: They do not broadcast, or a size is negative.
+    """
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if any(n < 0 for shape in given for n in shape):
+        raise ShapeError("broadcast_shapes", f"shapes {given}", "sizes are not negative", "pass non-negative sizes")
+    return tensors.Size(common_shape("broadcast_shapes", given) if given else ())
+
+
 def _several(tensors: tuple[Any, ...], function: Any) -> Any:
     """A function of one tensor for one, several or a list of them."""
     if len(tensors) == 1:
@@ -325,4 +339,4 @@ def column_stack(tensors: Any) -> Any:
     return functions.cat([x.reshape(-1, 1) if x.ndim < 2 else x for x in tensors], 1)
 
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d"]
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes"]

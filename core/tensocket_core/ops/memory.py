@@ -1,0 +1,150 @@
+"""Tensors and their memory: other storages, other sizes in place, comparison of whole tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.errors import AutogradError, DtypeError, ShapeError
+
+from .._generated import functions
+from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DIM0
+from ..execute.geometry import as_strided, memory_nbytes, memory_offset
+from ..execute.inplace import bump
+from ..execute.layout import format_strides, reach
+from ..formats import check_format, contiguous_format, preserve_format
+from ..promotion import get_default_dtype
+from .movement import sizes
+
+
+def _placed(input: Any, array: Any) -> Any:
+    """The tensor itself on another handle."""
+    input._array = array
+    input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
+    bump(input)
+    return input
+
+
+@composite("resize_(Tensor input, int... size, *, any memory_format=None) -> Tensor", function=False)
+def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
+    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+        ShapeError: A size is negative.
+    """
+    if input._key & AUTOGRAD:
+        raise AutogradError("resize_", "a tensor that requires grad", "a resized tensor has no history",
+                            "detach() it first")
+    shape = sizes(size)
+    if any(n < 0 for n in shape):
+        raise ShapeError("resize_", f"size {list(shape)}", "sizes are not negative", "pass non-negative sizes")
+    format = check_format("resize_", memory_format) or contiguous_format
+    if shape == input._array.shape and format is contiguous_format:
+        return input
+    strides = contiguous_strides(shape) if format is preserve_format else format_strides("resize_", shape, format)
+    array, entry = input._array, input._entry
+    first = memory_offset(array)
+    held = memory_nbytes(array) // input.dtype.itemsize
+    if first + reach(shape, strides) > held:
+        grown = entry.runtime.empty((first + reach(shape, strides),), input.dtype, entry.stream)
+        kept = input.detach().as_strided((held,), (1,), 0)
+        target = input.detach()
+        target._array = grown[0:held]
+        target._key &= ~DIM0
+        target.copy_(kept)
+        return _placed(input, as_strided(grown, shape, strides, first))
+    return _placed(input, as_strided(array, shape, strides, 0))
+
+
+@composite("resize_as_(Tensor input, Tensor the_template, *, any memory_format=None) -> Tensor")
+def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+    """``resize_`` to another tensor's shape."""
+    return input.resize_(tuple(the_template.shape), memory_format=memory_format)
+
+
+@composite("equal(Tensor input, Tensor other) -> any")
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape and the same elements.
+
+    Raises:
+        DtypeError: They have different dtypes.
+    """
+    if input.dtype is not other.dtype:
+        raise DtypeError("equal", f"{input.dtype.name} and {other.dtype.name}", "both tensors have one dtype",
+                         "convert one of them with .to(dtype)")
+    if input.shape != other.shape:
+        return False
+    return bool((input.detach() == other.detach()).all().item()) if input.numel() else True
+
+
+@composite("isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+    Raises:
+        DtypeError: The tensors have different dtypes.
+        ShapeError: A tolerance is negative.
+    """
+    if input.dtype is not other.dtype:
+        raise DtypeError("isclose", f"{input.dtype.name} and {other.dtype.name}", "both tensors have one dtype",
+                         "convert one of them with .to(dtype)")
+    if rtol < 0 or atol < 0:
+        raise ShapeError("isclose", f"rtol={rtol}, atol={atol}", "tolerances are not negative", "pass positive ones")
+    a, b = input.detach(), other.detach()
+    close = a == b
+    if equal_nan and a.dtype.category > 1:
+        close = close | (a.isnan() & b.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if a.dtype.category < 2:
+        wide = get_default_dtype()
+        a, b = a.to(wide), b.to(wide)
+    distance = (a - b).abs()
+    return close | (distance.isfinite() & (distance <= atol + rtol * b.abs()))
+
+
+@composite("allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> any")
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as ``isclose`` says."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+@composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
+def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
+    """``narrow`` as a copy."""
+    return input.narrow(dim, start, length).clone()
+
+
+
+@composite("tril_(Tensor input, int diagonal=0) -> Tensor", function=False)
+def tril_(input: Any, diagonal: int = 0) -> Any:
+    """``tril`` in place."""
+    return input.copy_(input.tril(diagonal))
+
+
+@composite("triu_(Tensor input, int diagonal=0) -> Tensor", function=False)
+def triu_(input: Any, diagonal: int = 0) -> Any:
+    """``triu`` in place."""
+    return input.copy_(input.triu(diagonal))
+
+
+@composite("cumsum_(Tensor input, int dim, *, any dtype=None) -> Tensor", function=False)
+def cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumsum`` in place."""
+    return input.copy_(input.cumsum(dim, dtype=dtype))
+
+
+@composite("cumprod_(Tensor input, int dim, *, any dtype=None) -> Tensor", function=False)
+def cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``cumprod`` in place."""
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(before.cumprod(dim, dtype=dtype))
+
+
+@composite("addmm_(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           function=False)
+def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``addmm`` in place."""
+    return input.copy_(functions.addmm(input, mat1, mat2, beta=beta, alpha=alpha))

@@ -1,0 +1,96 @@
+"""Old names of kinds of tensors: ``FloatTensor`` and the others."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.devices import HOST_DEVICE
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+from . import creation, tensors
+
+_NAMES: Final = {
+    "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
+    "Long": dtypes.int64, "Int": dtypes.int32, "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8,
+    "Bool": dtypes.bool_, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+}  # fmt: skip
+_NAME_OF: Final = {dtype: name for name, dtype in _NAMES.items()}
+
+
+class _Kind(type):
+    """Classes of which tensors of one dtype on the host are instances, although none is made of them."""
+
+    dtype: DType
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return (isinstance(instance, tensors.Tensor) and instance.dtype is cls.dtype
+                and instance.device.type == HOST_DEVICE)
+
+    def __repr__(cls) -> str:
+        return f"<class 'tensocket.{cls.__name__}'>"
+
+    def __call__(cls, *data: Any, device: Any = None) -> Any:
+        """A tensor of sizes, values, or another tensor's values."""
+        if len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
+            return creation.tensor(data[0], dtype=cls.dtype, device=HOST_DEVICE if device is None else device)
+        return creation.empty(*(data or (0,)), dtype=cls.dtype, device=HOST_DEVICE if device is None else device)
+
+
+def _kind(name: str) -> Any:
+    dtype = _NAMES[name]
+    return _Kind(f"{name}Tensor", (), {"dtype": dtype, "__doc__": f"Tensors of {dtype.name} in host memory.",
+                                       "__module__": "tensocket"})
+
+
+FloatTensor: Final = _kind("Float")
+DoubleTensor: Final = _kind("Double")
+HalfTensor: Final = _kind("Half")
+BFloat16Tensor: Final = _kind("BFloat16")
+LongTensor: Final = _kind("Long")
+IntTensor: Final = _kind("Int")
+ShortTensor: Final = _kind("Short")
+CharTensor: Final = _kind("Char")
+ByteTensor: Final = _kind("Byte")
+BoolTensor: Final = _kind("Bool")
+
+
+def type_name(tensor: Any) -> str:
+    """``tensocket.FloatTensor``, ``tensocket.opencl.LongTensor``."""
+    name = _NAME_OF.get(tensor.dtype, tensor.dtype.name)
+    place = "" if tensor.device.type == HOST_DEVICE else f"{tensor.device.type}."
+    return f"tensocket.{place}{name}Tensor"
+
+
+def converted(tensor: Any, wanted: Any) -> Any:
+    """A tensor as another dtype, given as such, as a class or as a name.
+
+    Raises:
+        ArgumentError: There is no such name.
+        ArgumentTypeError: It is nothing of these.
+    """
+    if isinstance(wanted, DType):
+        return tensor.to(wanted)
+    if isinstance(wanted, _Kind):
+        return tensor.to(wanted.dtype)
+    if not isinstance(wanted, str):
+        raise ArgumentTypeError("type", f"{wanted!r}", "a type is a dtype, a class of tensors or its name",
+                                "pass for example tensocket.float32")
+    module, _, name = wanted.rpartition(".")
+    dtype = _NAMES.get(name.removesuffix("Tensor"))
+    root, _, place = module.partition(".")
+    if dtype is None or root not in ("tensocket", "torch") or not name.endswith("Tensor"):
+        raise ArgumentError("type", repr(wanted), "a name is like 'tensocket.FloatTensor'", "pass a dtype")
+    return tensor.to(place or HOST_DEVICE, dtype)
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's kind, or of an object's class."""
+    if isinstance(obj, tensors.Tensor):
+        return type_name(obj)
+    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
+__all__ = ["BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+           "IntTensor", "LongTensor", "ShortTensor", "typename"]
