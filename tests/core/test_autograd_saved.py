@@ -1,0 +1,264 @@
+"""Hooks on saved tensors, and anomaly mode."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+from tensocket_core.autograd import Function, anomaly, graph
+from tensocket_core.recording import SPECIAL
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+
+
+@pytest.fixture(autouse=True)
+def nothing_special() -> Iterator[None]:
+    assert SPECIAL == []
+    yield
+    assert SPECIAL == []
+
+
+def leaf(values: Any) -> Any:
+    return torch.tensor(values, requires_grad=True, dtype=torch.float64)
+
+
+# -------------------------------------------------------------------------------------------------- saved tensors hooks
+
+
+def test_saved_tensors_go_through_the_hooks() -> None:
+    x = leaf([1.0, 2.0])
+    order: list[str] = []
+
+    def pack(tensor: Any) -> Any:
+        order.append("pack")
+        assert not tensor.requires_grad
+        return tensor.numpy(force=True).copy()
+
+    def unpack(stored: Any) -> Any:
+        order.append("unpack")
+        return torch.tensor(stored)
+
+    with graph.saved_tensors_hooks(pack, unpack):
+        y = (x * x).exp().sum()
+    assert order == ["pack", "pack", "pack"]
+    y.backward(retain_graph=True)
+    assert order[3:] == ["unpack"] * 3
+    v = np.array([1.0, 2.0])
+    np.testing.assert_allclose(x.grad.tolist(), 2 * v * np.exp(v * v))
+    y.backward()
+    np.testing.assert_allclose(x.grad.tolist(), 4 * v * np.exp(v * v))
+    with pytest.raises(AutogradError, match="a second time"):
+        y.backward()
+
+
+@pytest.mark.parametrize("function", [lambda x: x * x * x, lambda x: x.exp() * x, lambda x: (x * 2).tanh()])
+def test_second_derivatives_through_hooks(function: Any) -> None:
+    def slopes(x: Any) -> tuple[Any, Any]:
+        first = torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
+        return first.tolist(), torch.autograd.grad((first * first).sum(), x)[0].tolist()
+
+    x = leaf([0.5, -1.5])
+    expected = slopes(x)
+    with graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        assert slopes(x) == expected
+
+
+def test_a_packed_leaf_accumulates() -> None:
+    x = leaf([3.0])
+    with graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        y = x * x
+    first = torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+    first.sum().backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_the_innermost_hooks_are_used() -> None:
+    x = leaf([1.0])
+    used: list[str] = []
+    with graph.saved_tensors_hooks(lambda t: used.append("outer") or t, lambda t: t):
+        with graph.saved_tensors_hooks(lambda t: used.append("inner") or t, lambda t: t):
+            x.exp()
+        x.exp()
+    x.exp()
+    assert used == ["inner", "outer"]
+
+
+def test_what_hooks_compute_is_not_packed() -> None:
+    x = leaf([1.0])
+    count: list[int] = []
+
+    def pack(tensor: Any) -> Any:
+        count.append(1)
+        (leaf([2.0]) * leaf([3.0])).exp()
+        return tensor
+
+    with graph.saved_tensors_hooks(pack, lambda t: t):
+        x.exp()
+    assert len(count) == 1
+
+
+def test_hooks_of_functions_and_of_versions() -> None:
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a, None)
+            return a * a
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2 * ctx.saved_tensors[0]
+
+    x = leaf([3.0])
+    y = x * 1
+    with graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        z = Square.apply(y)
+    y.add_(1)  # a clone was packed, so that this is no error
+    z.sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_hooks_belong_to_a_thread() -> None:
+    x = leaf([1.0])
+    packed: list[Any] = []
+    with graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        thread = threading.Thread(target=x.exp)
+        thread.start()
+        thread.join()
+    assert packed == []
+
+
+def test_packed_values_die_with_the_graph() -> None:
+    class Stored:
+        pass
+
+    stored = Stored()
+    reference = weakref.ref(stored)
+    with graph.saved_tensors_hooks(lambda t, s=[stored]: s.pop(), lambda s: pytest.fail("never unpacked")):
+        y = leaf([1.0]).exp()
+    del stored
+    assert reference() is not None
+    del y
+    assert reference() is None
+
+
+def test_saved_tensors_can_wait_on_the_host() -> None:
+    pytest.importorskip("tensocket_cpu")
+    x = leaf([1.0, 2.0])
+    with graph.save_on_cpu(pin_memory=True):
+        y = x * x
+    packed = y.grad_fn.saved[0]
+    assert str(packed._stored[1].device) == "cpu"
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    assert str(x.grad.device) == "ref:0"
+
+
+def bad_pack(tensor: Any) -> Any:
+    return tensor.add_(1)
+
+
+def hooked(pack: Any, unpack: Any) -> Any:
+    with graph.saved_tensors_hooks(pack, unpack):
+        return (leaf([1.0]) * 2).exp()
+
+
+def disabled() -> None:
+    with graph.disable_saved_tensors_hooks("not here"):
+        hooked(lambda t: t, lambda t: t)
+
+
+def disabled_inside() -> None:
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t), graph.disable_saved_tensors_hooks("not now"):
+        pass
+
+
+@pytest.mark.parametrize(("run", "kind", "message"), [
+    (lambda: hooked(bad_pack, lambda t: t), AutogradError,
+     "[saved_tensors_hooks] a tensor that the pack hook modified in place — pack hooks leave their argument as it is"),
+    (lambda: hooked(lambda t: t, lambda t: 3).backward(), ArgumentTypeError,
+     "[saved_tensors_hooks] int from the unpack hook of ExpBackward0 — unpack hooks return a tensor"),
+    (lambda: graph.saved_tensors_hooks(1, 2), ArgumentTypeError, "[saved_tensors_hooks] a hook of type int"),
+    (disabled, AutogradError, "[saved_tensors_hooks] not here — hooks on saved tensors are disabled here"),
+    (disabled_inside, AutogradError, "[disable_saved_tensors_hooks] not now — no hooks are active when"),
+], ids=range(5))
+def test_refusals(run: Any, kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        run()
+    with graph.disable_saved_tensors_hooks("nothing to disable"):
+        leaf([1.0]).exp().backward()
+
+
+# ------------------------------------------------------------------------------------------------------------- anomaly
+
+
+def test_errors_show_the_forward_line() -> None:
+    x = leaf([-1.0, 4.0])
+    with pytest.warns(UserWarning, match="Anomaly detection is enabled"), torch.autograd.detect_anomaly():
+        y = x.sqrt()  # the failing call
+        z = y * 2
+        with pytest.raises(AutogradError, match=r"\[backward\] NaN in gradient 0 computed by SqrtBackward0") as caught, \
+                pytest.warns(UserWarning, match=r"Error detected in SqrtBackward0") as warned:
+            z.sum().backward()
+    assert isinstance(caught.value, RuntimeError)
+    assert "y = x.sqrt()  # the failing call" in str(warned[0].message)
+    assert not anomaly.is_anomaly_enabled()
+
+
+def test_errors_of_functions_show_their_call() -> None:
+    class Broken(Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise KeyError("broken")
+
+    x = leaf([1.0])
+    before = Broken.apply(x)
+    with torch.autograd.set_detect_anomaly(True):
+        after = Broken.apply(x)  # the line to find
+        with pytest.raises(KeyError), pytest.warns(UserWarning, match="the line to find"):
+            after.backward()
+        with pytest.raises(KeyError), pytest.warns(UserWarning, match="was not enabled then"):
+            before.backward()
+
+
+def test_nan_is_not_looked_for_unless_wanted() -> None:
+    x = leaf([-1.0])
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        assert anomaly.is_anomaly_enabled()
+        assert not anomaly.is_anomaly_check_nan_enabled()
+        x.sqrt().sum().backward()
+    assert np.isnan(x.grad.item())
+    assert anomaly.is_anomaly_check_nan_enabled()
+
+
+def test_anomaly_mode_as_a_function() -> None:
+    torch.autograd.set_detect_anomaly(True)
+    try:
+        y = leaf([1.0]).exp()
+        assert any("y = leaf([1.0]).exp()" in line for line in y.grad_fn.extras.trace)
+    finally:
+        torch.autograd.set_detect_anomaly(False)
+    assert leaf([1.0]).exp().grad_fn.extras is None
+
+
+def test_errors_of_second_derivatives_show_both_lines() -> None:
+    x = leaf([0.0])
+    with torch.autograd.set_detect_anomaly(True):
+        y = x.sqrt()  # made here
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            first = torch.autograd.grad(y, x, torch.ones(1, dtype=torch.float64).requires_grad_(), create_graph=True)[0]
+        with pytest.raises(AutogradError, match="NaN"), pytest.warns(UserWarning) as warned:
+            (first * 0).sum().backward()
+    texts = [str(w.message) for w in warned]
+    assert texts[0].startswith("Error detected in")
+    assert "during the gradient of SqrtBackward0" in texts[1]
+    assert "y = x.sqrt()  # made here" in texts[1]
