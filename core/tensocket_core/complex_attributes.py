@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ._generated import functions
 
@@ -42,11 +42,11 @@ class ComplexAttributes:
         """The conjugate transpose of a matrix.
 
         Raises:
-            DimensionError: The tensor has another number of dimensions than two.
+            ShapeError: The tensor has another number of dimensions than two.
         """
         rank = len(self._array.shape)  # type: ignore[attr-defined]
         if rank != 2:
-            raise DimensionError("H", f"a {rank}-dimensional tensor", "a matrix has 2 dimensions", "use .mH for batches")
+            raise ShapeError("H", f"a {rank}-dimensional tensor", "a matrix has 2 dimensions", "use .mH for batches")
         return functions.adjoint(self)
 
     def __complex__(self) -> complex:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Expr, call, cast, select
 from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
@@ -32,6 +32,7 @@ from .dispatch.keys import WRAPPER, dtype_bit
 from .dispatch.modes import ACTIVE, STATE
 from .execute.math import arithmetic_dtype
 from .execute.nests import Operand, pointwise_nest
+from .execute.pointwise import kind_letter
 from .execute.primitive import primitive, run_formula
 from .execute.programs import index_dtype, launch
 
@@ -345,8 +346,8 @@ def _floats(
     if dtype.is_complex:
         pairs = _floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
         return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is _NORMAL else pairs)
-    if dtype.kind != "float":
-        raise DtypeError(
+    if kind_letter(dtype) != "f":
+        raise UndefinedDtype(
             operator,
             f"dtype {dtype.name}",
             "random floats have a floating-point dtype",

@@ -216,7 +216,8 @@ def test_float8_is_printed_compared_and_kept(name):
 @pytest.mark.parametrize("run", [
     lambda x: x + x, lambda x: x + 1, lambda x: x * 2.0, lambda x: -x, lambda x: x < x, lambda x: x.exp(),
     lambda x: x.sum(), lambda x: x.mean(), lambda x: x.amax(), lambda x: f.relu(x), lambda x: x.argmax(),
-    lambda x: x.reshape(1, 3) @ x.reshape(3, 1), lambda x: tc.arange(3, dtype=x.dtype), lambda x: f.softmax(x, 0)])
+    lambda x: x.reshape(1, 3) @ x.reshape(3, 1), lambda x: tc.arange(3, dtype=x.dtype),
+    lambda x: tc.rand(2, dtype=x.dtype), lambda x: f.softmax(x, 0)])
 @pytest.mark.parametrize("name", FLOAT8)
 def test_arithmetic_with_float8(name, run):
     with pytest.raises(NotImplementedError):

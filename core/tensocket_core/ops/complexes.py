@@ -8,7 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.ir.complex import COMPONENT
 
 from .._generated import functions
@@ -223,11 +223,11 @@ def adjoint(input: Any) -> Any:
     """Conjugate transposes of matrices: the last two dimensions exchanged.
 
     Raises:
-        DimensionError: The tensor has fewer than two dimensions.
+        ShapeError: The tensor has fewer than two dimensions.
     """
     if input.ndim < 2:
-        raise DimensionError("adjoint", f"a {input.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
-                             "unsqueeze it first")
+        raise ShapeError("adjoint", f"a {input.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
+                         "unsqueeze it first")
     return input.transpose(-2, -1).conj()
 
 
