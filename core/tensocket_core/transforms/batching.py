@@ -152,12 +152,12 @@ class Batching(Transform):
         if operator.kind == "inplace":
             args[0]._array = self.wrap(args[0]._value)._array
             return args[0]
-        return self._wrapped(args, outputs, out_dims)
+        return self.wrapped(args, outputs, out_dims)
 
-    def _wrapped(self, args: tuple[Any, ...], outputs: Any, out_dims: Any) -> Any:
+    def wrapped(self, args: tuple[Any, ...], outputs: Any, out_dims: Any) -> Any:
         if isinstance(outputs, (tuple, list)):
             dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outputs)
-            parts = [self._wrapped(args, value, dim) for value, dim in zip(outputs, dims, strict=True)]
+            parts = [self.wrapped(args, value, dim) for value, dim in zip(outputs, dims, strict=True)]
             return type(outputs)(*parts) if hasattr(outputs, "_fields") else type(outputs)(parts)
         if not hasattr(outputs, "_key") or out_dims is None:
             return outputs

@@ -152,7 +152,7 @@ class Forward(Transform):
         dual = self.wrap(value)
         tensor._array, tensor._key, tensor._version_counter = dual._array, dual._key, dual._version_counter
         tensor._grad_fn = None
-        tensor._value, tensor._transform, tensor._level = value, self, self.level
+        tensor._value, tensor._transform = value, self
 
 
 def check_tangent(name: str, primal: Any, tangent: Any) -> None:

@@ -32,7 +32,6 @@ class LevelTensor(Tensor):
     Attributes:
         _value: The tensor one level below.
         _transform: Whose it is.
-        _level: Place of the transform in the stack, from 1.
     """
 
     __slots__ = ()
@@ -40,6 +39,12 @@ class LevelTensor(Tensor):
     label: ClassVar[str] = "LevelTensor"
     _value: Any
     _transform: Any
+
+    @property
+    def _level(self) -> int:  # type: ignore[override]
+        """Place of the transform in the stack, from 1."""
+        level: int = self._transform.level
+        return level
 
     def _host(self) -> np.ndarray[Any, Any]:
         host: np.ndarray[Any, Any] = self._value._host()
@@ -118,7 +123,7 @@ def level_tensor(kind: type[LevelTensor], value: Any, transform: Transform) -> A
     if value._version_counter is None:
         value._version_counter = [0]
     tensor._version_counter = value._version_counter
-    tensor._value, tensor._transform, tensor._level = value, transform, transform.level
+    tensor._value, tensor._transform = value, transform
     return tensor
 
 
@@ -180,22 +185,26 @@ class Transform:
         self.name = name
         self.level = 0
         self.transparent = 0
-        self._before: dict[str, Any] = {}
+        #: Level and thread state before each entry; a transform is entered again where a rule runs in it later.
+        self._before: list[tuple[int, dict[str, Any]]] = []
 
     def __enter__(self) -> Transform:
         stack = STATE.transforms
+        before = update_state(transforms=(*stack, self), include=STATE.include | WRAPPER, exclude=STATE.exclude)
+        self._before.append((self.level, before))
         self.level = len(stack) + 1
-        self._before = update_state(transforms=(*stack, self), include=STATE.include | WRAPPER, exclude=STATE.exclude)
         return self
 
     def __exit__(self, *error: object) -> None:
-        update_state(**self._before)
+        level, before = self._before.pop()
+        self.level = level or self.level
+        update_state(**before)
 
     # ------------------------------------------------------------------------------------------ its tensors
 
     def owns(self, tensor: Any) -> bool:
         """Whether a tensor is this transform's."""
-        return tensor._level and tensor._transform is self
+        return bool(tensor._level) and tensor._transform is self
 
     def wrap(self, value: Any) -> Any:
         """A lower tensor as one of this transform."""

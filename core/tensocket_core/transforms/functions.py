@@ -1,0 +1,180 @@
+"""Functions with a backward of their own under transforms.
+
+A call goes down the stack of transforms as an operator's does: a reverse level records the function's ``backward``, a
+forward level uses its ``jvp``, a batch its ``vmap`` (or a rule made of ``forward`` and ``backward``), other levels see
+what ``forward`` calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import TransformError
+
+from ..autograd.function import INTERCEPTORS, Function, has_setup, make_context
+from ..autograd.function_node import record_function
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import STATE, no_grad
+from .batching import Batching, Info, dims_of
+from .forward import DualTensor, Forward
+from .levels import lowered, map_tensors, results_of
+from .reverse import Reverse
+
+
+def _intercept(function: type[Function], args: tuple[Any, ...]) -> Any:
+    """Let the innermost transform handle a call."""
+    if not STATE.transforms:
+        return NotImplemented
+    top = STATE.transforms[-1]
+    if isinstance(top, Reverse):
+        return _reverse(top, function, args)
+    if isinstance(top, Forward):
+        return _forward(top, function, args)
+    return _batched(top, function, args) if isinstance(top, Batching) else NotImplemented
+
+
+INTERCEPTORS.insert(0, _intercept)
+
+
+def _needs_setup(function: type[Function], transform: Any) -> None:
+    if not has_setup(function):
+        raise TransformError(function.__name__, f"a Function without setup_context in {transform.name}",
+                             "transforms call forward and setup_context separately",
+                             "define forward(*args) and setup_context(ctx, inputs, output)")
+
+
+def _reverse(transform: Reverse, function: type[Function], args: tuple[Any, ...]) -> Any:
+    args = map_tensors(transform.lift, args)
+    with lowered(transform._outer):
+        result = function.apply(*transform.unwrap(args))
+    outputs = results_of(args, result, transform.wrap)
+    edges = tuple([(a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None for a in args])
+    if STATE.exclude & AUTOGRAD or all(edge is None for edge in edges):
+        return outputs
+    _needs_setup(function, transform)
+    several = isinstance(outputs, tuple)
+    ctx = make_context(function, args)
+    with no_grad():
+        function.setup_context(ctx, args, outputs)
+        recorded = record_function(function, ctx, args, edges, outputs if several else (outputs,), True)
+    return recorded if several else recorded[0]
+
+
+def _forward(transform: Forward, function: type[Function], args: tuple[Any, ...]) -> Any:
+    tangents = [transform.tangent(a) if hasattr(a, "_key") else None for a in args]
+    primals = transform.unwrap(args)
+    with lowered():
+        result = function.apply(*primals)
+        if all(tangent is None for tangent in tangents):
+            derivative: Any = None
+        else:
+            derivative = _pushed(transform, function, primals, tangents, result)
+    several = isinstance(result, tuple)
+    if not several:
+        derivative = (derivative,)
+    results = result if several else (result,)
+    derivative = derivative if derivative is not None else (None,) * len(results)
+    outputs = tuple([_joined(transform, args, r, t) for r, t in zip(results, derivative, strict=True)])
+    return outputs if several else outputs[0]
+
+
+def _joined(transform: Forward, args: tuple[Any, ...], result: Any, tangent: Any) -> Any:
+    if not hasattr(result, "_key") or (transform.lenient and tangent is None):
+        return result
+    for argument in args:
+        if type(argument) is DualTensor and argument._value is result:
+            return argument if tangent is None else transform.dual(result.alias(), tangent)
+    return transform.dual(result, tangent)
+
+
+def _pushed(transform: Forward, function: type[Function], primals: tuple[Any, ...], tangents: list[Any],
+            result: Any) -> Any:
+    """Tangents of the results by the function's ``jvp``."""
+    ctx = make_context(function, primals)
+    if has_setup(function):
+        function.setup_context(ctx, primals, result)
+    elif transform.lenient:
+        with no_grad():
+            function.forward(ctx, *primals)
+    else:
+        _needs_setup(function, transform)
+    given = [x.new_zeros(tuple(x.shape)) if t is None and hasattr(x, "_key") and ctx.materialize_grads else t
+             for x, t in zip(primals, tangents, strict=True)]
+    return function.jvp(ctx, *given)
+
+
+# ----------------------------------------------------------------------------------------------------------- batches
+
+
+def _batched(transform: Batching, function: type[Function], args: tuple[Any, ...]) -> Any:
+    dims = dims_of(transform, args)
+    values = transform.unwrap(args)
+    if all(dim is None for dim in dims):
+        with lowered():
+            return function.apply(*values)
+    if function.generate_vmap_rule:
+        if function.vmap is not Function.vmap:
+            raise TransformError(function.__name__, "both vmap and generate_vmap_rule", "there is one rule for batches",
+                                 "define one of them")
+        _needs_setup(function, transform)
+        made = _generated(transform, function, dims)
+        with lowered():
+            outputs = made.apply(*values)
+        return map_tensors(transform.wrap, outputs)
+    with lowered():
+        outputs, out_dims = function.vmap(Info(transform, function, args), dims, *values)
+    return transform.wrapped(args, outputs, out_dims)
+
+
+def _generated(transform: Batching, function: type[Function], dims: tuple[Any, ...]) -> type[Function]:
+    """The function over a batch in dimension 0 of all results, made of its ``forward`` and ``backward`` for one."""
+
+    def inside(values: Any, batched: Any) -> Any:
+        return tuple([transform.wrap(x) if there else x for x, there in zip(values, batched, strict=True)])
+
+    def outside(value: Any) -> Any:
+        if not hasattr(value, "_key"):
+            return value
+        return value._value if transform.owns(value) else value.expand((transform.batch_size, *value.shape))
+
+    class Batched(Function):
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            with transform:
+                outputs = function.forward(*inside(args, [d is not None for d in dims]))
+            with lowered(depth=transform.level - 1):
+                return map_tensors(outside, outputs)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            given = inside(inputs, [d is not None for d in dims])
+            ctx.inner = inner = make_context(function, given)
+            with transform:
+                several = isinstance(output, tuple)
+                made = inside(output if several else (output,), [True] * (len(output) if several else 1))
+                function.setup_context(inner, given, made if several else made[0])
+            ctx.materialize_grads = inner.materialize_grads
+            kept = inner._to_save
+            ctx.there = [x is not None and transform.owns(x) for x in kept]
+            fixed = {id(x) for x in inner._non_differentiable}
+            results = output if several else (output,)
+            ctx.mark_non_differentiable(*[r for r, x in zip(results, made, strict=True) if id(x) in fixed])
+            ctx.save_for_backward(*[x._value if there else x for x, there in zip(kept, ctx.there, strict=True)])
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            inner = ctx.inner
+            with transform:
+                inner._to_save = inside(ctx.saved_tensors, ctx.there)
+                inner.needs_input_grad = ctx.needs_input_grad
+                returned = function._rule()(inner, *inside(grads, [g is not None for g in grads]))
+            returned = returned if isinstance(returned, tuple) else (returned,)
+            return tuple([_shared(g if g is None else outside(g), d) for g, d in zip(returned, dims, strict=True)])
+
+    Batched.__name__ = f"Batched{function.__name__}"
+    return Batched
+
+
+def _shared(gradient: Any, dim: Any) -> Any:
+    """The gradient of an argument: of one that all examples share, the sum."""
+    return gradient if gradient is None or dim is not None else gradient.sum(0)
