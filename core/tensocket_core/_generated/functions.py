@@ -5614,14 +5614,6 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
         ShapeError: An argument has more than one dimension.
     """
     key = 0
-    if type(tensors) in LISTS:
-        try:
-            for item in tensors:
-                key |= item._key
-        except AttributeError:
-            key = key_of(_c_meshgrid, (tensors, indexing,))
-    else:
-        key = key_of(_c_meshgrid, (tensors, indexing,))
     if ACTIVE:
         return run_with_modes(_c_meshgrid, key, (tensors, indexing))
     try:

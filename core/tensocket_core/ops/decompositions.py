@@ -17,6 +17,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import AutogradError, LinAlgError, ShapeError
 
 from .._generated import functions
+from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..execute.host import HostOperator
@@ -101,7 +102,8 @@ def _cholesky_gradient(grad: Any, factor: Any) -> Any:
 cholesky: Final[HostOperator] = HostOperator(
     "cholesky(Tensor A) -> Tensor", "The lower triangular L with L @ L.mH == A.",
     guarded("cholesky", np.linalg.cholesky),
-    label="linalg.cholesky", derivative=Derivative(A=lambda grad, result: _cholesky_gradient(grad, result)), **MATRIX)
+    label="linalg.cholesky",
+    derivative=wirtinger(Derivative(A=lambda grad, result: _cholesky_gradient(grad, result))), **MATRIX)
 
 
 def qr_shapes(rows: int, columns: int, mode: str) -> Shapes:
@@ -133,14 +135,15 @@ def _qr_gradient(grad: Any, matrix: Any, result: Any, mode: str) -> Any:
 
 def _tall_qr_gradient(q: Any, r: Any, grad_q: Any, grad_r: Any) -> Any:
     middle = r @ adjoint(grad_r) - adjoint(grad_q) @ q
-    middle = middle.tril() + adjoint(middle.tril(-1))
+    strict = middle.tril(-1)
+    middle = strict + adjoint(strict) + diagonal_matrix(_real(middle.diagonal(0, -2, -1)))
     return adjoint(functions.linalg_solve_triangular(r, adjoint(grad_q + q @ middle), upper=True))
 
 
 qr: Final[HostOperator] = HostOperator(
     "qr(Tensor A, str mode) -> Tensor", "Orthonormal Q and upper triangular R with Q @ R == A, packed.",
     guarded("qr", _qr), label="linalg.qr",
-    derivative=Derivative(A=lambda grad, A, result, mode: _qr_gradient(grad, A, result, mode)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A, result, mode: _qr_gradient(grad, A, result, mode))), **MATRIX)
 
 # ------------------------------------------------------------------------------------------------ singular values
 
@@ -201,7 +204,8 @@ def _fixed_phases(core: Any, turned: Any, s: Any) -> Any:
 svd: Final[HostOperator] = HostOperator(
     "svd(Tensor A, bool full_matrices) -> Tensor", "U, S and Vh with A == U @ diag(S) @ Vh, packed.",
     guarded("svd", _svd), label="linalg.svd",
-    derivative=Derivative(A=lambda grad, A, result, full_matrices: _svd_gradient(grad, A, result, full_matrices)),
+    derivative=wirtinger(Derivative(
+        A=lambda grad, A, result, full_matrices: _svd_gradient(grad, A, result, full_matrices))),
     **MATRIX)
 
 
@@ -220,7 +224,7 @@ def _values_gradient(grad: Any, matrix: Any) -> Any:
 singular_values: Final[HostOperator] = HostOperator(
     "svdvals(Tensor A) -> Tensor", "Singular values, largest first.",
     guarded("svdvals", lambda x: np.linalg.svd(x, compute_uv=False)), label="linalg.svdvals",
-    derivative=Derivative(A=lambda grad, A: _values_gradient(grad, A)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A: _values_gradient(grad, A))), **MATRIX)
 
 # --------------------------------------------------------------------------------------------------- eigenvalues
 
@@ -241,7 +245,8 @@ def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
 eigh: Final[HostOperator] = HostOperator(
     "eigh(Tensor A, str UPLO) -> Tensor", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices, packed.",
     guarded("eigh", lambda x, triangle: packed(np.linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
-    derivative=Derivative(A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1])), **MATRIX)
+    derivative=wirtinger(Derivative(
+        A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1]))), **MATRIX)
 
 
 def parts_of_eigh(matrix: Any, triangle: str) -> tuple[Any, Any]:
@@ -258,7 +263,7 @@ def _eigvalsh_gradient(grad: Any, matrix: Any, triangle: str) -> Any:
 eigvalsh: Final[HostOperator] = HostOperator(
     "eigvalsh(Tensor A, str UPLO) -> Tensor", "Eigenvalues of Hermitian matrices, ascending.",
     guarded("eigvalsh", np.linalg.eigvalsh), label="linalg.eigvalsh",
-    derivative=Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO))), **MATRIX)
 
 
 def _complex(values: Any) -> Any:
@@ -287,10 +292,12 @@ def _through_vectors(values: Any, vectors: Any, grad_values: Any, grad_vectors: 
 
 eig: Final[HostOperator] = HostOperator(
     "eig(Tensor A) -> Tensor", "Eigenvalues and eigenvectors of length 1, packed.", guarded("eig", _eig),
-    label="linalg.eig", derivative=Derivative(A=lambda grad, A, result: _eig_gradient(grad, A, result)), **MATRIX)
+    label="linalg.eig",
+    derivative=wirtinger(Derivative(A=lambda grad, A, result: _eig_gradient(grad, A, result))), **MATRIX)
 eigvals: Final[HostOperator] = HostOperator(
     "eigvals(Tensor A) -> Tensor", "Eigenvalues.", guarded("eigvals", lambda x: _complex(np.linalg.eigvals(x))),
-    label="linalg.eigvals", derivative=Derivative(A=lambda grad, A: _eigvals_gradient(grad, A)), **MATRIX)
+    label="linalg.eigvals",
+    derivative=wirtinger(Derivative(A=lambda grad, A: _eigvals_gradient(grad, A))), **MATRIX)
 
 
 def _eigvals_gradient(grad: Any, matrix: Any) -> Any:

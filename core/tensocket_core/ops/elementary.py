@@ -223,7 +223,7 @@ asinh: Final = Pointwise(
 acosh: Final = Pointwise(
     "acosh(Tensor input) -> Tensor", "Inverse of cosh, from 0; NaN below 1.", _real_or("acosh", _acosh),
     aliases=("arccosh",),
-    derivative=Derivative(input=lambda grad, input: grad * (input * input - 1).rsqrt()), **_ANY_FLOAT)
+    derivative=Derivative(input=lambda grad, result: grad / result.sinh()), **_ANY_FLOAT)
 atanh: Final = Pointwise(
     "atanh(Tensor input) -> Tensor", "Inverse of tanh; NaN beyond -1 and 1.", _real_or("atanh", _atanh),
     aliases=("arctanh",),

@@ -16,6 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from .. import creation
 from .._generated import functions
+from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -67,17 +68,20 @@ def _real_gradient(grad: Any, shape: tuple[int, ...], dim: tuple[int, ...], scal
 whole: Final[HostOperator] = HostOperator(
     "fft_c2c(Tensor input, int[] dim, float scale, bool forward) -> Tensor", "Complex transform.", _complex_to_complex,
     kinds="c",
-    derivative=Derivative(input=lambda grad, dim, scale, forward: call(whole, grad, dim, scale, not forward)),
+    derivative=wirtinger(Derivative(
+        input=lambda grad, dim, scale, forward: call(whole, grad, dim, scale, not forward))),
     **_RECORD)
 to_half: Final[HostOperator] = HostOperator(
     "fft_r2c(Tensor input, int[] dim, float scale) -> Tensor", "Transform of real values, without mirrored ones.",
     _real_to_half, kinds="f",
-    derivative=Derivative(input=lambda grad, input_shape, dim, scale: _half_gradient(grad, input_shape, dim, scale)),
+    derivative=wirtinger(Derivative(
+        input=lambda grad, input_shape, dim, scale: _half_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 to_real: Final[HostOperator] = HostOperator(
     "fft_c2r(Tensor input, int[] dim, float scale, int size) -> Tensor", "Inverse transform with real values.",
     _half_to_real, kinds="c",
-    derivative=Derivative(input=lambda grad, input_shape, dim, scale: _real_gradient(grad, input_shape, dim, scale)),
+    derivative=wirtinger(Derivative(
+        input=lambda grad, input_shape, dim, scale: _real_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -34,13 +35,13 @@ SlogdetResult: Final = namedtuple("linalg_slogdet", ("sign", "logabsdet"))  # ty
 inverse: Final[HostOperator] = HostOperator(
     "inv(Tensor A) -> Tensor", "The matrix with A @ result == identity.", guarded("inv", np.linalg.inv),
     label="linalg.inv",
-    derivative=Derivative(A=lambda grad, result: -(adjoint(result) @ grad @ adjoint(result))), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, result: -(adjoint(result) @ grad @ adjoint(result)))), **MATRIX)
 solution: Final[HostOperator] = HostOperator(
     "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", np.linalg.solve),
     label="linalg.solve",
-    derivative=Derivative(
+    derivative=wirtinger(Derivative(
         A=lambda grad, A, result: -(call(solution, adjoint(A), grad) @ adjoint(result)),
-        B=lambda grad, A: call(solution, adjoint(A), grad)), **MATRIX)
+        B=lambda grad, A: call(solution, adjoint(A), grad))), **MATRIX)
 
 
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
@@ -66,9 +67,10 @@ triangular: Final[HostOperator] = HostOperator(
     "solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor",
     "The matrix X with A @ X == B for a triangular A.", guarded("solve_triangular", _triangular),
     label="linalg.solve_triangular",
-    derivative=Derivative(
+    derivative=wirtinger(Derivative(
         A=lambda grad, A, result, upper, unitriangular: _triangular_gradient(grad, A, result, upper, unitriangular),
-        B=lambda grad, A, upper, unitriangular: call(triangular, adjoint(A), grad, not upper, unitriangular)), **MATRIX)
+        B=lambda grad, A, upper, unitriangular: call(triangular, adjoint(A), grad, not upper, unitriangular))),
+    **MATRIX)
 
 
 @composite("linalg_inv(Tensor A) -> Tensor", **_LINALG)
@@ -137,7 +139,7 @@ def _pinv_gradient(grad: Any, matrix: Any, inverse: Any) -> Any:
 pseudoinverse: Final[HostOperator] = HostOperator(
     "pinv(Tensor A, any atol, any rtol, bool hermitian) -> Tensor", "The Moore-Penrose pseudoinverse.",
     guarded("pinv", _pinv), label="linalg.pinv",
-    derivative=Derivative(A=lambda grad, A, result: _pinv_gradient(grad, A, result)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A, result: _pinv_gradient(grad, A, result))), **MATRIX)
 
 
 def _cuts(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -187,7 +189,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 determinant: Final[HostOperator] = HostOperator(
     "det(Tensor A) -> Tensor", "Determinants.", guarded("det", np.linalg.det), label="linalg.det",
-    derivative=Derivative(A=lambda grad, A, result: _det_gradient(grad, A, result)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A, result: _det_gradient(grad, A, result))), **MATRIX)
 
 
 def _slogdet_gradient(grad: Any, matrix: Any, result: Any) -> Any:
@@ -205,7 +207,7 @@ def _slogdet(matrix: Any) -> Any:
 signed_logarithm: Final[HostOperator] = HostOperator(
     "slogdet(Tensor A) -> Tensor", "Sign and logarithm of the determinant, packed.", guarded("slogdet", _slogdet),
     label="linalg.slogdet",
-    derivative=Derivative(A=lambda grad, A, result: _slogdet_gradient(grad, A, result)), **MATRIX)
+    derivative=wirtinger(Derivative(A=lambda grad, A, result: _slogdet_gradient(grad, A, result))), **MATRIX)
 
 
 @composite("linalg_det(Tensor A) -> Tensor", **_LINALG)

@@ -11,6 +11,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -39,7 +40,8 @@ running_sum: Final[HostOperator] = HostOperator(
 running_product: Final[HostOperator] = HostOperator(
     "cumprod(Tensor input, int dim) -> Tensor", "Products of the elements up to each one.", _scan(np.cumprod),
     kinds="ifc", method=False, function=False,
-    derivative=Derivative(input=lambda grad, input, result, dim: _product_gradient(grad, input, result, dim)))
+    derivative=wirtinger(Derivative(
+        input=lambda grad, input, result, dim: _product_gradient(grad, input, result, dim))))
 
 
 def _sum_of_rest(grad: Any, dim: int) -> Any:

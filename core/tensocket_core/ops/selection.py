@@ -119,7 +119,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return result.clone() if result is input else result
 
 
-@composite("meshgrid(Tensor[] tensors, *, str indexing='ij') -> any", method=False)
+@composite("meshgrid(any tensors, *, str indexing='ij') -> any", method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Coordinates of a grid: each vector expanded along the dimensions of the others.
 
