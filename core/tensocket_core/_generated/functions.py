@@ -5451,7 +5451,7 @@ def adjoint(input: Any) -> Any:
     """Conjugate transposes of matrices: the last two dimensions exchanged.
 
     Raises:
-        DimensionError: The tensor has fewer than two dimensions.
+        ShapeError: The tensor has fewer than two dimensions.
     """
     try:
         key = input._key
