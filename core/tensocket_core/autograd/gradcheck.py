@@ -74,13 +74,14 @@ def _write(tensor: Any, values: Vector) -> None:
 
 
 def _outputs(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Results that have gradients."""
+    """Results that have gradients; where none has, those that could, whose differences are then zero."""
     found = _tensors(function(*inputs))
     for value in found:
         if not hasattr(value, "_key"):
             raise ArgumentTypeError("gradcheck", f"a result of type {type(value).__name__}",
                                     "the function returns tensors", "return tensors")
-    return tuple([y for y in found if y.dtype.kind in ("float", "complex")])
+    differentiable = tuple([y for y in found if y.requires_grad])
+    return differentiable or tuple([y for y in found if y.dtype.kind in ("float", "complex")])
 
 
 def _like(tensor: Any, values: Vector) -> Any:

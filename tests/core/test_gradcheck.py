@@ -1,0 +1,159 @@
+"""The check of gradients finds what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+from tensocket_core.autograd import Function, gradcheck, gradgradcheck
+from tensocket_core.autograd.gradcheck import GradcheckError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+MODES = [{}, {"fast_mode": True}]
+
+
+def leaf(values: Any, dtype: Any = None) -> Any:
+    return torch.tensor(values, dtype=dtype or torch.float64, requires_grad=True)
+
+
+def wrong(factor: Any = 1.0, second: float = 1.0) -> Any:
+    """x^2 with a backward that is wrong by a factor, or only in its own gradient."""
+
+    class Slope(Function):
+        @staticmethod
+        def forward(ctx: Any, grad: Any, x: Any) -> Any:
+            ctx.save_for_backward(grad, x)
+            return grad * 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, again: Any) -> Any:
+            grad, x = ctx.saved_tensors
+            return again * 2 * x, again * 2 * grad * second
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return Slope.apply(grad, ctx.saved_tensors[0]) * (factor() if callable(factor) else factor)
+
+    return Square.apply
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_right_gradients_pass(options: dict[str, Any]) -> None:
+    x, y, constant = leaf([[0.5, -1.0], [2.0, 0.3]]), leaf([1.0, 3.0]), torch.tensor([2.0, 1.0])
+    assert gradcheck(lambda a, b, c: (a * b + c, (a.exp() * b).sum()), (x, y, constant), **options)
+    assert gradgradcheck(lambda a, b, c: (a * b * b, a.tanh() * c), (x, y, constant), **options)
+    assert gradgradcheck(lambda a: a**3, x, gen_non_contig_grad_outputs=True, **options)
+    assert gradgradcheck(lambda a: a**3, x, leaf([[1.0, 2.0], [3.0, 4.0]]), **options)
+    assert gradcheck(wrong(), x, **options)
+    assert gradgradcheck(wrong(), x, **options)
+    assert x.tolist() == [[0.5, -1.0], [2.0, 0.3]]
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_wrong_gradients_do_not(options: dict[str, Any]) -> None:
+    x = leaf([0.5, -1.0])
+    with pytest.raises(GradcheckError, match="gradients agree with differences"):
+        gradcheck(wrong(1.01), x, **options)
+    assert not gradcheck(wrong(1.01), x, raise_exception=False, **options)
+    assert gradcheck(wrong(1.0, second=2.0), x, **options)
+    with pytest.raises(GradcheckError, match="gradients agree with differences"):
+        gradgradcheck(wrong(1.0, second=2.0), x, **options)
+    assert gradcheck(wrong(1.01), x, rtol=0.1, **options)
+    assert gradcheck(wrong(1.01), x, check_backward_ad=False)
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_gradients_that_change_from_pass_to_pass(options: dict[str, Any]) -> None:
+    drift = itertools.count()
+    f = wrong(lambda: 1 + 1e-9 * next(drift))
+    with pytest.raises(GradcheckError, match="the same backward gives the same gradients"):
+        gradcheck(f, leaf([0.5, -1.0]), **options)
+    assert gradcheck(f, leaf([0.5, -1.0]), nondet_tol=1e-5, **options)
+
+
+def test_gradients_that_are_not_linear() -> None:
+    class Biased(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2 + (grad == 0).to(grad.dtype) * (grad.sum() == 0).to(grad.dtype)
+
+    x = leaf([0.5])
+    with pytest.raises(GradcheckError, match="backward is linear in the gradients it is given"):
+        gradcheck(Biased.apply, x)
+    assert gradcheck(Biased.apply, x, check_undefined_grad=False)
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_complex_numbers(options: dict[str, Any]) -> None:
+    z = leaf([0.5 + 1j, -1 + 0.3j], torch.complex128)
+    x = leaf([0.5, 2.0])
+    assert gradcheck(lambda a, b: a * a * b, (z, x), **options)
+    assert gradcheck(lambda a: a.abs(), z, **options)
+    assert gradcheck(lambda a: a.conj() * a * 3, z, **options)
+    assert gradcheck(lambda a: a.real, z, **options)
+    assert gradgradcheck(lambda a: a * a * a, z, **options)
+
+    class NotConjugated(Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2 * ctx.saved_tensors[0]
+
+    assert not gradcheck(NotConjugated.apply, z, raise_exception=False, **options)
+
+
+def test_further_checks() -> None:
+    x = leaf([[0.5, -1.0]])
+    assert gradcheck(lambda a: (a.exp(), a.detach() * 2), x, check_batched_grad=True, check_grad_dtypes=True)
+    assert gradcheck(lambda a: torch.ones(2, dtype=torch.float64), x)
+    assert not gradcheck(lambda a: a.detach() * 2, x, raise_exception=False)
+    assert gradcheck(lambda a: a.sum(), leaf(np.zeros((0, 2))))
+    assert gradcheck(lambda a: a.exp()[:0], x)
+    assert gradcheck(lambda a: (a * 2).argmax() + 0 * a.sum(), leaf([1.0, 5.0]))
+
+
+def test_single_precision_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="input 0 has dtype float32"):
+        gradcheck(lambda a: a * 2, leaf([1.0], torch.float32), eps=1e-2)
+
+
+@pytest.mark.parametrize(("run", "kind", "message"), [
+    (lambda: gradcheck(lambda a: a, torch.ones(1)), ArgumentError,
+     "[gradcheck] no input that requires grad — at least one input requires grad"),
+    (lambda: gradcheck(lambda a: a * 1, torch.ones(1, dtype=torch.float64).expand(2).requires_grad_()), ArgumentError,
+     "[gradcheck] input 0 of shape [2] with elements that share memory"),
+    (lambda: gradcheck(lambda a: 3, leaf([1.0])), ArgumentTypeError, "[gradcheck] a result of type int"),
+    (lambda: gradcheck(lambda a: a, leaf([1.0]), check_forward_ad=True), ArgumentError,
+     "[gradcheck] check_forward_ad or check_batched_forward_grad — gradients of backward mode are checked"),
+    (lambda: gradgradcheck(lambda a: a, leaf([1.0]), check_fwd_over_rev=True), ArgumentError, "check_forward_ad"),
+], ids=range(5))
+def test_refusals(run: Any, kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        run()
+
+
+def test_errors_say_what_was_found() -> None:
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(wrong(2.0), leaf([3.0]))
+    assert isinstance(caught.value, RuntimeError)
+    assert "output 0 with respect to input 0" in str(caught.value)
+    assert "by backward:\n[[12.]]" in str(caught.value)
