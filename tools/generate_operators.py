@@ -56,12 +56,13 @@ _AUGMENTED: Final = {
     "bitwise_right_shift_": "rshift",
 }
 #: Other operators that write their result to ``out=``.
-_WITH_OUT: Final = frozenset(
-    """addmm bmm bucketize cat clamp column_stack complex cross cummax cummin cumprod cumsum dot dstack gather hstack
-    index_add index_copy index_reduce index_select inverse logsumexp masked_select matmul max min mm mv narrow_copy
-    nonzero outer polar scatter scatter_add scatter_reduce searchsorted softmax log_softmax sort stack std take
-    take_along_dim topk tril triu var vdot vstack where""".split()
-)
+_WITH_OUT: Final = frozenset({
+    "addmm", "bmm", "bucketize", "cat", "clamp", "column_stack", "complex", "cross", "cummax", "cummin", "cumprod",
+    "cumsum", "dot", "dstack", "gather", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
+    "inverse", "log_softmax", "logsumexp", "masked_select", "matmul", "max", "min", "mm", "mv", "narrow_copy",
+    "nonzero", "outer", "polar", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "softmax", "sort",
+    "stack", "std", "take", "take_along_dim", "topk", "tril", "triu", "var", "vdot", "vstack", "where"
+})
 #: What annotations the schema's types become.
 _ANNOTATIONS: Final = {
     "Tensor": "Any",

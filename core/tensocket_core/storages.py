@@ -268,7 +268,7 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
         raise DeviceMismatch("set_", f"a storage on {source.device} for a tensor on {tensor.device}",
                              "the storage is on the tensor's device", "move it with .to(device=...)")
     shape = (source.nbytes() // dtype.itemsize - offset,) if size is None else tuple(size)
-    steps = contiguous_strides(shape) if stride is None or not len(stride) == len(shape) else tuple(stride)
+    steps = contiguous_strides(shape) if stride is None or len(stride) != len(shape) else tuple(stride)
     tensor._array = array_in(source, dtype, offset, shape, steps)
     tensor._key = tensor._key & ~DIM0 | (0 if shape else DIM0)
     tensor._base = None

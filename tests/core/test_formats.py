@@ -132,8 +132,9 @@ def test_names_of_kinds():
 
 def test_shapes_stay_shapes():
     shape = torch.zeros(2, 3, 4).shape
-    for made in (shape[1:], shape + (5,), (1, *()) + shape, shape * 2):
+    for made in (shape[1:], shape + (5,), (1,) + shape, shape * 2):  # noqa: RUF005
         assert type(made) is torch.Size
-    assert (shape[1:], shape[0], shape + (5,), (7,) + shape) == ((3, 4), 2, (2, 3, 4, 5), (7, 2, 3, 4))
+    assert (shape[1:], shape[0], shape + (5,), (7,) + shape) == (  # noqa: RUF005
+        (3, 4), 2, (2, 3, 4, 5), (7, 2, 3, 4))
     assert repr(shape[:2]) == "tensocket.Size([2, 3])"
     assert shape.numel() == 24

@@ -173,7 +173,11 @@ def test_where_pytorch_differs_from_numpy(near):
     near(x[[[0, 1], [2, 0]]], VALUES[[0, 1], [2, 0]])
     near(x[[tc.tensor(0), tc.tensor(2)]], VALUES[0, 2])
     # uint8 is a mask.
-    near(x[tc.tensor([0, 1, 1], dtype=tc.uint8)], VALUES[1:])
+    with pytest.warns(UserWarning, match=r"\[index\] a mask of dtype uint8 — .* are deprecated"):
+        near(x[tc.tensor([0, 1, 1], dtype=tc.uint8)], VALUES[1:])
+    # Other sequences are index tensors.
+    near(x[range(2), 1], VALUES[[0, 1], 1])
+    near(x[(0, 2), ...], VALUES[[0, 2]])
     # A second Ellipsis takes nothing.
     near(x[..., ...], VALUES)
 

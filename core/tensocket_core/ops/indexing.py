@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Final
 
 import numpy as np
@@ -126,6 +127,11 @@ def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
 
 
 def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) -> None:
+    """Check shapes of an index tensor and of what it is applied to.
+
+    Raises:
+        ShapeError: The ranks differ, or the index is larger than one of the others.
+    """
     fits = input.ndim == index.ndim and all(
         n <= x._array.shape[k] for x in (input, *others) for k, n in enumerate(index._array.shape)
         if x.ndim == index.ndim and (x is not input or k != axis))
@@ -353,6 +359,9 @@ def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
                     "a mask has the shape of the dimensions that it indexes",
                     "check the mask's shape",
                 )
+            if index.dtype is dtypes.uint8:
+                warnings.warn("[index] a mask of dtype uint8 — masks are of bools, uint8 masks are deprecated — "
+                              "convert it with .bool()", UserWarning, stacklevel=2)
             result.extend(index.nonzero(as_tuple=True))
         else:
             result.append(index)
@@ -367,7 +376,9 @@ def index_tensors(input: Any, indices: Any) -> Any:
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
     chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
-    return selection.result(chosen)
+    result = selection.result(chosen).contiguous()
+    result._base = None  # nobody else has what was gathered
+    return result
 
 
 @composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
@@ -382,11 +393,11 @@ def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any
     values = values if hasattr(values, "_key") else input.new_full((), values)
     if values.ndim == 0:
         values = values.to(input.dtype)
-    if values.dtype is not input.dtype:
-        raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
-                         "values and input have one dtype", "convert values with .to(dtype)")
     with blame("index_put"):
         selection = _Selection(input, _expanded(input, indices))
+        if values.dtype is not input.dtype:
+            raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
+                             "values and input have one dtype", "convert values with .to(dtype)")
         value = selection.values(values.to(input.device))
     return selection, value, rows_index(selection.position, tuple(value.shape), 0)
 

@@ -29,7 +29,14 @@ from ..dispatch.operator import check_dtype
 from ..execute import direct
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import element_strides, expanded_strides, memory_nbytes, memory_offset, normalize_axis, normalize_shape
+from ..execute.geometry import (
+    element_strides,
+    expanded_strides,
+    memory_nbytes,
+    memory_offset,
+    normalize_axis,
+    normalize_shape,
+)
 from ..execute.layout import empty_strided_array, format_strides, in_format
 from ..execute.retype import retyped
 from ..execute.views import Custom, View
@@ -560,4 +567,5 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 @composite("unbind(Tensor input, int dim=0) -> any")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
-    return tuple(input.select(dim, k) for k in range(input._array.shape[_own_axis("unbind", input, dim, DimensionError)]))
+    axis = _own_axis("unbind", input, dim, DimensionError)
+    return tuple(input.select(axis, k) for k in range(input._array.shape[axis]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, IndexOutOfRange, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..autograd.node import Derivative

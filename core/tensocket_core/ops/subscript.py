@@ -84,7 +84,7 @@ def _item(input: Any, item: Any) -> Any:
         if item.ndim == 0 and item.dtype.kind in ("int", "uint") and item.dtype is not dtypes.uint8:
             return item if item._level else int(item.item())
         return item
-    if isinstance(item, (list, np.ndarray)):
+    if isinstance(item, (list, tuple, range, np.ndarray)):
         return _like_values(item, input)
     if hasattr(item, "__index__"):
         return item.__index__()
