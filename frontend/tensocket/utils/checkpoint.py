@@ -228,9 +228,6 @@ class _Frame:
         number = 0 if running is None else running.number
         if number not in place.values:
             self._compute(number)
-        if number not in place.values:
-            raise CheckpointError("checkpoint", "a saved tensor that was already used in this backward pass",
-                                  "each saved tensor of the second run is used once", "use it once, or keep it")
         return place.values.pop(number) if running is not None else place.values[number]
 
     def _compute(self, number: int) -> None:

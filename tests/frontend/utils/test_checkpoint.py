@@ -1,0 +1,284 @@
+"""Checkpointing gives the gradients of the plain function, and keeps less."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import tensocket as torch
+from tensocket import nn
+from tensocket.errors import ArgumentError, AutogradError
+from tensocket.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_early_stop,
+)
+
+REENTRANT = pytest.mark.parametrize("reentrant", [False, True])
+
+
+def leaves() -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    return torch.randn(4, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True)
+
+
+def gradients(function: Callable[..., Any], *tensors: Any) -> list[Any]:
+    function(*tensors).sum().backward()
+    found = [t.grad.tolist() for t in tensors]
+    for t in tensors:
+        t.grad = None
+    return found
+
+
+def block(w: Any, x: Any) -> Any:
+    return torch.tanh(x @ w).exp() * x
+
+
+@REENTRANT
+def test_gradients_are_those_of_the_function(reentrant: bool) -> None:
+    w, x = leaves()
+    calls: list[int] = []
+
+    def counted(w: Any, x: Any) -> Any:
+        calls.append(1)
+        return block(w, x)
+
+    expected = gradients(block, w, x)
+    assert gradients(lambda w, x: checkpoint(counted, w, x, use_reentrant=reentrant), w, x) == expected
+    assert len(calls) == 2
+    with torch.no_grad():
+        assert checkpoint(counted, w, x, use_reentrant=reentrant).tolist() == block(w, x).tolist()
+    assert len(calls) == 3
+
+
+@REENTRANT
+def test_the_same_random_numbers_are_drawn(reentrant: bool) -> None:
+    _, x = leaves()
+    masks: list[Any] = []
+
+    def dropped(x: Any) -> Any:
+        mask = torch.rand(x.shape)
+        masks.append(mask.tolist())
+        return x * mask
+
+    y = checkpoint(dropped, x, use_reentrant=reentrant)
+    after = torch.get_rng_state().tolist()
+    y.sum().backward()
+    assert torch.get_rng_state().tolist() == after
+    assert masks[0] == masks[1] == x.grad.tolist()
+    masks.clear()
+    y = checkpoint(lambda x: dropped(x) ** 2, x, use_reentrant=reentrant, preserve_rng_state=False)
+    y.sum().backward()
+    assert masks[0] != masks[1]
+
+
+@REENTRANT
+def test_several_results_and_arguments_that_are_no_tensors(reentrant: bool) -> None:
+    w, x = leaves()
+
+    def function(w: Any, power: int, x: Any) -> Any:
+        return x @ w, (x**power).sum(), "text"
+
+    first, second, text = checkpoint(function, w, 3, x, use_reentrant=reentrant)
+    assert text == "text"
+    (first.sum() + second).backward()
+    expected = [w.grad.tolist(), x.grad.tolist()]
+    w.grad = x.grad = None
+    first, second, _ = function(w, 3, x)
+    (first.sum() + second).backward()
+    assert [w.grad.tolist(), x.grad.tolist()] == expected
+
+
+def test_keywords_closures_and_graphs_in_arguments() -> None:
+    w, x = leaves()
+
+    def function(x: Any, *, scale: Any = 1.0) -> Any:
+        return block(w, x) * scale
+
+    def plain(x: Any) -> Any:
+        return function(x * 2, scale=x)
+
+    expected = gradients(plain, x)
+    w.grad = None
+    assert gradients(lambda x: checkpoint(function, x * 2, scale=x, use_reentrant=False), x) == expected
+    assert w.grad is not None
+    inner = torch.autograd.grad(checkpoint(function, x, use_reentrant=False).sum(), x)[0]
+    assert inner.tolist() == torch.autograd.grad(function(x).sum(), x)[0].tolist()
+
+
+def test_nested_checkpoints() -> None:
+    w, x = leaves()
+    calls: list[int] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(1)
+        return block(w, x)
+
+    def twice(x: Any) -> Any:
+        return checkpoint(counted, checkpoint(counted, x, use_reentrant=False), use_reentrant=False)
+
+    expected = gradients(lambda x: block(w, block(w, x)), x)
+    assert gradients(lambda x: checkpoint(twice, x, use_reentrant=False), x) == expected
+    assert len(calls) > 4
+
+
+def test_saved_values_are_not_kept() -> None:
+    _, x = leaves()
+    alive: list[weakref.ref[Any]] = []
+
+    def function(x: Any) -> Any:
+        y = x.exp()
+        z = y.exp()
+        alive.extend([weakref.ref(y._array), weakref.ref(z._array)])
+        return z.sum()
+
+    gc.disable()
+    try:
+        kept = function(x)
+        assert [r() is not None for r in alive] == [True, True]
+        alive.clear()
+        result = checkpoint(function, x, use_reentrant=False)
+        assert [r() for r in alive] == [None, None]
+        result.backward()
+        x.grad = None
+        node = weakref.ref(result.grad_fn)
+        del result
+        assert node() is None
+    finally:
+        gc.enable()
+    assert kept is not None
+
+
+def test_graphs_can_be_retained_and_differentiated_twice() -> None:
+    w, x = leaves()
+    y = checkpoint(block, w, x, use_reentrant=False).sum()
+    first = torch.autograd.grad(y, x, retain_graph=True)[0].tolist()
+    assert torch.autograd.grad(y, x)[0].tolist() == first
+    with pytest.raises(AutogradError, match="a second time"):
+        y.backward()
+
+    def penalty(function: Callable[..., Any]) -> Any:
+        grad = torch.autograd.grad(function().sum(), x, create_graph=True)[0]
+        return torch.autograd.grad((grad * grad).sum(), (w, x))
+
+    plain = penalty(lambda: block(w, x))
+    checked = penalty(lambda: checkpoint(block, w, x, use_reentrant=False))
+    for a, b in zip(plain, checked, strict=True):
+        assert torch.allclose(a, b) if hasattr(torch, "allclose") else (a - b).abs().max().item() < 1e-5
+
+
+def test_the_second_run_stops_early() -> None:
+    _, x = leaves()
+    ends: list[int] = []
+
+    def function(x: Any) -> Any:
+        y = x.exp().exp()
+        ends.append(1)
+        return y
+
+    checkpoint(function, x, use_reentrant=False).sum().backward()
+    assert len(ends) == 1
+    checkpoint(function, x, use_reentrant=False, early_stop=False).sum().backward()
+    assert len(ends) == 3
+    with set_checkpoint_early_stop(False):
+        y = checkpoint(function, x, use_reentrant=False)
+    y.sum().backward()
+    assert len(ends) == 5
+
+
+def test_contexts_of_both_runs() -> None:
+    _, x = leaves()
+    order: list[str] = []
+
+    @contextmanager
+    def noted(name: str) -> Any:
+        order.append(name)
+        yield
+
+    checkpoint(torch.exp, x, use_reentrant=False, context_fn=lambda: (noted("first"), noted("second"))).sum().backward()
+    assert order == ["first", "second"]
+
+
+def test_sequences() -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Sigmoid(), nn.Linear(4, 2))
+    x = torch.randn(3, 4, requires_grad=True)
+    expected = gradients(layers, x)
+    for reentrant in (False, True):
+        assert gradients(lambda x, r=reentrant: checkpoint_sequential(layers, 2, x, use_reentrant=r), x) == expected
+    assert checkpoint_sequential([torch.sin, torch.exp], 1, x, use_reentrant=False).tolist() == x.sin().exp().tolist()
+
+
+def changing(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[], None]:
+    """Backward through a checkpoint of a function that is another one when it runs again."""
+
+    def run() -> None:
+        _, x = leaves()
+        runs = iter((first, second))
+        checkpoint(lambda x: next(runs)(x), x, use_reentrant=False).sum().backward()
+
+    return run
+
+
+def test_values_can_be_asked_for_at_any_time() -> None:
+    _, x = leaves()
+    seen: list[Any] = []
+    y = checkpoint(torch.exp, x, use_reentrant=False)
+    expected = y.tolist()
+    node = y.grad_fn
+    y.register_hook(lambda grad: seen.append(node._saved_result.tolist()))
+    seen.append(node._saved_result.tolist())
+    y.sum().backward()
+    assert seen == [expected, expected]
+    assert x.grad.tolist() == expected
+
+
+@pytest.mark.parametrize(("run", "kind", "message"), [
+    (changing(lambda x: x.exp() * x, lambda x: x * 2), CheckpointError,
+     "[checkpoint] 0 saved tensors in the second run and 3 in the first — both runs save the same tensors"),
+    (changing(lambda x: x.exp(), lambda x: (x[0] * 1).exp()), CheckpointError,
+     "saved tensors that differ between both runs, 0: float32[3, 4] on cpu and float32[4] on cpu"),
+    (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=False, determinism_check="x"), ArgumentError,
+     "[checkpoint] determinism_check 'x' — the check is 'default' or 'none'"),
+    (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=True, key=1), ArgumentError,
+     "[checkpoint] keyword arguments key with use_reentrant=True"),
+    (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=True, context_fn=lambda: None), ArgumentError,
+     "[checkpoint] context_fn with use_reentrant=True"),
+    (lambda: torch.autograd.grad(checkpoint(torch.exp, x := leaves()[1], use_reentrant=True).sum(), x), AutogradError,
+     "[checkpoint] grad, or backward with inputs=, with use_reentrant=True"),
+    (lambda: checkpoint(lambda x: x.detach(), leaves()[1], use_reentrant=True).sum().backward(), AutogradError,
+     "[checkpoint] a function none of whose results requires grad"),
+    (lambda: checkpoint_sequential([torch.exp], 2, leaves()[1], use_reentrant=False), ArgumentError,
+     "[checkpoint_sequential] 2 segments of 1 functions"),
+    (lambda: checkpoint_sequential([torch.exp], 1, leaves()[1], use_reentrant=False, key=1), ArgumentError,
+     "[checkpoint_sequential] keyword arguments key"),
+], ids=range(9))
+def test_refusals(run: Callable[[], Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        run()
+    _, x = leaves()
+    checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+    assert x.grad is not None
+
+
+def test_differences_can_be_ignored() -> None:
+    _, x = leaves()
+    runs = iter((lambda x: x.exp(), lambda x: x.exp().double().exp()))
+    y = checkpoint(lambda x: next(runs)(x), x, use_reentrant=False, determinism_check="none")
+    y.sum().backward()
+    assert x.grad.tolist() == x.exp().tolist()
+
+
+def test_warnings() -> None:
+    _, x = leaves()
+    with pytest.warns(UserWarning, match="pass use_reentrant explicitly"):
+        checkpoint(torch.exp, x)
+    with pytest.warns(UserWarning, match="no input requires grad"):
+        checkpoint(torch.exp, x.detach(), use_reentrant=True)
