@@ -17,6 +17,15 @@ def true_somewhere(mask: Any) -> bool:
     return bool(mask.any())
 
 
+def extremes(index: Any) -> tuple[int, int]:
+    """The smallest and the largest element, of all examples where a tensor stands for one."""
+    if STATE.transforms or index._level:
+        with untransformed():
+            real = index._real if index._level else index
+            return int(real.amin().item()), int(real.amax().item())
+    return index.amin().item(), index.amax().item()
+
+
 def room_for(input: Any, *parts: Any) -> Any:
     """A copy of a tensor that ``parts`` are written into; one for each example if a part has many."""
     result = input.clone()

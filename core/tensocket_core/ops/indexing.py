@@ -28,13 +28,13 @@ from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
-from ..dispatch.modes import STATE, untransformed
 from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.inplace import bump, check_writable
 from ..execute.views import Custom
 from ..meta import missing_data
+from .choices import extremes
 
 
 def checked_index(operator: str, index: Any, size: int, *, negative: bool = False) -> Any:
@@ -51,7 +51,7 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
     index = index.detach().to(dtypes.int64)
     if index.numel() == 0 or not index._entry.holds_data:
         return index
-    low, high = _extremes(index)
+    low, high = extremes(index)
     if low < (-size if negative else 0) or high >= size:
         raise IndexOutOfRange(
             operator,
@@ -60,15 +60,6 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             "check the index tensor",
         )
     return functions.where(index < 0, index + size, index) if low < 0 else index
-
-
-def _extremes(index: Any) -> tuple[int, int]:
-    """The smallest and the largest index; in transforms, of the real tensor, which holds those of all examples."""
-    if STATE.transforms or index._level:
-        with untransformed():
-            real = index._real if index._level else index
-            return int(real.amin().item()), int(real.amax().item())
-    return index.amin().item(), index.amax().item()
 
 
 def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:

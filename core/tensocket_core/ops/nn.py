@@ -15,6 +15,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
 from ..execute.rows import Row
 from ..random import rand_like
+from .choices import extremes
 
 
 def _softmax(row: Any, x: Any) -> Any:
@@ -282,9 +283,11 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
             "pass num_classes",
         )
     classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
-    if input.numel() and input._entry.holds_data and not 0 <= input.amin().item() <= input.amax().item() < classes:
-        raise ArgumentError("one_hot", f"classes from {input.amin().item()} to {input.amax().item()} of {classes}",
-                            "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
+    if input.numel() and input._entry.holds_data:
+        low, high = extremes(input)
+        if not 0 <= low <= high < classes:
+            raise ArgumentError("one_hot", f"classes from {low} to {high} of {classes}",
+                                "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
     return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)
 
 
