@@ -316,7 +316,7 @@ from tensocket_core import int64 as long
 from tensocket_core.dispatch.namespaces import ops
 
 from . import _C as _C
-from . import autograd, errors, fft, func, linalg, nn, optim, overrides, serialization, utils
+from . import autograd, dispatch, errors, fft, func, library, linalg, nn, optim, overrides, serialization, utils
 from .devices import available_devices
 from .func import vmap
 from .serialization import load, save
@@ -447,6 +447,7 @@ __all__ = [
     "device_count",
     "diagonal",
     "diff",
+    "dispatch",
     "div",
     "divide",
     "dot",
@@ -531,6 +532,7 @@ __all__ = [
     "lerp",
     "less",
     "less_equal",
+    "library",
     "linalg",
     "linspace",
     "load",

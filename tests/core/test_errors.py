@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
-from tensocket_core import random
+from tensocket_core import library, random
 from tensocket_core._generated import functions as F
 from tensocket_core.dispatch import fallback
 from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.namespaces import ops
+from tensocket_core.dispatch.overrides import TorchFunctionMode
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_plugins.contract import errors
 from tensocket_plugins.contract.errors import (
@@ -30,6 +32,7 @@ from tensocket_plugins.contract.errors import (
     DimensionError,
     DtypeError,
     IndexOutOfRange,
+    MissingDataError,
     ShapeError,
     TensocketError,
     UnsupportedDtype,
@@ -68,6 +71,84 @@ def undeclared() -> None:
     entry = type("Entry", (), {"runtime": type("Runtime", (), {"profile": profile})})
     value = type("Value", (), {"_entry": entry, "dtype": torch.int64, "device": "dev:0"})
     fallback.note_host_operator("randperm", value)
+
+
+class _Refuses(torch.Tensor):
+    """Answers nothing."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return NotImplemented
+
+
+class _Hollow(torch.Tensor):
+    """Has no memory and answers nothing."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return NotImplemented
+
+
+class _Silent(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return NotImplemented
+
+
+def under_silent_mode() -> None:
+    x = f(1)
+    with _Silent():
+        x + 1
+
+
+def hollow() -> Any:
+    return torch.Tensor._make_wrapper_subclass(_Hollow, (2,))
+
+
+def with_operator(use: Callable[[Any, library.Library], Any], schema: str = "f(Tensor x) -> Tensor") -> Callable[[], Any]:
+    """Use an operator of a library that ends with the call."""
+
+    def run() -> None:
+        lib = library.Library("broken", "DEF")
+        try:
+            lib.define(schema)
+            use(ops.broken.f, lib)
+        finally:
+            lib._destroy()
+
+    return run
+
+
+def with_kernel(kernel: Any, use: Callable[[Any], Any],
+                schema: str = "(Tensor x) -> Tensor") -> Callable[[], Any]:
+    """Use a custom operator with a kernel."""
+
+    def run() -> None:
+        try:
+            use(library.custom_op("broken::f", kernel, mutates_args=(), schema=schema))
+        finally:
+            OPERATORS.pop("broken::f")
+
+    return run
+
+
+def wrong_number_of_gradients() -> Callable[[], Any]:
+    def use(op: Any) -> None:
+        op.register_autograd(lambda ctx, grad: (grad, None))
+        op(leaf(1)).sum().backward()
+
+    return with_kernel(lambda x: x * 1, use)
+
+
+def unknown_size() -> Callable[[], Any]:
+    def use(op: Any) -> None:
+        op.register_fake(lambda x: x.new_empty(library.get_ctx().new_dynamic_size()))
+        op(torch.zeros(1, device="meta"))
+
+    return with_kernel(lambda x: x * 1, use)
+
+
+def no_further_fallback() -> None:
+    fallback._on_host(OPERATORS["exp"], "ref", f(1))
 
 
 Run = Callable[[], Any]
@@ -254,6 +335,47 @@ CASES: list[tuple[Run, type[TensocketError], type[Exception], str]] = [
      NotImplementedError, "matmul"),
     (lambda: torch.finfo(torch.int32), ArgumentTypeError, TypeError, "finfo"),
     (lambda: torch.iinfo(torch.float32), ArgumentTypeError, TypeError, "iinfo"),
+    # subclasses, modes, libraries
+    (lambda: _Refuses([1.0]) + 1, ArgumentTypeError, TypeError, "add"),
+    (under_silent_mode, ArgumentTypeError, TypeError, "add"),
+    (lambda: hollow().exp(), ArgumentTypeError, TypeError, "exp"),
+    (lambda: hollow().tolist(), MissingDataError, NotImplementedError, "numpy"),
+    (lambda: copy.deepcopy(hollow()), ArgumentTypeError, TypeError, "deepcopy"),
+    (lambda: torch.Tensor._make_wrapper_subclass(torch.Tensor, (2,)), ArgumentTypeError, TypeError,
+     "_make_wrapper_subclass"),
+    (lambda: f(1).as_subclass(int), ArgumentTypeError, TypeError, "as_subclass"),
+    (no_further_fallback, UnsupportedOperator, NotImplementedError, "exp"),
+    (lambda: library.opcheck("add", ()), ArgumentError, ValueError, "opcheck"),
+    (with_kernel(lambda x: x, lambda op: library.opcheck(op, (f(1),), test_utils="x")), ArgumentError, ValueError,
+     "opcheck"),
+    (with_kernel(lambda x: x, lambda op: op(f(1))), ArgumentError, RuntimeError, "broken::f"),
+    (with_kernel(lambda x: x * 1, lambda op: op(leaf(1)).sum().backward()), AutogradError, RuntimeError, "backward"),
+    (with_kernel(lambda x: x * 1, lambda op: op(torch.zeros(1, device="meta"))), UnsupportedOperator,
+     NotImplementedError, "broken::f"),
+    (with_kernel(lambda x: x * 1, lambda op: op(1.0)), ArgumentTypeError, TypeError, "broken::f"),
+    (with_kernel(lambda x: None, lambda op: op(leaf(1)), "(Tensor(a!) x) -> ()"), AutogradError, RuntimeError,
+     "broken::f"),
+    (with_kernel(lambda x: None, lambda op: op.register_autograd(print), "(Tensor(a!) x) -> ()"), ArgumentError,
+     RuntimeError, "register_autograd"),
+    (wrong_number_of_gradients(), AutogradError, RuntimeError, "backward"),
+    (unknown_size(), MissingDataError, NotImplementedError, "broken::f"),
+    (lambda: library.get_ctx(), ArgumentTypeError, TypeError, "get_ctx"),
+    (lambda: library.custom_op("f", print, mutates_args=()), ArgumentError, ValueError, "custom_op"),
+    (lambda: library.define("f", "() -> ()"), ArgumentError, ValueError, "define"),
+    (lambda: library.infer_schema(lambda x: x), ArgumentTypeError, TypeError, "infer_schema"),
+    (lambda: library.register_autograd("add", print), ArgumentError, ValueError, "register_autograd"),
+    (lambda: library.Library("broken", "X"), ArgumentError, ValueError, "Library"),
+    (lambda: library.Library("aten", "DEF"), ArgumentError, ValueError, "Library"),
+    (with_operator(lambda op, lib: op(f(1))), UnsupportedOperator, NotImplementedError, "broken::f"),
+    (with_operator(lambda op, lib: lib.impl("g", print)), ArgumentError, ValueError, "library"),
+    (with_operator(lambda op, lib: lib.impl("f", print, "!")), ArgumentError, ValueError, "library"),
+    (with_operator(lambda op, lib: [lib.impl("f", print, "ref") for _ in "ab"]), ArgumentError, ValueError, "impl"),
+    (with_operator(lambda op, lib: [lib.impl("f", print) for _ in "ab"]), ArgumentError, ValueError, "impl"),
+    (with_operator(lambda op, lib: lib.impl("f", print, "ref", with_keyset=True)), ArgumentError, ValueError, "impl"),
+    (with_operator(lambda op, lib: lib.define("f(Tensor x) -> Tensor")), ArgumentError, ValueError, "define"),
+    (with_operator(lambda op, lib: lib.define("a::g(Tensor x) -> Tensor")), ArgumentError, ValueError, "define"),
+    (lambda: library.Library("aten", "IMPL").define("f(Tensor x) -> Tensor"), ArgumentError, ValueError, "define"),
+    (lambda: library.Library("aten", "IMPL").impl("add", print), ArgumentError, ValueError, "impl"),
     # Python's protocols
     (lambda: len(torch.tensor(1)), ArgumentTypeError, TypeError, "len"),
     (lambda: iter(torch.tensor(1)), ArgumentTypeError, TypeError, "iter"),

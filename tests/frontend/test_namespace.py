@@ -51,7 +51,7 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "array_api autograd errors fft linalg nn ops optim overrides serialization utils"
+PACKAGES = "array_api autograd dispatch errors fft library linalg nn ops optim overrides serialization utils"
 REST = "__version__ e inf load nan pi save"
 
 

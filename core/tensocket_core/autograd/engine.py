@@ -15,11 +15,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 from ..device import BY_KEY, thread_streams, use_streams
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER
-from ..dispatch.modes import set_grad_enabled
+from ..dispatch.modes import STATE, set_grad_enabled
 from ..recording import SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate
@@ -249,11 +250,19 @@ class _Pass:
         ambient = thread_streams()
         if streams != ambient:
             use_streams(streams)
+        tracer = STATE.tracer
+        compute = self._watched if anomaly.enabled() else self._plainly
         try:
-            return self._watched(node, grad, edges) if anomaly.enabled() else node.apply(grad, edges, self.create_graph)
+            if tracer is None:
+                return compute(node, grad, edges)
+            given = grad if isinstance(grad, (tuple, list)) else (grad,)
+            return tracer.step("backward", node.name(), "", "", given, partial(compute, node, grad, edges))  # type: ignore[no-any-return]
         finally:
             if streams != ambient:
                 use_streams(ambient)
+
+    def _plainly(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        return node.apply(grad, edges, self.create_graph)
 
     def _watched(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
         parent, anomaly.CURRENT.node = anomaly.CURRENT.node, node

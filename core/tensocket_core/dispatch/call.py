@@ -58,12 +58,14 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
     key = 0
     for position in operator.schema.tensors:
         value = args[position]
-        if operator.schema.parameters[position].type == "Tensor[]":
+        kind = operator.schema.parameters[position].type
+        if kind.endswith("[]"):
             if not isinstance(value, (tuple, list)):
                 raise ArgumentTypeError(operator.name, f"an argument of type {type(value).__name__}",
                                         "tensors come in a tuple or list", "pass [tensor]")
             for item in value:
-                key |= tensor_key(operator.name, item)
+                if item is not None or kind == "Tensor[]":
+                    key |= tensor_key(operator.name, item)
         elif value is not None:
             key |= argument_key(operator.name, value, SCALAR if position else SCALAR_LEFT)
     return key

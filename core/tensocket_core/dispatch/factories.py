@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from .keys import WRAPPER
-from .modes import STATE
+from .modes import STATE, thread_state
 from .overrides import handle, overrides_functions
 from .packets import Packet
 from .protocol import UNSEEN, ask_dispatch
@@ -82,12 +82,22 @@ def factory(function: Callable[..., Any]) -> Factory:
 
 def watched(*given: Any) -> bool:
     """Whether a mode is on, or one of these tensors is of a class that sees the call."""
-    if STATE.function_modes or STATE.dispatch_modes:
+    if STATE.function_modes or STATE.dispatch_modes or STATE.tracer is not None:
         return True
     if STATE.exclude & WRAPPER:
         return False
     off = STATE.overrides_off
     return any(x._dispatches or (overrides_functions(type(x)) and not off) for x in given)
+
+
+def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Make the tensor, noted by the tracer; what the factory does inside is not noted."""
+    tracer = STATE.tracer
+    if tracer is None:
+        return function(*args, **keywords)
+    with thread_state(tracer=None):
+        return tracer.step("factory", function.__name__, "", "", (*args, *keywords.values()),
+                           lambda: function(*args, **keywords))
 
 
 def seen(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -108,5 +118,5 @@ def seen(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         args = (args,)
     result = ask_dispatch(record, name, args, lambda: (args, keywords), record.dispatch_rules)
     if result is UNSEEN:
-        result = function(*args, **keywords)
+        result = _traced(function, args, keywords)
     return result.requires_grad_() if requires_grad else result

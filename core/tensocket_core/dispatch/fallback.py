@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
@@ -44,6 +45,11 @@ class LedgerRecord:
 _LOCK: Final = threading.Lock()
 _LEDGER: Final[dict[tuple[str, str, str, str], list[int]]] = {}
 _TARGET: Final[list[str | None]] = [None]
+#: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name: for all operators on the layer, and for those
+#: that the device does not run.
+FALLBACKS: Final[dict[str, Callable[..., Any]]] = {}
+#: By operator, a function over other operators for devices that do not run it; called like the operator's closure.
+DECOMPOSITIONS: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def set_fallback(device: str | None) -> None:
@@ -105,28 +111,64 @@ def reset_fallback_ledger() -> None:
         _LEDGER.clear()
 
 
-def with_fallback(operator: Operator, run: Callable[..., Any]) -> Callable[..., Any]:
-    """``run``, repeated on the fallback device where it raises UnsupportedOperator and a fallback is allowed.
+def with_alternatives(operator: Operator, device: str, build: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """The closure of an operator on a device, and what runs where that raises UnsupportedOperator.
+
+    In this order: the operator's decomposition, the device's boxed fallback, the fallback device.
 
     Args:
-        operator: What ``run`` runs.
-        run: Its closure on a device; tensors among its arguments are on that device.
+        operator: The operator.
+        device: Name of the device.
+        build: Makes the device's own closure.
     """
-    target = _TARGET[0]
-    if target is None:
-        return run
+    others = _alternatives(operator, device)
+    if not others:
+        return build()
+    try:
+        return _attempts([build(), *others], None)
+    except UnsupportedOperator as error:
+        return _attempts(others, error)
 
-    def attempt(*args: Any) -> Any:
-        try:
-            return run(*args)
-        except UnsupportedOperator:
-            given = [x for x in args if hasattr(x, "_key")]
-            if not given or given[0]._entry is open_entry(target):
-                raise
-        result = call(operator, *[x.detach().to(target) if hasattr(x, "_key") else x for x in args])
-        first = given[0]
-        moved = sum(x.nbytes for x in given) + result.nbytes
-        note(operator.name, first.dtype.name, str(first.device), "fallback", moved)
-        return first.copy_(result) if operator.kind == "inplace" else result.to(first.device)
+
+def _attempts(runs: list[Callable[..., Any]], reason: UnsupportedOperator | None) -> Callable[..., Any]:
+    def attempt(*args: Any, **keywords: Any) -> Any:
+        error = reason
+        for run in runs:
+            try:
+                return run(*args, **keywords)
+            except UnsupportedOperator as unable:
+                error = error or unable
+        assert error is not None, "there is at least one way to run"
+        raise error
 
     return attempt
+
+
+def _alternatives(operator: Operator, device: str) -> list[Callable[..., Any]]:
+    found: list[Callable[..., Any]] = []
+    decomposition = DECOMPOSITIONS.get(operator.name)
+    if decomposition is not None:
+        found.append(decomposition)
+    boxed = FALLBACKS.get(device)
+    if boxed is not None:
+        found.append(partial(boxed, operator))
+    if _TARGET[0] is not None:
+        found.append(partial(_on_host, operator, _TARGET[0]))
+    return found
+
+
+def _on_host(operator: Operator, target: str, *args: Any) -> Any:
+    """Run on the fallback device, with copies.
+
+    Raises:
+        UnsupportedOperator: No tensor is on another device.
+    """
+    given = [x for x in args if hasattr(x, "_key")]
+    if not given or given[0]._entry is open_entry(target):
+        raise UnsupportedOperator(operator.name, f"a call on {target}", "the fallback device has no further fallback",
+                                  "use another device")
+    result = call(operator, *[x.detach().to(target) if hasattr(x, "_key") else x for x in args])
+    first = given[0]
+    moved = sum(x.nbytes for x in given) + result.nbytes
+    note(operator.name, first.dtype.name, str(first.device), "fallback", moved)
+    return first.copy_(result) if operator.kind == "inplace" else result.to(first.device)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..autograd.conjugate import for_key
 from ..autograd.record import recorder
 from . import protocol
+from .fallback import FALLBACKS
 from .keys import AUTOCAST, AUTOGRAD, WRAPPER
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ LAYERS: Final = (
     Layer("Autograd", AUTOGRAD, lambda operator, key: operator.recorded(key)),
 )
 _BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD
-#: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name.
-FALLBACKS: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def highest(key: int) -> Layer | None:
@@ -68,6 +67,6 @@ def highest(key: int) -> Layer | None:
 
 
 def fallback_for(operator: Operator, name: str) -> Callable[..., Any] | None:
-    """The boxed fallback of a layer or device, bound to an operator; None where there is none."""
+    """The boxed fallback of a layer, bound to an operator; None where there is none."""
     boxed = FALLBACKS.get(name)
     return boxed if boxed is None or boxed is FALLTHROUGH else partial(boxed, operator)

@@ -47,6 +47,7 @@ class _ThreadState(threading.local):
         overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
         inference: What inference mode does with results; None outside of it.
+        tracer: Where calls are noted; None where they are not.
     """
 
     include = 0
@@ -58,6 +59,7 @@ class _ThreadState(threading.local):
     inference: Callable[[Any], Any] | None = None
     #: What keys are masked with where that is all that the state does; None where it does more.
     mask: int | None = None if trace.ENABLED else -1
+    tracer: trace.Tracer | None = trace.DEFAULT
     _busy: _Busy | None = None
 
     @property
@@ -75,7 +77,7 @@ def update_state(**values: Any) -> dict[str, Any]:
     before = {name: getattr(state, name) for name in values}
     for name, value in values.items():
         setattr(state, name, value)
-    more = state.include or state.function_modes or state.dispatch_modes or state.inference or trace.ENABLED
+    more = state.include or state.function_modes or state.dispatch_modes or state.inference or state.tracer
     state.mask = None if more else ~state.exclude
     if not (more or state.exclude or state.overrides_off):
         state._busy = None
@@ -128,7 +130,8 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     kernel = operator.table.get(key)
     if kernel is None:
         kernel = operator.resolve(key)
-    result = operator.invoke(kernel, args) if not trace.ENABLED else trace.traced(operator, key, kernel, args)
+    tracer = state.tracer
+    result = operator.invoke(kernel, args) if tracer is None else tracer.operator(operator, key, kernel, args)
     return result if state.inference is None else state.inference(result)
 
 

@@ -31,6 +31,19 @@ def _factory(name: str) -> Packet | None:
     return None if function is None else factory(function)
 
 
+class Overloads:
+    """Operators of one name, none of which is called by the name alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, overload: str) -> Any:
+        found = OPERATORS.get(f"{self.name}.{overload}")
+        if found is None:
+            raise AttributeError(f"operator {self.name!r} has no overload {overload!r}")
+        return found
+
+
 class Namespace:
     """Operators of one library."""
 
@@ -46,7 +59,10 @@ class Namespace:
         return sorted(n.partition("::")[2] for n in OPERATORS if n.startswith(f"{self.name}::"))
 
     def __getattr__(self, name: str) -> Any:
-        found = built_in(name) if self.name == BUILT_IN else OPERATORS.get(f"{self.name}::{name}")
+        full = f"{self.name}::{name}"
+        found = built_in(name) if self.name == BUILT_IN else OPERATORS.get(full)
+        if found is None and any(known.startswith(f"{full}.") for known in OPERATORS):
+            return Overloads(full)
         if found is None or name.startswith("__"):
             raise AttributeError(f"library {self.name!r} has no operator {name!r}")
         return found

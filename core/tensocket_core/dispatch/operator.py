@@ -17,7 +17,7 @@ from ..autograd.node import Derivative
 from ..device import BY_KEY, DeviceEntry, entry_of_key
 from . import layers, protocol
 from .call import key_of
-from .fallback import with_fallback
+from .fallback import with_alternatives
 from .keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF
 from .modes import ACTIVE, run_with_modes
 from .packets import Packet
@@ -34,7 +34,8 @@ class Operator(Packet):
     Attributes:
         schema: Signature.
         table: Key to closure, called with all arguments by position.
-        overrides: Functions registered for a layer or a device from outside, by its name; see ``layers``.
+        overrides: Functions registered for a layer or a device from outside, by its name, or for a layer on one device
+            (``Autograd:cpu``); see ``layers``.
         dispatch_rules: Functions registered for calls with a class or mode, in place of its ``__torch_dispatch__``.
         derivative: How gradients flow; None where the operator is declared not differentiable.
         doc: Documentation: first line, then details with formula.
@@ -95,11 +96,12 @@ class Operator(Packet):
         return self.table.get(key) or self.resolve(key)
 
     def _closure(self, key: int) -> Callable[..., Any]:
-        layer = layers.highest(key)
+        layer, device = layers.highest(key), self._device_name(key)
         if layer is None:
-            override = self.overrides.get(self._device_name(key)) or layers.fallback_for(self, self._device_name(key))
-            return override or self.resolve_device(key)
-        override = self.overrides.get(layer.name) or layers.fallback_for(self, layer.name)
+            override = self.overrides.get(device)
+            return override if override and override is not layers.FALLTHROUGH else self.resolve_device(key)
+        override = self.overrides.get(f"{layer.name}:{device}") or self.overrides.get(layer.name)
+        override = override or layers.fallback_for(self, layer.name)
         if override is layers.FALLTHROUGH:
             return self.below(key & ~layer.bit)
         return override or layer.build(self, key)
@@ -118,7 +120,8 @@ class Operator(Packet):
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The closure for a key without layers."""
-        return with_fallback(self, self.build(key, entry_of_key(self.name, key)))
+        entry = entry_of_key(self.name, key)
+        return with_alternatives(self, entry.device.type, lambda: self.build(key, entry))
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The closure for a key without layers, on one device."""

@@ -141,6 +141,14 @@ def default_torch_function(cls: Any, func: Callable[..., Any], types: Iterable[t
     return result if func in NOWRAP else converted(result, cls)
 
 
+def version_counter(tensor: Any) -> list[int]:
+    """The version counter of a tensor, made on first use."""
+    if tensor._version_counter is None:
+        tensor._version_counter = [0]
+    counter: list[int] = tensor._version_counter
+    return counter
+
+
 class DisableTorchFunctionSubclass:
     """``with DisableTorchFunctionSubclass():`` — ``__torch_function__`` of classes is not asked; modes are."""
 

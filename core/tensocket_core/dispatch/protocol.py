@@ -15,7 +15,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 from .call import call, key_of
 from .keys import AUTOGRAD, WRAPPER
 from .modes import STATE, thread_state
-from .overrides import PushedMode, handle, overrides_functions, participants
+from .overrides import PushedMode, handle, overrides_functions, participants, version_counter
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -115,7 +115,8 @@ def _run_recorded(operator: Operator, args: tuple[Any, ...]) -> Any:
 
 
 def _key(operator: Operator, args: tuple[Any, ...]) -> int:
-    return (key_of(operator, args) | STATE.include) & ~STATE.exclude
+    key = (key_of(operator, args) | STATE.include) & ~STATE.exclude
+    return key if STATE.inference is None else key & ~AUTOGRAD
 
 
 # --------------------------------------------------------------------------------------------- __torch_dispatch__
@@ -132,20 +133,12 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
         return target if operator.kind == "inplace" else result
     if operator.kind == "inplace":
         # The class changed what it holds; the tensor that stands for it counts the change.
-        _counter(target)[0] += 1
+        version_counter(target)[0] += 1
         return target
     if operator.kind == "view" and hasattr(result, "_key") and result is not target and result._base is None:
-        result._version_counter = _counter(target)
+        result._version_counter = version_counter(target)
         result._base = target if target._base is None else target._base
     return result
-
-
-def _counter(tensor: Any) -> list[int]:
-    """The version counter of a tensor, made on first use."""
-    if tensor._version_counter is None:
-        tensor._version_counter = [0]
-    counter: list[int] = tensor._version_counter
-    return counter
 
 
 def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],

@@ -4,6 +4,8 @@ Types: ``Tensor``, ``Operand`` (tensor or Python number), ``Tensor[]``, ``Scalar
 ``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` behind a type allows None. A ``*`` starts
 keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written
 to; ``~`` marks a result that is a view of the argument.
+
+PyTorch's schemas are read, too: ``ns::f.overload(Tensor(a!) x, int[2] size, float? eps=1e-5) -> (Tensor, Tensor)``.
 """
 
 from __future__ import annotations
@@ -13,8 +15,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-_SCHEMA: Final = re.compile(r"(\w+)\((.*)\) -> (.+)", re.DOTALL)
+_SCHEMA: Final = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\((.*?)\) -> (.+)", re.DOTALL)
 _PARAM: Final = re.compile(r"([\w\[\]]+(?:\.\.\.)?)([!~]?)(\??) (\w+)(?:=(.+))?")
+_TORCH_PARAM: Final = re.compile(r"(\w+)(?:\(([\w!|* >-]+)\))?((?:\?|\[\d*\])*) (\w+)(?: ?= ?(.+))?")
+#: Types of PyTorch's schemas by their names here; other names stay.
+_TORCH_TYPES: Final = {"SymInt": "int", "number": "Scalar", "ScalarType": "dtype", "Device": "device", "Any": "any",
+                       "Layout": "any", "MemoryFormat": "any", "Generator": "any", "Dimname": "str",
+                       "complex": "Scalar"}
+_TYPES: Final = frozenset({"Tensor", "Operand", "Scalar", "int", "bool", "float", "str", "dtype", "device", "any"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Parameter:
     @property
     def is_tensor(self) -> bool:
         """Whether tensors may be passed."""
-        return self.type in ("Tensor", "Operand", "Tensor[]")
+        return self.type in ("Tensor", "Operand", "Tensor[]", "Tensor?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,13 @@ class Schema:
         return tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
 
     @property
+    def results(self) -> tuple[str, ...]:
+        """Types of the results."""
+        inside = self.returns.strip()
+        parts = _split(inside[1:-1]) if inside.startswith("(") else [inside]
+        return tuple(re.sub(r"\(.*?\)|~", "", part).split(" ")[0] for part in parts)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Parameter names."""
         return tuple(p.name for p in self.parameters)
@@ -86,6 +101,33 @@ def _split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
+def _parameter(name: str, text: str, keyword_only: bool) -> Parameter:
+    found = _PARAM.fullmatch(text)
+    if found is not None and found[1].removesuffix("...").removesuffix("[]") in _TYPES:
+        kind, marker, optional, label, default = found.groups()
+        return Parameter(label, kind, bool(optional), default, keyword_only, marker == "!")
+    torch = _TORCH_PARAM.fullmatch(text)
+    base = None if torch is None else _TORCH_TYPES.get(torch[1], torch[1])
+    if torch is None or base not in _TYPES:
+        raise ValueError(f"not a parameter in the schema of {name}: {text!r}")
+    _, alias, rest, label, default = torch.groups()
+    brackets = re.sub(r"\d", "", rest)
+    optional = brackets.endswith("?")
+    kind = base + brackets.removesuffix("?")
+    return Parameter(label, kind, optional, _default(default), keyword_only, "!" in (alias or ""))
+
+
+def _default(text: str | None) -> str | None:
+    """A default in Python's form; bare names of constants become strings."""
+    if text is None:
+        return None
+    try:
+        value = ast.literal_eval(text)
+    except ValueError:
+        return repr(text)
+    return repr(tuple(value) if isinstance(value, list) else value)
+
+
 def parse_schema(text: str) -> Schema:
     """Parse a schema.
 
@@ -101,11 +143,7 @@ def parse_schema(text: str) -> Schema:
         if part == "*":
             keyword_only = True
             continue
-        found = _PARAM.fullmatch(part)
-        if found is None:
-            raise ValueError(f"not a parameter in the schema of {name}: {part!r}")
-        kind, marker, optional, label, default = found.groups()
-        parameters.append(Parameter(label, kind, bool(optional), default, keyword_only, marker == "!"))
+        parameters.append(_parameter(name, part, keyword_only))
     return Schema(name, tuple(parameters), returns, text.strip())
 
 

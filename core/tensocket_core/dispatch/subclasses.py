@@ -22,6 +22,7 @@ from .overrides import (
     disabled_torch_function,
     handle,
     overridden,
+    version_counter,
 )
 from .registry import OPERATORS
 
@@ -207,7 +208,10 @@ def without_memory(tensor: Any) -> bool:
 def _dispatched_cut(self: Any) -> Any:
     """The class's own ``detach``."""
     with thread_state(overrides_off=True, exclude=STATE.exclude | AUTOGRAD):
-        return call(OPERATORS["detach"], self)
+        made = call(OPERATORS["detach"], self)
+    # Recording compares versions: of the tensor, and of what it saved.
+    made._version_counter = version_counter(self)
+    return made
 
 
 def _dispatched_item(self: Any) -> Any:

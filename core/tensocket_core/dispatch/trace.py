@@ -1,7 +1,8 @@
-"""Printing every call: ``TENSOCKET_SHOW_DISPATCH_TRACE=1``.
+"""Tracing calls: ``TENSOCKET_SHOW_DISPATCH_TRACE=1`` for the whole process, ``trace()`` for a block.
 
-One line per call on standard error, indented by nesting: operator, key in words, the layers that the key passes on its
-way to a kernel, and shapes and devices of the arguments. Calls that a composite operator makes are nested below it.
+One line per call, indented by nesting: operator, key in words, the layers that the key passes on its way to a kernel,
+and shapes and devices of the arguments. Calls that a composite operator makes, and those of a node of a backward pass,
+are nested below it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,40 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
+from ..recording import Reason
 from .keys import describe_key
 
-#: Whether calls are traced; read once, because ``ACTIVE`` sends every call here while it holds.
-ENABLED: bool = os.environ.get("TENSOCKET_SHOW_DISPATCH_TRACE", "") not in ("", "0")
+#: Whether all calls of the process are traced.
+ENABLED: Final = os.environ.get("TENSOCKET_SHOW_DISPATCH_TRACE", "") not in ("", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One traced call.
+
+    Attributes:
+        kind: ``call`` of an operator, ``factory``, or ``backward`` through a node.
+        name: Of the operator, factory or node.
+        depth: How many traced calls are around it.
+        key: The dispatch key in words.
+        path: Layers and device with the way the operator runs there: ``autograd > cpu direct``.
+        args: The arguments, tensors as ``float32[2, 3]@cpu``.
+    """
+
+    kind: str
+    name: str
+    depth: int
+    key: str
+    path: str
+    args: str
+
+    def __str__(self) -> str:
+        middle = f" key=[{self.key}] path=[{self.path}]" if self.kind == "call" else ""
+        return f"{'  ' * self.depth}[{self.kind}] op=[{self.name}]{middle} args=({self.args})"
 
 
 class _Depth(threading.local):
@@ -37,14 +66,39 @@ def describe(value: Any) -> str:
     return repr(value)
 
 
-def traced(operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
-    """Run a resolved call and print it first."""
-    depth = _DEPTH.value
-    line = (f"{'  ' * depth}[call] op=[{operator.name}] key=[{describe_key(key)}] path=[{operator.path(key)}] "
-            f"args=({', '.join(map(describe, args))})")
-    print(line, file=sys.stderr)
-    _DEPTH.value = depth + 1
-    try:
-        return operator.invoke(kernel, args)
-    finally:
-        _DEPTH.value = depth
+class Tracer:
+    """What happens to traced calls.
+
+    Attributes:
+        calls: They are collected here, if not None.
+        file: They are printed there, if not None; the current standard error for ``stderr``.
+    """
+
+    def __init__(self, file: Any, calls: list[Call] | None) -> None:
+        self.file = file
+        self.calls = calls
+
+    def step(self, kind: str, name: str, key: str, path: str, args: Any, run: Callable[[], Any]) -> Any:
+        """Note a call, then make it; calls in it are nested."""
+        depth = _DEPTH.value
+        call = Call(kind, name, depth, key, path, ", ".join(map(describe, args)))
+        if self.calls is not None:
+            self.calls.append(call)
+        if self.file is not None:
+            print(call, file=sys.stderr if self.file == "stderr" else self.file)
+        _DEPTH.value = depth + 1
+        try:
+            return run()
+        finally:
+            _DEPTH.value = depth
+
+    def operator(self, operator: Any, key: int, kernel: Any, args: tuple[Any, ...]) -> Any:
+        """A resolved call of an operator."""
+        return self.step("call", operator.name, describe_key(key), operator.path(key), args,
+                         lambda: operator.invoke(kernel, args))
+
+
+#: Of threads without another one.
+DEFAULT: Final = Tracer("stderr", None) if ENABLED else None
+#: Backward passes take the path on which nodes are traced.
+_REASON: Final = Reason() if ENABLED else None

@@ -9,6 +9,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError
 
 from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import STATE
 from . import dlpack, pickling
 from .namespace import array_namespace
 from .numpy import from_ufunc, to_array
@@ -53,7 +54,7 @@ class Exchange:
             AutogradError: The tensor requires grad.
         """
         if not force:
-            if self._key & AUTOGRAD:
+            if self._key & AUTOGRAD and STATE.grad_enabled:
                 raise AutogradError("numpy", "a tensor that requires grad", "NumPy arrays have no gradients",
                                     "call .detach().numpy()")
             if not self._entry.runtime.profile.host_resident:

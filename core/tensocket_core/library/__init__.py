@@ -1,0 +1,43 @@
+"""Operators, kernels, gradients and decompositions from outside, with the rights of built-in ones."""
+
+from __future__ import annotations
+
+from .checking import OpCheckError, opcheck
+from .custom import CustomOpDef, custom_op
+from .inference import infer_schema
+from .libraries import Library, decompositions
+from .operators import LibraryOperator, get_ctx
+from .registering import (
+    define,
+    fallthrough_kernel,
+    impl,
+    register_autograd,
+    register_decomposition,
+    register_fake,
+    register_fallback,
+    register_kernel,
+    register_torch_dispatch,
+    register_vmap,
+)
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "LibraryOperator",
+    "OpCheckError",
+    "custom_op",
+    "decompositions",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "infer_schema",
+    "opcheck",
+    "register_autograd",
+    "register_decomposition",
+    "register_fake",
+    "register_fallback",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+]

@@ -1,0 +1,276 @@
+"""Operators that are added from outside: records without a formula, run by what is registered for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, MissingDataError, UnsupportedOperator
+
+from ..autograd.function import Function, make_context
+from ..autograd.function_node import record_function
+from ..autograd.node import Derivative
+from ..device import BY_KEY, default_entry
+from ..dispatch.call import call
+from ..dispatch.fallback import with_alternatives
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, SCALAR
+from ..dispatch.modes import no_grad
+from ..dispatch.operator import Operator
+from ..dispatch.registry import OPERATORS
+from ..dispatch.schema import bound
+from ..execute.inplace import bump
+from ..pytree import tree_flatten, tree_unflatten
+
+#: Stands in the place of a derivative, whose rule is a function with a context.
+_RULE: Final = Derivative(lambda grad: grad)
+
+
+class LibraryOperator(Operator):
+    """An operator of a library.
+
+    Attributes:
+        explicit: The kernel for devices without one of their own.
+        body: A function over other operators, seen by all layers instead of this operator.
+        rule: Its gradient: a ``Function`` with ``setup_context`` and ``backward``; None without one.
+        tags: For users.
+        custom: Whether its kernels are any Python code: they may write to arguments by other means than operators, and
+            do not run on meta.
+    """
+
+    kind = "library"
+
+    def __init__(self, schema: str, doc: str = "", *, tags: tuple[Any, ...] = (), custom: bool = False) -> None:
+        super().__init__(schema, doc, method=False, function=False)
+        self.explicit: Callable[..., Any] | None = None
+        self.body: Callable[..., Any] | None = None
+        self.rule: type[Function] | None = None
+        self.tags = tags
+        self.custom = custom
+        self.derivative = _RULE
+        self.mutated = tuple(k for k, p in enumerate(self.schema.parameters) if p.mutated)
+
+    def __getattr__(self, name: str) -> Any:
+        overload = OPERATORS.get(f"{self.__dict__.get('name')}.{name}")
+        return super().__getattr__(name) if overload is None else overload
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the operator; arguments as in the schema.
+
+        Raises:
+            ArgumentTypeError: An argument that the schema calls a tensor is none.
+        """
+        given = bound(self.schema, args, keywords)
+        for parameter, value in zip(self.schema.parameters, given, strict=True):
+            if parameter.type == "Tensor" and type(value) in SCALAR:
+                raise ArgumentTypeError(self.name, f"{parameter.name} of type {type(value).__name__}",
+                                        f"the schema is {self.schema.text}", "pass a tensor")
+        return call(self, *given)
+
+    def positional(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A kernel as closures are called: with all arguments by position."""
+        names, count = self.schema.names, sum(not p.keyword_only for p in self.schema.parameters)
+        mutated = self.mutated if self.custom else ()
+        if count == len(names) and not mutated:
+            return function
+
+        def run(*args: Any) -> Any:
+            result = function(*args[:count], **dict(zip(names[count:], args[count:], strict=True)))
+            for k in mutated:
+                count_change(args[k])
+            return result
+
+        return run
+
+    # ------------------------------------------------------------------------------------------ resolution
+
+    def recorded(self, key: int) -> Callable[..., Any]:
+        """The function over others is recorded by these; kernels have a gradient of their own, or none."""
+        if self.body is not None:
+            return self.below(key & ~AUTOGRAD)
+        return super().recorded(key)
+
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """``below`` with one node that runs the registered backward."""
+        rule = self.rule or _without_rule(self)
+
+        def record(*args: Any) -> Any:
+            for k in self.mutated:
+                check_unrecorded(self, self.schema.names[k], args[k])
+            return recorded_call(rule, below, args)
+
+        return record
+
+    def resolve_device(self, key: int) -> Callable[..., Any]:
+        """The kernel for all devices, the function over others, or a reason why there is none."""
+        if self.body is not None:
+            return self.body
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        device = "" if entry is None else entry.device.type
+        if self.explicit is not None and not (self.custom and device == "meta"):
+            return self.explicit
+        if not key & DEVICE_MASK:
+            return self._on_default
+        return with_alternatives(self, device, lambda: self._missing(device or "tensors of several devices"))
+
+    def _on_default(self, *args: Any) -> Any:
+        """A call without tensors runs on the default device."""
+        device = default_entry().device.type
+        return (self.overrides.get(device) or self._missing(device))(*args)
+
+    def _missing(self, device: str) -> Callable[..., Any]:
+        if device == "meta" and not self.schema.results:
+            return lambda *args: None
+        if device == "meta":
+            raise UnsupportedOperator(self.name, "a call on meta", "no function tells shapes of its results",
+                                      "register one with register_fake")
+        raise UnsupportedOperator(self.name, f"a call on {device}", "no kernel is registered for this device",
+                                  "register one with register_kernel, or a decomposition")
+
+    def how(self, entry: Any, dtype: Any) -> str:
+        """``registered``, ``composite`` or ``none``."""
+        if self.body is not None:
+            return "composite"
+        return "registered" if self.explicit or entry.device.type in self.overrides else "none"
+
+
+def count_change(value: Any) -> None:
+    """Count a change in place of a tensor or several."""
+    for tensor in value if isinstance(value, (tuple, list)) else (value,):
+        if hasattr(tensor, "_key"):
+            bump(tensor)
+
+
+# ------------------------------------------------------------------------------------------------------- gradients
+
+
+def check_unrecorded(operator: LibraryOperator, name: str, value: Any) -> None:
+    """Refuse to write to what requires a gradient.
+
+    Raises:
+        AutogradError: A tensor requires one.
+    """
+    if any(getattr(x, "_key", 0) & AUTOGRAD for x in (value if isinstance(value, (tuple, list)) else (value,))):
+        raise AutogradError(operator.name, f"an argument {name!r} that requires grad",
+                            "what the operator writes to requires no grad while gradients are recorded",
+                            "use torch.no_grad(), or detach() it")
+
+
+def recorded_call(rule: type[Function], below: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Run ``below`` unrecorded and put a node with the rule's backward behind its results."""
+    flat, spec = tree_flatten(args)
+    ctx: Any = make_context(rule, tuple(flat))
+    ctx._spec = spec
+    ctx.needs_input_grad = tree_unflatten(ctx.needs_input_grad, spec)
+    edges = tuple([(a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None for a in flat])
+    with no_grad():
+        output = below(*args)
+        rule.setup_context(ctx, args, output)
+    results, shape = tree_flatten(output)
+    if not any(hasattr(value, "_key") for value in results):
+        return output
+    made = record_function(rule, ctx, tuple(flat), edges, tuple(results), any(edge is not None for edge in edges))
+    return tree_unflatten(made, shape)
+
+
+def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
+              setup_context: Callable[..., Any] | None) -> type[Function]:
+    """A rule from functions: ``backward(ctx, *grads)`` and ``setup_context(ctx, inputs, output)``."""
+    parameters = operator.schema.parameters
+    extra = [p.name for p in parameters if p.keyword_only]
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        if setup_context is None:
+            return
+        count = len(inputs) - len(extra)
+        if extra:
+            setup_context(ctx, inputs[:count], dict(zip(extra, inputs[count:], strict=True)), output)
+        else:
+            setup_context(ctx, inputs, output)
+
+    def run(ctx: Any, *grads: Any) -> Any:
+        wanted = ctx.needs_input_grad
+        ctx.needs_input_grad = tree_unflatten(wanted, ctx._spec)
+        returned = backward(ctx, *grads)
+        given = returned if isinstance(returned, tuple) else (returned,)
+        count = len(parameters) - len(extra)
+        if len(given) != count:
+            raise AutogradError("backward", f"{len(given)} gradients from {operator.name} for {count} arguments",
+                                "backward returns a gradient or None for each argument with a position",
+                                "return as many")
+        return _flat_gradients(given + (None,) * len(extra), ctx._spec)
+
+    name = operator.name.replace("::", "_").replace(".", "_")
+    return type(name, (Function,), {"setup_context": staticmethod(setup), "backward": staticmethod(run)})
+
+
+def _flat_gradients(given: tuple[Any, ...], spec: Any) -> tuple[Any, ...]:
+    """Gradients of arguments that may be lists, one per leaf."""
+    flat: list[Any] = []
+    for value, child in zip(given, spec.children, strict=True):
+        if value is None or not isinstance(value, (tuple, list)):
+            flat += [value, *[None] * (child.num_leaves - 1)] if child.num_leaves else []
+        else:
+            flat += value
+    return tuple(flat)
+
+
+def _without_rule(operator: LibraryOperator) -> type[Function]:
+    """The rule of an operator without a gradient: going back through it is an error."""
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise AutogradError("backward", f"a result of {operator.name}", "no gradient is registered for this operator",
+                            "register one with register_autograd")
+
+    return make_rule(operator, backward, None)
+
+
+# ----------------------------------------------------------------------------------------------- functions of shapes
+
+
+class FakeContext:
+    """What a function of shapes can ask for."""
+
+    def __init__(self, operator: str) -> None:
+        self._operator = operator
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
+        """The size of a result that depends on values.
+
+        Raises:
+            MissingDataError: Tensors on meta have sizes that are known.
+        """
+        raise MissingDataError(self._operator, "a size that depends on data", "sizes of meta tensors are known",
+                               "run the operator on a device that holds data")
+
+
+class _Running(threading.local):
+    context: FakeContext | None = None
+
+
+_RUNNING: Final = _Running()
+
+
+def get_ctx() -> FakeContext:
+    """What the running function of shapes can ask for.
+
+    Raises:
+        ArgumentTypeError: None is running.
+    """
+    if _RUNNING.context is None:
+        raise ArgumentTypeError("get_ctx", "a call outside of a fake function",
+                                "only functions registered with register_fake have a context", "call it within one")
+    return _RUNNING.context
+
+
+def fake_kernel(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of shapes as a kernel: with a context while it runs."""
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        before, _RUNNING.context = _RUNNING.context, FakeContext(operator)
+        try:
+            return function(*args, **keywords)
+        finally:
+            _RUNNING.context = before
+
+    return run

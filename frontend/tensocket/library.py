@@ -1,0 +1,45 @@
+"""Operators from outside: ``custom_op``, ``Library``, and what is registered for operators."""
+
+from __future__ import annotations
+
+from tensocket_core.library import (
+    CustomOpDef,
+    Library,
+    OpCheckError,
+    custom_op,
+    decompositions,
+    define,
+    fallthrough_kernel,
+    get_ctx,
+    impl,
+    infer_schema,
+    opcheck,
+    register_autograd,
+    register_decomposition,
+    register_fake,
+    register_fallback,
+    register_kernel,
+    register_torch_dispatch,
+    register_vmap,
+)
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpCheckError",
+    "custom_op",
+    "decompositions",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "infer_schema",
+    "opcheck",
+    "register_autograd",
+    "register_decomposition",
+    "register_fake",
+    "register_fallback",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+]
