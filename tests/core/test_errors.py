@@ -405,6 +405,7 @@ CASES += [
     (lambda: F.isclose(f(2), i(1, 2)), DtypeError, RuntimeError, "isclose"),
     (lambda: F.isclose(f(2), f(2), rtol=-1), ShapeError, RuntimeError, "isclose"),
     (lambda: f(2).unfold(0, 3, 1), ShapeError, RuntimeError, "unfold"),
+    (lambda: torch.ones(()).index_select(0, i(0, 0)), ShapeError, RuntimeError, "index_select"),
     (lambda: F.unflatten(f(6), 0, (4, -1)), ShapeError, RuntimeError, "unflatten"),
     (lambda: f(2, 3).sum_to_size(2, 2), ShapeError, RuntimeError, "sum_to_size"),
     (lambda: F.select_scatter(f(2, 3), f(2), 0, 0), ShapeError, RuntimeError, "select_scatter"),

@@ -202,7 +202,10 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     if index.ndim > 1:
         raise ShapeError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
     if input.ndim == 0:
-        return input.reshape(1).index_select(0, index).sum()
+        if index.numel() != 1:
+            raise ShapeError("index_select", f"{index.numel()} positions of a 0-dimensional tensor",
+                             "a 0-dimensional tensor has one position", "unsqueeze it first")
+        return input.reshape(1).index_select(0, index).reshape(())
     valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
     return call(gather_valid, input, axis, rows_index(valid, tuple(input.shape), axis))
 
