@@ -460,6 +460,8 @@ def rules() -> Iterator[tuple[str, str]]:
     """Where core makes an error, and a pattern of its rule."""
     folder = Path(torch.__file__).parent
     for path in sorted(folder.rglob("*.py")):
+        if path.parent.name == "autograd":  # test_autograd_errors.py
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or len(node.args) != 4:
                 continue

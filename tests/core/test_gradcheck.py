@@ -140,7 +140,7 @@ def test_single_precision_is_warned_about() -> None:
     (lambda: gradcheck(lambda a: a, torch.ones(1)), ArgumentError,
      "[gradcheck] no input that requires grad — at least one input requires grad"),
     (lambda: gradcheck(lambda a: a * 1, torch.ones(1, dtype=torch.float64).expand(2).requires_grad_()), ArgumentError,
-     "[gradcheck] input 0 of shape [2] with elements that share memory"),
+     "[gradcheck] input 0 of shape [2] with elements that share memory — elements are changed one by one"),
     (lambda: gradcheck(lambda a: 3, leaf([1.0])), ArgumentTypeError, "[gradcheck] a result of type int"),
     (lambda: gradcheck(lambda a: a, leaf([1.0]), check_forward_ad=True), ArgumentError,
      "[gradcheck] check_forward_ad or check_batched_forward_grad — gradients of backward mode are checked"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
@@ -12,7 +12,9 @@ from ..dispatch.modes import set_grad_enabled
 from .engine import accumulate_hooked, edge_from_place, run_pass, target_of
 from .graph import GradientEdge
 from .node import Output
-from .stacking import stack
+
+#: Makes a function of one row a function of many; filled by the package of transforms, which stands on this one.
+BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
 
 
 def _edge(operator: str, value: Any, role: str) -> Any:
@@ -196,15 +198,19 @@ def _single(starts: list[tuple[Any, Any]], given: tuple[Any, ...], edges: list[A
 
 def _batched(roots: tuple[Any, ...], given: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...],
              retain_graph: bool | None, create_graph: bool) -> list[Any]:
-    """One pass for each entry of the gradients' first dimension."""
+    """One pass for all entries of the gradients' first dimension."""
     sizes = {gradient.shape[0] if gradient is not None and gradient.ndim else 0 for gradient in gradients}
     if len(sizes) != 1 or 0 in sizes:
         raise ShapeError("grad", f"batches of {sorted(sizes)} gradients",
                          "batched gradients have a first dimension of one size", "stack the gradients")
-    count = sizes.pop()
+    known: list[int] = []
+
+    def one(*rows: Any) -> Any:
+        found = _single(_roots("grad", roots, rows, create_graph), given, edges, keep, create_graph)
+        known[:] = [k for k, value in enumerate(found) if value is not None]
+        return tuple([found[k] for k in known])
+
     keep = create_graph if retain_graph is None else retain_graph
-    rows = []
-    for k in range(count):
-        starts = _roots("grad", roots, [gradient[k] for gradient in gradients], create_graph)
-        rows.append(_single(starts, given, edges, keep or k < count - 1, create_graph))
-    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]
+    columns = BATCHED[0](one)(*gradients)
+    made = dict(zip(known, columns, strict=True))
+    return [made.get(k) for k in range(len(edges))]

@@ -3,15 +3,15 @@
 ``Function.apply`` runs ``forward`` without recording and puts one node behind its results, whose gradient is
 ``backward``. Transforms take part through ``INTERCEPTORS``: while one of them runs, it puts a callable there that is
 given ``(function class, arguments)`` and returns the results, or ``NotImplemented`` for calls that are none of its
-business. It finds ``forward``, ``setup_context``, ``backward``, ``jvp``, ``vmap`` and ``generate_vmap_rule`` on the class;
-``make_context`` gives it a context, and what ``save_for_forward`` was given is ``ctx.saved_for_forward``.
+business. It finds ``forward``, ``setup_context``, ``backward``, ``jvp``, ``vmap`` and ``generate_vmap_rule`` on the
+class; ``make_context`` gives it a context, and what ``save_for_forward`` was given is ``ctx.saved_for_forward``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, UnsupportedOperator
@@ -96,8 +96,8 @@ class Function:
     """Base of functions with a backward of their own.
 
     A subclass defines static methods: ``forward(ctx, *args)``, or ``forward(*args)`` with
-    ``setup_context(ctx, inputs, output)``; ``backward(ctx, *grads)`` (also called ``vjp``), which returns one gradient or
-    None for each argument; for transforms ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)``, or
+    ``setup_context(ctx, inputs, output)``; ``backward(ctx, *grads)`` (also called ``vjp``), which returns one gradient
+    or None for each argument; for transforms ``jvp(ctx, *tangents)`` and ``vmap(info, in_dims, *args)``, or
     ``generate_vmap_rule = True`` where ``forward`` and ``backward`` are made of operators.
 
     >>> import tensocket_core as torch
@@ -225,31 +225,38 @@ def has_setup(function: type[Function]) -> bool:
 
 def make_context(function: type[Function], args: tuple[Any, ...]) -> Any:
     """A context for a call, of a class that is named after the function as PyTorch's is."""
-    ctx = _context_class(function)()
+    ctx = _own(function, "_context_class", _context_class)()
     ctx.needs_input_grad = tuple([bool(getattr(a, "_key", 0) & AUTOGRAD) for a in args])
     return ctx
 
 
-@cache
+def _own(function: type[Function], name: str, make: Callable[[type[Function]], Any]) -> Any:
+    """What is made once for each class and kept with it."""
+    value = vars(function).get(name)
+    if value is None:
+        value = make(function)
+        setattr(function, name, value)
+    return value
+
+
 def _context_class(function: type[Function]) -> Any:
     return type(f"{function.__name__}Backward", (FunctionCtx,), {"_forward_cls": function})
 
 
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
+def _signature(function: type[Function]) -> inspect.Signature:
+    return inspect.signature(function.forward)
 
 
 def _bound(function: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments of ``forward`` by position, with defaults."""
     lead = () if separate else (None,)
-    bound = _signature(function.forward).bind(*lead, *args, **kwargs)
+    bound = _own(function, "_signature", _signature).bind(*lead, *args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
         names = ", ".join(bound.kwargs)
         raise ArgumentTypeError(function.__name__, f"keyword-only arguments {names}",
                                 "arguments of forward have a position", "declare them before the star")
-    return bound.args[len(lead):]
+    return tuple(bound.args[len(lead):])
 
 
 def _differentiated_twice(grad: Any) -> NoReturn:

@@ -93,7 +93,7 @@ def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> li
     if len(returned) < len(edges) or any(value is not None for value in returned[len(edges):]):
         raise AutogradError("backward", f"{len(returned)} gradients from {name} for {len(edges)} arguments",
                             "backward returns a gradient or None for each argument of apply", "return as many")
-    grads = []
+    grads: list[Any] = []
     for index, (value, edge) in enumerate(zip(returned, edges, strict=False)):
         if value is not None and not hasattr(value, "_key"):
             raise ArgumentTypeError("backward", f"gradient {index} of type {type(value).__name__} from {name}",

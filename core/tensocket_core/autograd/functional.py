@@ -247,7 +247,7 @@ def _by_columns(func: Callable[..., Any], inputs: Any, create_graph: bool) -> An
 
 def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
             vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
-    """All second derivatives of a function of one value: shape ``input.shape + input.shape``, nested for several inputs.
+    """All second derivatives of a function of one value: ``input.shape + input.shape``, nested for several inputs.
 
     Args:
         func: Takes tensors and returns one element.

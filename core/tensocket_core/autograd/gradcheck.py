@@ -1,8 +1,8 @@
 """Gradients against differences.
 
-A complex number is a pair of real ones here. With PyTorch's convention, the gradient of an output element for the seed 1
-holds the derivatives of its real part, for the seed 1j those of its imaginary part, with respect to the real (real part)
-and imaginary (imaginary part) parts of the inputs. So one real matrix per input and output is compared.
+A complex number is a pair of real ones here. With PyTorch's convention, the gradient of an output element for the seed
+1 holds the derivatives of its real part, for the seed 1j those of its imaginary part, with respect to the real (real
+part) and imaginary (imaginary part) parts of the inputs. So one real matrix per input and output is compared.
 """
 
 from __future__ import annotations

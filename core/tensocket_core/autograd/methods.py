@@ -29,6 +29,8 @@ class Recorded:
 
     __slots__ = ()
 
+    _array: Any
+    _cut: Callable[[], Any]
     _key: int
     _grad_fn: Any
     #: Hooks of a leaf, and its ``AccumulateGrad`` while somebody holds that; instance attributes once there are any.

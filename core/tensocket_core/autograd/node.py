@@ -44,8 +44,9 @@ class Derivative:
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
     tensor arguments as a tuple, for operators on lists.
 
-    For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple with
-    the gradient of each result, None where no gradient arrived; the results are then called ``result0``, ``result1`` ...
+    For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
+    with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
+    ``result1`` ...
 
     >>> Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).arguments
     ('input', 'other')
@@ -114,7 +115,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _position(name: str, names: tuple[str, ...]) -> int:
-    """Position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, or for ``x_shape`` ``SHAPE - index``."""
+    """Position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, ``SHAPE - k`` for ``x_shape``."""
     if name in names:
         return names.index(name)
     if name == "result":

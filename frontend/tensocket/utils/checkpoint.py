@@ -1,8 +1,8 @@
 """Activation checkpointing: values that backward needs are computed again instead of kept.
 
-Without re-entrance, hooks take the place of the tensors that the function saves. When backward asks for the first of them,
-the function runs again and its saved tensors, in the same order, are the values. With re-entrance, one node stands for
-the function, whose backward runs the function with recording and then an inner backward.
+Without re-entrance, hooks take the place of the tensors that the function saves. When backward asks for the first of
+them, the function runs again and its saved tensors, in the same order, are the values. With re-entrance, one node
+stands for the function, whose backward runs the function with recording and then an inner backward.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 import tensocket as torch
 
 PATHS = {
-    "autograd": "Function Variable backward detect_anomaly enable_grad grad gradcheck gradgradcheck inference_mode no_grad "
-                "set_detect_anomaly set_grad_enabled",
+    "autograd": "Function Variable backward detect_anomaly enable_grad grad gradcheck gradgradcheck inference_mode "
+                "no_grad set_detect_anomaly set_grad_enabled",
     "autograd.anomaly_mode": "detect_anomaly set_detect_anomaly",
     "autograd.function": "Function FunctionCtx once_differentiable",
     "autograd.functional": "hessian hvp jacobian jvp vhp vjp",
