@@ -53,8 +53,6 @@ class AliasTensor(LevelTensor):
         self._parent, self._base = before, root_of(before)
 
 
-AliasTensor._overrides = False
-
 
 def root_of(tensor: Any) -> Any:
     """The tensor that a view shows a part of; itself for others."""

@@ -84,8 +84,6 @@ class BatchTensor(LevelTensor):
         raise self._refuse("bool", "control flow does not depend on the data of a batch")
 
 
-BatchTensor._overrides = False
-
 
 class Batching(Transform):
     """Runs a function of one example on many.

@@ -44,8 +44,6 @@ class DualTensor(AliasTensor):
         self._value.requires_grad = value
 
 
-DualTensor._overrides = False
-
 
 class Forward(Transform):
     """Computes directional derivatives of what a function does.

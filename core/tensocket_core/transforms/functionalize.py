@@ -30,8 +30,6 @@ class FunctionalTensor(AliasTensor):
         self._content = value
 
 
-FunctionalTensor._overrides = False
-
 
 class Functionalizing(Transform):
     """Runs in-place operators out of place.

@@ -20,6 +20,7 @@ from tensocket_plugins.contract.errors import TransformError
 from ..dispatch.call import call
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, update_state
+from ..dispatch.overrides import disabled_torch_function
 from ..execute.geometry import element_strides, memory_nbytes, memory_offset
 from ..tensors import Tensor
 
@@ -35,6 +36,8 @@ class LevelTensor(Tensor):
     """
 
     __slots__ = ()
+    #: Not one of the overriding classes: transforms come after these.
+    __torch_function__ = disabled_torch_function
     #: How it is printed.
     label: ClassVar[str] = "LevelTensor"
     _value: Any
@@ -87,9 +90,6 @@ class LevelTensor(Tensor):
         inner = "\n    ".join(repr(self._value).splitlines())
         return f"{self.label}(lvl={self._level}, value=\n    {inner}\n)"
 
-
-# Not one of the overriding classes: transforms come after ``__torch_function__``.
-LevelTensor._overrides = False
 
 
 class Extent:

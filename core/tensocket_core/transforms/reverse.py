@@ -24,8 +24,6 @@ class GradTensor(LevelTensor):
     label = "GradTrackingTensor"
 
 
-GradTensor._overrides = False
-
 
 class Reverse(Transform):
     """Records what a function does to its arguments.

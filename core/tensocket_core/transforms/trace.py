@@ -123,8 +123,6 @@ class TracedTensor(LevelTensor):
     _symbol: Value
 
 
-TracedTensor._overrides = False
-
 
 class Tracing(Transform):
     """Records calls and runs them."""
