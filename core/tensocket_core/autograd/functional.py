@@ -12,6 +12,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, ShapeError
 
 from ..dispatch.modes import enable_grad
+from .differentiate import BATCHED
 from .differentiate import grad as gradients
 from .stacking import stack
 
@@ -190,7 +191,7 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         inputs: A tensor or a tuple.
         create_graph: Whether the result can be differentiated.
         strict: Whether an output that does not depend on an input is an error.
-        vectorize: Accepted as in PyTorch; one backward pass is made for each element of the outputs either way.
+        vectorize: Whether all elements of an output (or of an input, forward) are a batch for one pass.
         strategy: ``reverse-mode``, or ``forward-mode`` with ``vectorize``, which computes column by column.
 
     Raises:
@@ -209,7 +210,8 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
     with enable_grad():
         several_in, leaves, several_out, outputs = _run("jacobian", func, inputs, create_graph)
         _strict_outputs("jacobian", outputs, strict)
-        blocks = [_rows(output, leaves, create_graph, strict) for output in outputs]
+        blocks = [_rows_at_once(output, leaves, create_graph) if vectorize
+                  else _rows(output, leaves, create_graph, strict) for output in outputs]
     return _nested(several_out, several_in, blocks, create_graph)
 
 
@@ -229,18 +231,35 @@ def _rows(output: Any, leaves: Tensors, create_graph: bool, strict: bool) -> lis
     return [stack(column).reshape(shape) for column, shape in zip(zip(*rows, strict=True), shapes, strict=True)]
 
 
+def _units(tensor: Any) -> Any:
+    """All tensors of a shape that are 1 at one place and 0 elsewhere, stacked."""
+    count = tensor.numel()
+    units = tensor.detach().new_zeros((count, count))
+    units.diagonal().fill_(1)
+    return units.reshape((count, *tensor.shape))
+
+
+def _rows_at_once(output: Any, leaves: Tensors, create_graph: bool) -> list[Any]:
+    """Derivatives of one output, all its elements in one batch."""
+    found: Tensors = (None,) * len(leaves)
+    if output.requires_grad and output.numel():
+        found = gradients([output], leaves, [_units(output)], retain_graph=True, create_graph=create_graph,
+                          allow_unused=True, is_grads_batched=True)
+    return [x.new_zeros((*output.shape, *x.shape)) if g is None else g.reshape((*output.shape, *x.shape))
+            for x, g in zip(leaves, found, strict=True)]
+
+
 def _by_columns(func: Callable[..., Any], inputs: Any, create_graph: bool) -> Any:
-    """Derivatives along one input element after the other."""
+    """Derivatives along all elements of an input in one batch."""
     several_in, items = _tuple("jacobian", inputs, "an input")
     columns: list[list[Any]] = []
     for position, x in enumerate(items):
-        products = []
-        for k in range(x.numel()):
-            v = tuple([t.new_zeros(t.shape) for t in items])
-            v[position].view(-1)[k] = 1
-            products.append(_tuple("jacobian", jvp(func, inputs, v, create_graph)[1], "an output")[1])
-        columns.append([stack(column).movedim(0, -1).reshape((*column[0].shape, *x.shape))
-                        for column in zip(*products, strict=True)])
+        def along(unit: Any, position: int = position) -> Any:
+            v = tuple([unit if k == position else t.new_zeros(t.shape) for k, t in enumerate(items)])
+            return _tuple("jacobian", jvp(func, items if several_in else items[0], v, create_graph)[1], "an output")[1]
+
+        columns.append([column.movedim(0, -1).reshape((*column.shape[1:], *x.shape))
+                        for column in BATCHED[0](along)(_units(x))])
     several_out = isinstance(func(*items), tuple)
     return _nested(several_out, several_in, list(zip(*columns, strict=True)), create_graph)
 

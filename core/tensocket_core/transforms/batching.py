@@ -153,6 +153,7 @@ class Batching(Transform):
         return self.wrapped(args, outputs, out_dims)
 
     def wrapped(self, args: tuple[Any, ...], outputs: Any, out_dims: Any) -> Any:
+        """What a rule returned, as examples; views of arguments have their base."""
         if isinstance(outputs, (tuple, list)):
             dims = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outputs)
             parts = [self.wrapped(args, value, dim) for value, dim in zip(outputs, dims, strict=True)]

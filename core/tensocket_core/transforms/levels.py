@@ -307,7 +307,7 @@ def results_of(args: tuple[Any, ...], result: Any, wrap: Callable[[Any], Any]) -
 
 def shares_memory(operator: Any) -> bool:
     """Whether the result of an operator lies in the memory of its first argument."""
-    return operator.kind == "view" or operator.name == "detach"
+    return bool(operator.kind == "view" or operator.name == "detach")
 
 
 def call_lower(operator: Any, args: tuple[Any, ...], exclude: int | None = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .._generated import functions
+from ..autograd.differentiate import BATCHED
 from ..pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from .batching import Batching
 
@@ -41,7 +42,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     if randomness not in ("error", "different", "same"):
         raise ArgumentError("vmap", f"randomness={randomness!r}", "randomness is 'error', 'different' or 'same'",
                             "pass one of these")
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size <= 0):
+    if chunk_size is not None and chunk_size <= 0:
         raise ArgumentError("vmap", f"chunk_size={chunk_size!r}", "a chunk has at least one example",
                             "pass a positive number, or None")
     name = getattr(func, "__name__", type(func).__name__)
@@ -161,3 +162,7 @@ def _in_chunks(name: str, func: Callable[..., Any], batch: tuple[list[Any], list
     joined = [column[0] if dim is None else functions.cat(list(column), dim)
               for column, dim in zip(zip(*parts, strict=True), wanted, strict=True)]
     return tree_unflatten(joined, out_spec)
+
+
+# Gradients for many cotangents at once are a batch of backward passes.
+BATCHED.append(vmap)
