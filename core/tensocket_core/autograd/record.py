@@ -38,7 +38,7 @@ def attach(
     node.extras = None
     if positions:
         # The result is saved detached: a node that held its own result would be a reference cycle.
-        node.saved = saved = tuple(
+        saved: tuple[Any, ...] = tuple(
             [
                 args[k]
                 if k >= 0
@@ -50,6 +50,7 @@ def attach(
                 for k in positions
             ]
         )
+        node.saved = saved
         node.versions = tuple([
             -1 if not hasattr(x, "_key") else 0 if x._version_counter is None else x._version_counter[0] for x in saved
         ])
