@@ -287,6 +287,7 @@ def test_modes_see_functions_and_factories() -> None:
         torch.zeros(2, dtype=torch.int64)
         torch.arange(3)
         torch.rand(2)
+        torch.as_tensor([1.0])
         torch.ones_like(x)
         x.new_zeros(1)
         x.detach()
@@ -294,8 +295,8 @@ def test_modes_see_functions_and_factories() -> None:
         F.add(x, 1, alpha=2)
     assert mode.calls == [
         (torch.zeros, (2,), {"dtype": torch.int64}), (torch.arange, (3,), {}), (torch.rand, (2,), {}),
-        (torch.ones_like, (x,), {}), (Tensor.new_zeros, (x, 1), {}), (Tensor.detach, (x,), {}), (F.add, (x, 1), {}),
-        (F.add, (x, 1), {"alpha": 2}),
+        (torch.as_tensor, ([1.0],), {}), (torch.ones_like, (x,), {}),
+        (Tensor.new_zeros, (x, 1), {}), (Tensor.detach, (x,), {}), (F.add, (x, 1), {}), (F.add, (x, 1), {"alpha": 2}),
     ]  # fmt: skip
     assert ACTIVE == []
 
@@ -348,6 +349,7 @@ def test_names_of_functions() -> None:
     assert names[Tensor.add_] == "torch.Tensor.add_"
     assert names[Tensor.detach] == "torch.Tensor.detach"
     assert names[torch.zeros] == "torch.zeros"
+    assert names[torch.as_tensor] == "torch.as_tensor"
     assert names[F.linear] == "torch.nn.functional.linear"
     found = overridable_functions()
     assert set(found) == {"torch", "torch.Tensor", "torch.nn.functional"}

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from .. import creation, random, tensors
+from ..interop import asarray, numpy
 from .registry import COMPOSITES, OPERATORS
 from .subclasses import METHODS
 
@@ -28,6 +29,8 @@ def names_of_functions() -> dict[Any, str]:
         found[operator.public] = f"{space}.{operator.name}" if operator.function else f"torch.Tensor.{method}"
     for name in creation.__all__:
         found[getattr(creation, name)] = f"torch.{name}"
+    for function in (asarray.as_tensor, asarray.asarray, numpy.from_numpy):
+        found[function] = f"torch.{function.__name__}"
     for name in _DRAWS:
         found[getattr(random, name)] = f"torch.{name}"
     for name in _FACTORIES:

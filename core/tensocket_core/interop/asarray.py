@@ -11,6 +11,8 @@ from tensocket_plugins.contract.errors import ArgumentError
 
 from ..creation import tensor
 from ..device import default_entry, open_entry, selected_entry
+from ..dispatch.factories import seen, watched
+from ..dispatch.modes import ACTIVE
 from ..promotion import get_default_dtype
 from .capsules import is_capsule
 from .dlpack import from_dlpack
@@ -19,6 +21,8 @@ from .numpy import from_numpy, frombuffer
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor with the values of ``data``, without a copy where dtype and device allow."""
+    if ACTIVE and watched():
+        return seen(as_tensor, data, dtype=dtype, device=device)
     if hasattr(data, "_key"):
         target = (selected_entry() or data._entry) if device is None else open_entry(device)
         return data.to(target.device, data.dtype if dtype is None else dtype)
@@ -43,6 +47,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     Raises:
         ArgumentError: ``copy`` is False and a copy is needed.
     """
+    if ACTIVE and watched():
+        return seen(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     source = _aliased(obj, dtype)
     if source is None:
         if copy is False:
