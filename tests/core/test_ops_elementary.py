@@ -95,6 +95,12 @@ def test_whole_powers_have_whole_logarithms(dtype, device):
     assert f.log10(tc.tensor(tens)).tolist() == list(range(11))
 
 
+def test_logarithms_of_subnormal_numbers(device, host):
+    values = np.array([2.0**-149, 2.0**-148, 3 * 2.0**-149], np.float32)
+    np.testing.assert_allclose(host(f.log10(tc.tensor(values))), np.log10(values.astype(float)), rtol=1e-6)
+    np.testing.assert_allclose(host(f.log2(tc.tensor(values))), np.log2(values.astype(float)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nextafter_is_the_neighbour(dtype, device):
     x = np.array([0.0, -0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 3.0, np.finfo(dtype).max, math.inf, math.nan, 1.0], dtype)

@@ -6,9 +6,25 @@ from collections.abc import Iterator
 
 from ..case import Case
 from ..record import Operator
-from . import casts, complexes, creation, indexing, inplace, matmul, movement, nn, pointwise, random, reduction
+from . import (
+    arrays,
+    casts,
+    complexes,
+    creation,
+    elementary,
+    indexing,
+    inplace,
+    linalg,
+    matmul,
+    movement,
+    nn,
+    pointwise,
+    random,
+    reduction,
+)
 
-_FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes)
+_FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
+             linalg)
 
 
 def operators() -> list[Operator]:
