@@ -33,9 +33,9 @@ def _matrix(*, symmetric: bool = False, right: int = 0) -> Maker:
 
 
 def _record(name: str, call: Callable[..., Any], reference: Callable[..., Any], *, symmetric: bool = False,
-            right: int = 0, scale: Callable[..., Any] = _largest) -> Operator:
+            right: int = 0, scale: Callable[..., Any] = _largest, also: tuple[str, ...] = ()) -> Operator:
     return Operator(f"linalg.{name}", call, reference, {"prime#0": _matrix(symmetric=symmetric, right=right)}, _FLOATS,
-                    same, _LOOSE, scale)
+                    same, _LOOSE, scale, also=also)
 
 
 def _again(factors: Any) -> Any:
@@ -62,5 +62,5 @@ OPERATORS = [
     _record("svdvals", ts.linalg.svdvals, lambda x: np.linalg.svd(x, compute_uv=False)),
     _record("eigvalsh", ts.linalg.eigvalsh, np.linalg.eigvalsh, symmetric=True),
     _record("pinv", ts.linalg.pinv, np.linalg.pinv),
-    _record("fft", lambda x: ts.fft.irfft(ts.fft.rfft(x), n=5), _identity),
+    _record("fft", lambda x: ts.fft.irfft(ts.fft.rfft(x), n=5), _identity, also=("c64", "c128")),
 ]

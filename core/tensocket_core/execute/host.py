@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
@@ -22,11 +23,19 @@ from ..device import DeviceEntry
 from ..dispatch.fallback import note_host_operator
 from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
-from ..promotion import FLOAT8
+from ..meta import missing_data
+from ..promotion import FLOAT8, complex_dtype
 from .convert import float32_of_bfloat16, to_dtype
 from .copying import from_host
 
+Shape = tuple[int, ...]
+
 _HALVES: Final = (dtypes.float16, dtypes.bfloat16)
+
+
+def same_shape(first: Shape, *rest: Any) -> Shape:
+    """The first tensor's shape."""
+    return first
 
 
 class HostOperator(Operator):
@@ -35,6 +44,9 @@ class HostOperator(Operator):
     Attributes:
         compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays where
             there is no derivative. Half-precision elements come as float32.
+        shape: ``shape(*arguments)`` with the shape of every tensor; gives that of the result. None where it depends on
+            values.
+        result: Dtype of the result: that of the first tensor, the dtype named, or its real or complex counterpart.
         kinds: Letters of the dtype kinds that it takes: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
         halves: Whether it takes half-precision floats.
         label: What errors call it.
@@ -42,10 +54,13 @@ class HostOperator(Operator):
 
     kind = "host"
 
-    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, kinds: str = "bifc", halves: bool = True,
-                 label: str | None = None, **record: Any) -> None:
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Shape] | None,
+                 result: Literal["same", "int64", "bool", "real", "complex"] = "same", kinds: str = "bifc",
+                 halves: bool = True, label: str | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.compute = quiet(compute)
+        self.shape = shape
+        self.result = result
         self.kinds = kinds
         self.halves = halves
         self.label = label or self.name
@@ -67,6 +82,8 @@ class HostOperator(Operator):
         """
         given = [x for x in args if hasattr(x, "_key")]
         self._check(given[0].dtype)
+        if not entry.holds_data:
+            return self._inferred(entry, given[0].dtype, args)
         if not entry.runtime.profile.host_resident:
             for tensor in given:
                 note_host_operator(self.name, tensor)
@@ -74,6 +91,21 @@ class HostOperator(Operator):
         if type(result) is tuple:
             return tuple([self._stored(entry, np.asarray(part), given[0].dtype) for part in result])
         return self._stored(entry, np.asarray(result), given[0].dtype)
+
+    def _inferred(self, entry: DeviceEntry, source: DType, args: tuple[Any, ...]) -> Any:
+        """A result without data, where arguments have none.
+
+        Raises:
+            MissingDataError: The result's shape depends on values.
+        """
+        if self.shape is None:
+            raise missing_data(self.label, "a meta tensor, on whose values the shape of the result depends")
+        dtype = {"same": source, "int64": dtypes.int64, "bool": dtypes.bool_, "real": COMPONENT.get(source, source),
+                 "complex": source}[self.result]
+        if self.result == "complex" and not source.is_complex:
+            dtype = complex_dtype(source)
+        shape = self.shape(*[tuple(x.shape) if hasattr(x, "_key") else x for x in args])
+        return tensors.wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
 
     def _stored(self, entry: DeviceEntry, result: np.ndarray[Any, Any], source: DType) -> Any:
         """A result on the device; float32 ones of half-precision arguments are rounded."""

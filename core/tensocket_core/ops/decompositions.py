@@ -20,7 +20,7 @@ from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.node import Derivative
 from ..dispatch.call import call
-from ..execute.host import HostOperator
+from ..execute.host import HostOperator, same_shape
 from .selection import positions
 
 Shapes = Sequence[tuple[int, ...]]
@@ -83,6 +83,10 @@ def unpacked(value: Any, shapes: Shapes) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+def _packed_shape(matrix: tuple[int, ...], parts: Shapes) -> tuple[int, ...]:
+    return (*matrix[:-2], sum(map(math.prod, parts)))
+
+
 # ------------------------------------------------------------------------------------------------- Cholesky, QR
 
 
@@ -103,6 +107,7 @@ cholesky: Final[HostOperator] = HostOperator(
     "cholesky(Tensor A) -> Tensor", "The lower triangular L with L @ L.mH == A.",
     guarded("cholesky", np.linalg.cholesky),
     label="linalg.cholesky",
+    shape=same_shape,
     derivative=wirtinger(Derivative(A=lambda grad, result: _cholesky_gradient(grad, result))), **MATRIX)
 
 
@@ -143,6 +148,7 @@ def _tall_qr_gradient(q: Any, r: Any, grad_q: Any, grad_r: Any) -> Any:
 qr: Final[HostOperator] = HostOperator(
     "qr(Tensor A, str mode) -> Tensor", "Orthonormal Q and upper triangular R with Q @ R == A, packed.",
     guarded("qr", _qr), label="linalg.qr",
+    shape=lambda x, mode: _packed_shape(x, qr_shapes(x[-2], x[-1], mode)),
     derivative=wirtinger(Derivative(A=lambda grad, A, result, mode: _qr_gradient(grad, A, result, mode))), **MATRIX)
 
 # ------------------------------------------------------------------------------------------------ singular values
@@ -204,7 +210,7 @@ def _fixed_phases(core: Any, turned: Any, s: Any) -> Any:
 svd: Final[HostOperator] = HostOperator(
     "svd(Tensor A, bool full_matrices) -> Tensor", "U, S and Vh with A == U @ diag(S) @ Vh, packed.",
     guarded("svd", _svd), label="linalg.svd",
-    derivative=wirtinger(Derivative(
+    shape=lambda x, full: _packed_shape(x, svd_shapes(x[-2], x[-1], full)), derivative=wirtinger(Derivative(
         A=lambda grad, A, result, full_matrices: _svd_gradient(grad, A, result, full_matrices))),
     **MATRIX)
 
@@ -224,6 +230,7 @@ def _values_gradient(grad: Any, matrix: Any) -> Any:
 singular_values: Final[HostOperator] = HostOperator(
     "svdvals(Tensor A) -> Tensor", "Singular values, largest first.",
     guarded("svdvals", lambda x: np.linalg.svd(x, compute_uv=False)), label="linalg.svdvals",
+    shape=lambda x: (*x[:-2], min(x[-2:])), result="real",
     derivative=wirtinger(Derivative(A=lambda grad, A: _values_gradient(grad, A))), **MATRIX)
 
 # --------------------------------------------------------------------------------------------------- eigenvalues
@@ -245,7 +252,7 @@ def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
 eigh: Final[HostOperator] = HostOperator(
     "eigh(Tensor A, str UPLO) -> Tensor", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices, packed.",
     guarded("eigh", lambda x, triangle: packed(np.linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
-    derivative=wirtinger(Derivative(
+    shape=lambda x, triangle: _packed_shape(x, eigh_shapes(x[-1])), derivative=wirtinger(Derivative(
         A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1]))), **MATRIX)
 
 
@@ -263,6 +270,7 @@ def _eigvalsh_gradient(grad: Any, matrix: Any, triangle: str) -> Any:
 eigvalsh: Final[HostOperator] = HostOperator(
     "eigvalsh(Tensor A, str UPLO) -> Tensor", "Eigenvalues of Hermitian matrices, ascending.",
     guarded("eigvalsh", np.linalg.eigvalsh), label="linalg.eigvalsh",
+    shape=lambda x, triangle: x[:-1], result="real",
     derivative=wirtinger(Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO))), **MATRIX)
 
 
@@ -293,10 +301,12 @@ def _through_vectors(values: Any, vectors: Any, grad_values: Any, grad_vectors: 
 eig: Final[HostOperator] = HostOperator(
     "eig(Tensor A) -> Tensor", "Eigenvalues and eigenvectors of length 1, packed.", guarded("eig", _eig),
     label="linalg.eig",
+    shape=lambda x: _packed_shape(x, eigh_shapes(x[-1])), result="complex",
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _eig_gradient(grad, A, result))), **MATRIX)
 eigvals: Final[HostOperator] = HostOperator(
     "eigvals(Tensor A) -> Tensor", "Eigenvalues.", guarded("eigvals", lambda x: _complex(np.linalg.eigvals(x))),
     label="linalg.eigvals",
+    shape=lambda x: x[:-1], result="complex",
     derivative=wirtinger(Derivative(A=lambda grad, A: _eigvals_gradient(grad, A))), **MATRIX)
 
 

@@ -21,7 +21,7 @@ from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
-from ..execute.host import HostOperator
+from ..execute.host import HostOperator, same_shape
 from ..promotion import complex_dtype, number_dtype
 from .selection import positions
 
@@ -65,22 +65,30 @@ def _real_gradient(grad: Any, shape: tuple[int, ...], dim: tuple[int, ...], scal
     return half * ((places > 0) & (places <= twice)).to(grad.dtype).add(1)
 
 
+def _half_shape(shape: tuple[int, ...], dim: tuple[int, ...], scale: float) -> tuple[int, ...]:
+    return tuple(n // 2 + 1 if k == dim[-1] else n for k, n in enumerate(shape))
+
+
+def _real_shape(shape: tuple[int, ...], dim: tuple[int, ...], scale: float, size: int) -> tuple[int, ...]:
+    return tuple(size if k == dim[-1] else n for k, n in enumerate(shape))
+
+
 whole: Final[HostOperator] = HostOperator(
     "fft_c2c(Tensor input, int[] dim, float scale, bool forward) -> Tensor", "Complex transform.", _complex_to_complex,
     kinds="c",
-    derivative=wirtinger(Derivative(
+    shape=same_shape, derivative=wirtinger(Derivative(
         input=lambda grad, dim, scale, forward: call(whole, grad, dim, scale, not forward))),
     **_RECORD)
 to_half: Final[HostOperator] = HostOperator(
     "fft_r2c(Tensor input, int[] dim, float scale) -> Tensor", "Transform of real values, without mirrored ones.",
     _real_to_half, kinds="f",
-    derivative=wirtinger(Derivative(
+    shape=_half_shape, result="complex", derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _half_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 to_real: Final[HostOperator] = HostOperator(
     "fft_c2r(Tensor input, int[] dim, float scale, int size) -> Tensor", "Inverse transform with real values.",
     _half_to_real, kinds="c",
-    derivative=wirtinger(Derivative(
+    shape=_real_shape, result="real", derivative=wirtinger(Derivative(
         input=lambda grad, input_shape, dim, scale: _real_gradient(grad, input_shape, dim, scale))),
     **_RECORD)
 

@@ -15,7 +15,7 @@ from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes
-from ..execute.host import HostOperator
+from ..execute.host import HostOperator, same_shape
 from . import decompositions as parts
 from .choices import true_somewhere
 from .decompositions import MATRIX, adjoint, check_matrix, guarded, packed, unpacked
@@ -32,14 +32,19 @@ SlogdetResult: Final = namedtuple("linalg_slogdet", ("sign", "logabsdet"))  # ty
 
 # ------------------------------------------------------------------------------------------- inverses and equations
 
+def _solution_shape(matrix: tuple[int, ...], right: tuple[int, ...], *rest: Any) -> tuple[int, ...]:
+    return (*broadcast_shapes("linalg.solve", [matrix[:-2], right[:-2]]), *right[-2:])
+
+
 inverse: Final[HostOperator] = HostOperator(
     "inv(Tensor A) -> Tensor", "The matrix with A @ result == identity.", guarded("inv", np.linalg.inv),
     label="linalg.inv",
+    shape=same_shape,
     derivative=wirtinger(Derivative(A=lambda grad, result: -(adjoint(result) @ grad @ adjoint(result)))), **MATRIX)
 solution: Final[HostOperator] = HostOperator(
     "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", np.linalg.solve),
     label="linalg.solve",
-    derivative=wirtinger(Derivative(
+    shape=_solution_shape, derivative=wirtinger(Derivative(
         A=lambda grad, A, result: -(call(solution, adjoint(A), grad) @ adjoint(result)),
         B=lambda grad, A: call(solution, adjoint(A), grad))), **MATRIX)
 
@@ -67,7 +72,7 @@ triangular: Final[HostOperator] = HostOperator(
     "solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor",
     "The matrix X with A @ X == B for a triangular A.", guarded("solve_triangular", _triangular),
     label="linalg.solve_triangular",
-    derivative=wirtinger(Derivative(
+    shape=_solution_shape, derivative=wirtinger(Derivative(
         A=lambda grad, A, result, upper, unitriangular: _triangular_gradient(grad, A, result, upper, unitriangular),
         B=lambda grad, A, upper, unitriangular: call(triangular, adjoint(A), grad, not upper, unitriangular))),
     **MATRIX)
@@ -139,6 +144,7 @@ def _pinv_gradient(grad: Any, matrix: Any, inverse: Any) -> Any:
 pseudoinverse: Final[HostOperator] = HostOperator(
     "pinv(Tensor A, any atol, any rtol, bool hermitian) -> Tensor", "The Moore-Penrose pseudoinverse.",
     guarded("pinv", _pinv), label="linalg.pinv",
+    shape=lambda x, *rest: (*x[:-2], x[-1], x[-2]),
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _pinv_gradient(grad, A, result))), **MATRIX)
 
 
@@ -189,6 +195,7 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 determinant: Final[HostOperator] = HostOperator(
     "det(Tensor A) -> Tensor", "Determinants.", guarded("det", np.linalg.det), label="linalg.det",
+    shape=lambda x: x[:-2],
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _det_gradient(grad, A, result))), **MATRIX)
 
 
@@ -207,6 +214,7 @@ def _slogdet(matrix: Any) -> Any:
 signed_logarithm: Final[HostOperator] = HostOperator(
     "slogdet(Tensor A) -> Tensor", "Sign and logarithm of the determinant, packed.", guarded("slogdet", _slogdet),
     label="linalg.slogdet",
+    shape=lambda x: (*x[:-2], 2),
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _slogdet_gradient(grad, A, result))), **MATRIX)
 
 

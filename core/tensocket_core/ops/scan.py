@@ -16,7 +16,7 @@ from ..autograd.node import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
-from ..execute.host import HostOperator
+from ..execute.host import HostOperator, same_shape
 from .choices import true_somewhere
 from .selection import positions
 
@@ -36,11 +36,11 @@ def _scan(function: Any) -> Any:
 running_sum: Final[HostOperator] = HostOperator(
     "cumsum(Tensor input, int dim) -> Tensor", "Sums of the elements up to each one.", _scan(np.cumsum), kinds="ifc",
     method=False, function=False,
-    derivative=Derivative(input=lambda grad, dim: _sum_of_rest(grad, dim)))
+    shape=same_shape, derivative=Derivative(input=lambda grad, dim: _sum_of_rest(grad, dim)))
 running_product: Final[HostOperator] = HostOperator(
     "cumprod(Tensor input, int dim) -> Tensor", "Products of the elements up to each one.", _scan(np.cumprod),
     kinds="ifc", method=False, function=False,
-    derivative=wirtinger(Derivative(
+    shape=same_shape, derivative=wirtinger(Derivative(
         input=lambda grad, input, result, dim: _product_gradient(grad, input, result, dim))))
 
 
@@ -103,10 +103,12 @@ def _last_extreme(function: Any) -> Any:
 
 
 top_places: Final[HostOperator] = HostOperator(
-    "cummax(Tensor input, int dim) -> Tensor", "Positions of running maxima.", _last_extreme(np.maximum), kinds="bif",
+    "cummax(Tensor input, int dim) -> Tensor", "Positions of running maxima.", _last_extreme(np.maximum),
+    shape=same_shape, result="int64", kinds="bif",
     method=False, function=False)
 bottom_places: Final[HostOperator] = HostOperator(
-    "cummin(Tensor input, int dim) -> Tensor", "Positions of running minima.", _last_extreme(np.minimum), kinds="bif",
+    "cummin(Tensor input, int dim) -> Tensor", "Positions of running minima.", _last_extreme(np.minimum),
+    shape=same_shape, result="int64", kinds="bif",
     method=False, function=False)
 
 #: What ``cummax`` and ``cummin`` return, under PyTorch's names.

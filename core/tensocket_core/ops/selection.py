@@ -156,7 +156,7 @@ def tile(input: Any, *dims: Any) -> Any:
 #: Position k as often as ``repeats[k]`` says.
 repeated: Final[HostOperator] = HostOperator(
     "repeat_interleave(Tensor repeats) -> Tensor", "Every position as often as its count says.",
-    lambda repeats: np.repeat(np.arange(len(repeats), dtype=np.int64), repeats), kinds="i", method=False,
+    lambda repeats: np.repeat(np.arange(len(repeats), dtype=np.int64), repeats), shape=None, kinds="i", method=False,
     function=False)
 
 

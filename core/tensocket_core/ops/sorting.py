@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
-from ..execute.host import HostOperator
+from ..execute.host import HostOperator, same_shape
 from .scan import picked
 
 
@@ -29,7 +29,7 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
 
 order: Final[HostOperator] = HostOperator(
     "argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.", _order, kinds="bif",
-    label="sort", method=False, function=False)
+    shape=same_shape, result="int64", label="sort", method=False, function=False)
 
 #: What ``sort`` and ``topk`` return, under PyTorch's names.
 SortResult: Final = namedtuple("sort", ("values", "indices"))  # type: ignore[name-match]
@@ -84,7 +84,8 @@ def _search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
 
 places: Final[HostOperator] = HostOperator(
     "searchsorted(Tensor edges, Tensor values, bool right, Tensor? sorter) -> Tensor",
-    "Positions at which values keep a sequence sorted.", _search, kinds="bif", method=False, function=False)
+    "Positions at which values keep a sequence sorted.", _search,
+    shape=lambda edges, values, right, sorter: values, result="int64", kinds="bif", method=False, function=False)
 
 
 @composite("searchsorted(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, "
@@ -153,7 +154,7 @@ def _unique(x: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, 
 
 groups: Final[HostOperator] = HostOperator(
     "unique(Tensor input, int? dim, bool consecutive) -> any",
-    "Distinct elements, first positions, groups, counts.", _unique, method=False, function=False)
+    "Distinct elements, first positions, groups, counts.", _unique, shape=None, method=False, function=False)
 
 
 def _asked(found: tuple[Any, ...], inverse: bool, counts: bool) -> Any:
@@ -185,7 +186,7 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
 
 membership: Final[HostOperator] = HostOperator(
     "isin(Tensor elements, Tensor test_elements) -> Tensor", "Whether elements occur among others.",
-    lambda x, y: np.isin(x, y), method=False, function=False)
+    lambda x, y: np.isin(x, y), shape=same_shape, result="bool", method=False, function=False)
 
 
 @composite("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
