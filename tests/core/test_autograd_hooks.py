@@ -35,6 +35,23 @@ def test_leaves_are_served_as_soon_as_their_gradient_is_complete() -> None:
     assert order == ["late", "y", "early"]
 
 
+def test_leaves_at_the_ends_of_chains_are_served_in_time() -> None:
+    first, second = leaf(2.0), leaf(3.0)
+    order: list[str] = []
+    for name, t in (("first", first), ("second", second)):
+        t.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name))
+    bottom = first * 1
+    bottom.register_hook(lambda grad: order.append("bottom"))
+    upper = (-(-(second * 1)) * bottom).exp()
+    (upper * upper.detach()).backward()
+    assert order == ["second", "bottom", "first"]
+    order.clear()
+    chain = first * 2
+    chain.register_hook(lambda grad: order.append("chain"))
+    (-(-(-(chain * second)))).backward()
+    assert order == ["second", "chain", "first"]
+
+
 def test_a_leaf_used_by_branches_that_end_elsewhere() -> None:
     x, w = leaf(2.0), leaf(5.0)
     calls: list[float] = []

@@ -195,7 +195,7 @@ class _Pass:
                     self._pass_on(edges, outputs)
                     break
                 # While nothing else waits, a single node is the next one.
-                grad, node = outputs[0], only
+                grad, node, sequence = outputs[0], only, only.sequence
                 if grad._array.shape != node.shape or grad._key & OPTIONS != node.options:
                     with set_grad_enabled(self.create_graph):
                         grad = fit(grad, node.shape, node.options)
