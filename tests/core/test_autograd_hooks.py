@@ -42,13 +42,13 @@ def test_leaves_at_the_ends_of_chains_are_served_in_time() -> None:
         t.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name))
     bottom = first * 1
     bottom.register_hook(lambda grad: order.append("bottom"))
-    upper = (-(-(second * 1)) * bottom).exp()
+    upper = ((second * 1).neg().neg() * bottom).exp()
     (upper * upper.detach()).backward()
     assert order == ["second", "bottom", "first"]
     order.clear()
     chain = first * 2
     chain.register_hook(lambda grad: order.append("chain"))
-    (-(-(-(chain * second)))).backward()
+    (chain * second).neg().neg().backward()
     assert order == ["second", "chain", "first"]
 
 
