@@ -126,6 +126,15 @@ def test_classes_that_differ_between_examples() -> None:
     same(vmap(lambda c: torch.functions.one_hot(c, 4))(tensor(classes, torch.int64)), np.eye(4)[classes])
 
 
+def test_views_of_bits() -> None:
+    bits = X.view(np.int64)
+    same(vmap(lambda x: x.view(torch.int64))(tensor(X)), bits)
+    same(vmap(lambda x: x.view(torch.int32))(tensor(X)), X.view(np.int32))
+    same(vmap(lambda x: x.view(torch.int64))(tensor(X[0])), bits[0])
+    with pytest.raises(RuntimeError):
+        vmap(lambda x: x.view(torch.int32))(tensor(X[0]))
+
+
 def test_new_tensors_after_a_batched_one_are_batched() -> None:
     def fill(make: Any) -> Any:
         def run(x: Any) -> Any:

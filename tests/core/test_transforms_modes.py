@@ -265,7 +265,7 @@ def test_batched_gradients_are_one_pass() -> None:
 @pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
 def test_vectorized_jacobians_and_hessians(strategy: str) -> None:
     inputs = tensor(X), tensor(X[:2])
-    function = lambda x, y: (x.sin() * y.sum(), x.unsqueeze(1) * y)  # noqa: E731
+    function = lambda x, y: (x.sin() * y.sum(), x.unsqueeze(1) * y)
     found = torch.autograd.functional.jacobian(function, inputs, vectorize=True, strategy=strategy)
     same(found[0][0], np.diag(np.cos(X) * X[:2].sum()))
     same(found[0][1], np.sin(X)[:, None] * np.ones((3, 2)))

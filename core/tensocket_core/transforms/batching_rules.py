@@ -161,8 +161,18 @@ KINDS.extend([(_kind(Pointwise), pointwise), (_kind(InPlace), pointwise_inplace)
 
 @batching_rule("view")
 def _view(info: Info, in_dims: Any, input: Any, shape: Any) -> Any:
+    if len(shape) == 1 and isinstance(shape[0], DType):
+        return _retyped(info, in_dims, input, shape[0])
     array = logical(input, 0)
     return input.view((info.batch_size, *normalize_shape("view", sizes(shape), array.size))), 0
+
+
+@batching_rule("view_dtype")
+def _retyped(info: Info, in_dims: Any, input: Any, dtype: DType) -> Any:
+    # The last dimension of an example changes with the size of elements; there is one, or the size stays.
+    whole = input if rank(input, 0) or input.shape[0] == 0 else input.select(0, 0)
+    made = call(movement.view_dtype, whole, dtype)
+    return (made if whole is input else call(movement.view_dtype, input, dtype)), 0
 
 
 @batching_rule("transpose")

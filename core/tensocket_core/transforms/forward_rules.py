@@ -149,7 +149,7 @@ def transposed_twice(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, 
 
 @forward_rule("view")
 def _view(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
-    if tangents[0] is None:
+    if tangents[0] is None or result.dtype is not args[0].dtype:
         return None
     try:
         return tangents[0].view(tuple(result.shape))

@@ -37,7 +37,7 @@ class LevelTensor(Tensor):
 
     __slots__ = ()
     #: Not one of the overriding classes: transforms come after these.
-    __torch_function__ = disabled_torch_function
+    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
     #: How it is printed.
     label: ClassVar[str] = "LevelTensor"
     _value: Any
