@@ -177,7 +177,7 @@ def broadcast_to_and_flatten(tree: Any, treespec: TreeSpec,
     >>> broadcast_to_and_flatten((0, None), tree_structure((1, [2, 3])))
     [0, None, None]
     """
-    if is_leaf is not None and is_leaf(tree) or _functions(type(tree)) is None:
+    if (is_leaf is not None and is_leaf(tree)) or _functions(type(tree)) is None:
         return [tree] * treespec.num_leaves
     functions = _functions(type(tree))
     if treespec.type is not type(tree) or functions is None:

@@ -181,7 +181,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
             "convert it with tensocket.tensor(...)",
         )
     key = input._key | (0 if number else value._key)
-    recording = is_grad_enabled() and key & AUTOGRAD or key & WRAPPER or STATE.transforms
+    recording = (is_grad_enabled() and key & AUTOGRAD) or key & WRAPPER or STATE.transforms
     with nullcontext() if recording else no_grad():
         view = input.basic_index(basic)
         if advanced is None:
