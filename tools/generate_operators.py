@@ -89,8 +89,11 @@ def _signature(operator: Operator) -> str:
     """Parameters in Python's form."""
     parts: list[str] = []
     for position, parameter in enumerate(operator.schema.parameters):
-        if parameter.type.endswith("...") or parameter.name == operator.variadic:
-            parts.append(f"*{parameter.name}: {'int' if parameter.type.startswith('int') else 'Any'}")
+        if parameter.type == "int...":  # what is collected may also be given as one sequence by name
+            parts += [f"*{parameter.name}_: int", f"{parameter.name}: Any = None"]
+            continue
+        if parameter.name == operator.variadic:
+            parts.append(f"*{parameter.name}: Any")
             continue
         before = operator.schema.parameters[position - 1]
         if parameter.keyword_only and not before.keyword_only and before.name != operator.variadic:
@@ -206,6 +209,8 @@ def _function_name(operator: Operator) -> str:
 def _function(operator: Operator) -> str:
     """The public function, which is also the method."""
     lines: list[str] = []
+    lines += [f"{p.name} = {p.name}_ if {p.name} is None else ({p.name},)"
+              for p in operator.schema.parameters if p.type == "int..."]
     if isinstance(operator, (Pointwise, InPlace, Reduction)):
         for name, (default, statement) in operator.keywords.items():
             test = f"{name} is not None" if default == "None" else f"{name} != {default}"

@@ -52,6 +52,10 @@ class Surface:
 
         def flip(self, *dims: int) -> Any: ...  # noqa: D102  an operator
 
+        def new_tensor(self, data: Any) -> Any: ...  # noqa: D102  a factory
+
+        def new_empty(self, *size: Any) -> Any: ...  # noqa: D102  a factory
+
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or the stride of one dimension."""
         strides = public_strides(self._array)
@@ -151,6 +155,12 @@ class Surface:
                                               device=self.device if device is None else device,
                                               requires_grad=requires_grad)
 
+    def new(self, *data: Any) -> Any:
+        """A tensor of the given sizes, or with a copy of values, of this tensor's dtype and device."""
+        if len(data) == 1 and not isinstance(data[0], int) and type(data[0]).__name__ != "Size":
+            return self.new_tensor(data[0])
+        return self.new_empty(*(data or (0,)))
+
     # ------------------------------------------------------------------------------------------ kinds of tensors
 
     @property
@@ -164,8 +174,8 @@ class Surface:
         return self.device.type == "cuda"
 
     is_sparse = is_quantized = is_nested = is_mkldnn = is_xpu = is_mps = is_sparse_csr = False
-    #: Dimensions have no names.
-    names = name = None
+    #: Only graphs name their tensors.
+    name = None
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType, float32
-from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DimensionError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DimensionError, ShapeError
 
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
@@ -153,6 +153,9 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return (self[k] for k in range(self._array.shape[0]))
 
     def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
+            raise ArgumentError("contains", f"an element of type {type(element).__name__}",
+                                "elements are numbers or tensors", "pass a number")
         return bool((self == element).any())
 
     __hash__ = object.__hash__
@@ -161,7 +164,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return self
 
     def __format__(self, form: str) -> str:
-        return format(self.item(), form) if form and not self._array.shape else object.__format__(self, form)
+        plain = not self._array.shape and "_plain_repr" in type(self).__dict__ and self._entry.holds_data
+        return format(self.item(), form) if plain else object.__format__(self, form)
 
     @property
     def T(self) -> Any:  # noqa: N802  PyTorch's name
@@ -172,8 +176,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
     def mT(self) -> Any:  # noqa: N802  PyTorch's name
         """The last two dimensions exchanged."""
         if self.ndim < 2:
-            raise DimensionError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
-                                 "unsqueeze it first")
+            raise ShapeError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
+                             "unsqueeze it first")
         return self.transpose(-2, -1)
 
     # ------------------------------------------------------------------------------------------ autograd
@@ -216,7 +220,13 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return 0 if self._version_counter is None else self._version_counter[0]
 
     def detach_(self) -> Tensor:
-        """Cut this tensor off from the graph, in place."""
+        """Cut this tensor off from the graph, in place.
+
+        Raises:
+            AutogradError: It is a recorded view.
+        """
+        if self._base is not None and self._key & AUTOGRAD:
+            raise AutogradError("detach_", "a view", "a view has the history of its base", "use detach()")
         self._grad_fn = None
         self._key &= ~AUTOGRAD
         return self
@@ -246,6 +256,9 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if self._key & AUTOGRAD and value.dtype.category < 2:
+            raise AutogradError("data", f"values of dtype {value.dtype.name} for a tensor that requires grad",
+                                "only floating-point and complex tensors have gradients", "convert them first")
         self._array = value._array
         self._key = value._key & ~(AUTOGRAD | WRAPPER) | self._key & (AUTOGRAD | WRAPPER)
 

@@ -323,7 +323,7 @@ ERRORS = {
     "tensors too many": (lambda x: x[tc.tensor([0]), 0, 0, tc.tensor([0])], DimensionError),
     "mask": (lambda x: x[tc.tensor([True, False])], IndexOutOfRange),
     "text": (lambda x: x["a"], ArgumentTypeError),
-    "float": (lambda x: x[1.0], ArgumentTypeError),
+    "float": (lambda x: x[1.0], IndexError),
     "set list": (lambda x: x.__setitem__(0, [1.0]), ArgumentTypeError),
     "set shape": (lambda x: x.__setitem__(0, tc.zeros(3)), ShapeError),
     "set dtype": (lambda x: x.__setitem__(tc.tensor([0]), tc.zeros(4, 5, dtype=tc.float64)), DtypeError),

@@ -2470,19 +2470,20 @@ def __invert__(input: Any) -> Any:
     return run(input)
 
 
-def view(input: Any, *shape: int) -> Any:
+def view(input: Any, *size_: int, size: Any = None) -> Any:
     """The same elements as another shape, without copying; -1 is inferred."""
+    size = size_ if size is None else (size,)
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_view, (input, shape,))
+        key = foreign_key(_view, (input, size,))
     if ACTIVE:
-        return run_with_modes(_view, key, (input, shape))
+        return run_with_modes(_view, key, (input, size))
     try:
         run = _view_table[key]
     except KeyError:
         run = _view.resolve(key)
-    return run(input, shape)
+    return run(input, size)
 
 
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
@@ -2515,8 +2516,9 @@ def t(input: Any) -> Any:
     return run(input)
 
 
-def permute(input: Any, *dims: int) -> Any:
+def permute(input: Any, *dims_: int, dims: Any = None) -> Any:
     """Dimensions in another order."""
+    dims = dims_ if dims is None else (dims,)
     try:
         key = input._key
     except AttributeError:
@@ -2530,19 +2532,20 @@ def permute(input: Any, *dims: int) -> Any:
     return run(input, dims)
 
 
-def expand(input: Any, *shape: int) -> Any:
+def expand(input: Any, *size_: int, size: Any = None) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
+    size = size_ if size is None else (size,)
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_expand, (input, shape,))
+        key = foreign_key(_expand, (input, size,))
     if ACTIVE:
-        return run_with_modes(_expand, key, (input, shape))
+        return run_with_modes(_expand, key, (input, size))
     try:
         run = _expand_table[key]
     except KeyError:
         run = _expand.resolve(key)
-    return run(input, shape)
+    return run(input, size)
 
 
 def unsqueeze(input: Any, dim: int) -> Any:
@@ -4810,8 +4813,9 @@ def method_unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return run(input, dimension, size, step)
 
 
-def reshape(input: Any, *shape: int) -> Any:
+def reshape(input: Any, *shape_: int, shape: Any = None) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    shape = shape_ if shape is None else (shape,)
     try:
         key = input._key
     except AttributeError:
@@ -5623,8 +5627,9 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
     return run(*tensors, indexing=indexing)
 
 
-def tile(input: Any, *dims: int) -> Any:
+def tile(input: Any, *dims_: int, dims: Any = None) -> Any:
     """Copies of the tensor along its last dimensions (or new leading ones)."""
+    dims = dims_ if dims is None else (dims,)
     try:
         key = input._key
     except AttributeError:
@@ -6761,13 +6766,14 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return run(input, weight, bias)
 
 
-def method_resize_(input: Any, *size: int, memory_format: Any = None) -> Any:
+def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
 
     Raises:
         AutogradError: The tensor requires grad.
         ShapeError: A size is negative.
     """
+    size = size_ if size is None else (size,)
     try:
         key = input._key
     except AttributeError:
@@ -6797,11 +6803,7 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
 
 
 def equal(input: Any, other: Any) -> Any:
-    """Whether two tensors have the same shape and the same elements.
-
-    Raises:
-        DtypeError: They have different dtypes.
-    """
+    """Whether two tensors have the same shape and equal elements."""
     try:
         key = input._key | other._key
     except AttributeError:
@@ -7148,8 +7150,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     return run(tensors, dim)
 
 
-def flip(input: Any, *dims: int) -> Any:
+def flip(input: Any, *dims_: int, dims: Any = None) -> Any:
     """Elements in reverse order along dimensions; a copy."""
+    dims = dims_ if dims is None else (dims,)
     try:
         key = input._key
     except AttributeError:
@@ -7163,8 +7166,9 @@ def flip(input: Any, *dims: int) -> Any:
     return run(input, *dims)
 
 
-def method_repeat(input: Any, *repeats: int) -> Any:
+def method_repeat(input: Any, *repeats_: int, repeats: Any = None) -> Any:
     """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
+    repeats = repeats_ if repeats is None else (repeats,)
     try:
         key = input._key
     except AttributeError:
@@ -7402,12 +7406,13 @@ def method_reshape_as(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def method_sum_to_size(input: Any, *size: int) -> Any:
+def method_sum_to_size(input: Any, *size_: int, size: Any = None) -> Any:
     """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
 
     Raises:
         ShapeError: The shape does not broadcast to the tensor's.
     """
+    size = size_ if size is None else (size,)
     try:
         key = input._key
     except AttributeError:
@@ -7571,7 +7576,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
     return run(input, split_sizes, dim)
 
 
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None) -> Any:
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
@@ -7581,14 +7586,14 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_tensor_split, (input, indices_or_sections, dim,))
+        key = foreign_key(_c_tensor_split, (input, indices_or_sections, dim, sections, indices,))
     if ACTIVE:
-        return run_with_modes(_c_tensor_split, key, (input, indices_or_sections, dim))
+        return run_with_modes(_c_tensor_split, key, (input, indices_or_sections, dim, sections, indices))
     try:
         run = _c_tensor_split_table[key]
     except KeyError:
         run = _c_tensor_split.resolve(key)
-    return run(input, indices_or_sections, dim)
+    return run(input, indices_or_sections, dim, sections=sections, indices=indices)
 
 
 def hsplit(input: Any, indices_or_sections: Any) -> Any:

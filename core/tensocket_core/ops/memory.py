@@ -66,14 +66,7 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
 
 @composite("equal(Tensor input, Tensor other) -> any")
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape and the same elements.
-
-    Raises:
-        DtypeError: They have different dtypes.
-    """
-    if input.dtype is not other.dtype:
-        raise DtypeError("equal", f"{input.dtype.name} and {other.dtype.name}", "both tensors have one dtype",
-                         "convert one of them with .to(dtype)")
+    """Whether two tensors have the same shape and equal elements."""
     if input.shape != other.shape:
         return False
     return bool((input.detach() == other.detach()).all().item()) if input.numel() else True

@@ -250,7 +250,7 @@ view_dtype: Final = _Reinterpretation(
     method=False,
 )
 view: Final = _ShapeView(
-    "view(Tensor input, int... shape) -> Tensor~",
+    "view(Tensor input, int... size) -> Tensor~",
     "The same elements as another shape, without copying; -1 is inferred.",
     _view,
     _view_host,
@@ -271,7 +271,7 @@ t: Final = View(
 )
 permute: Final = View("permute(Tensor input, int... dims) -> Tensor~", "Dimensions in another order.", _permute,
                       derivative=Derivative(input=lambda grad, dims: grad.permute(_inverse(sizes(dims)))))
-expand: Final = View("expand(Tensor input, int... shape) -> Tensor~",
+expand: Final = View("expand(Tensor input, int... size) -> Tensor~",
                      "Dimensions of size 1 repeated without copying; -1 keeps a size.", _expand,
                      _expand_host,
                      derivative=Derivative(input=lambda grad: grad))

@@ -214,8 +214,10 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     return tuple(input.split(list(split_sizes), dim))
 
 
-@composite("tensor_split(Tensor input, any indices_or_sections, int dim=0) -> any")
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+@composite("tensor_split(Tensor input, any indices_or_sections=None, int dim=0, *, any sections=None, any indices=None)"
+           " -> any")
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
+                 indices: Any = None) -> tuple[Any, ...]:
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
@@ -227,6 +229,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
                              "unsqueeze it")
     axis = normalize_axis("tensor_split", dim, input.ndim)
     size = input._array.shape[axis]
+    if indices_or_sections is None:
+        indices_or_sections = indices if sections is None else sections
     if hasattr(indices_or_sections, "_key"):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, IndexDtypeError
 
 from .. import tensors
 from ..creation import from_values
@@ -88,7 +88,8 @@ def _item(input: Any, item: Any) -> Any:
         return _like_values(item, input)
     if hasattr(item, "__index__"):
         return item.__index__()
-    raise ArgumentTypeError(
+    error = IndexDtypeError if isinstance(item, (float, complex)) else ArgumentTypeError
+    raise error(
         "index",
         f"an index of type {type(item).__name__}",
         "an index is made of ints, slices, None, Ellipsis, lists and tensors",

@@ -1,0 +1,116 @@
+"""Writing, adding and reducing at positions, and selection by masks, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+
+VALUES = np.arange(12, dtype=np.float32).reshape(3, 4)
+SOURCE = np.array([[-1, -2, -3, -4], [-5, -6, -7, -8], [-9, -1, -2, -3]], np.float32)
+PLACES = np.array([2, 0, 2])
+
+
+def tensors(*arrays):
+    return [torch.tensor(a) for a in arrays]
+
+
+def test_rows_are_added_and_written(device):
+    x, source, index = tensors(VALUES, SOURCE, PLACES)
+    expected = VALUES.copy()
+    np.add.at(expected, PLACES, 2 * SOURCE)
+    assert torch.index_add(x, 0, index, source, alpha=2).tolist() == expected.tolist()
+    expected = VALUES.copy()
+    expected[PLACES[:2]] = SOURCE[:2]
+    assert torch.index_copy(x, 0, index[:2], source[:2]).tolist() == expected.tolist()
+    expected[:, [1, 3]] = 7
+    y = x.index_copy_(0, index[:2], source[:2]).index_fill_(1, torch.tensor([1, -1]), 7)
+    assert y is x
+    assert x.tolist() == expected.tolist()
+    assert torch.index_fill(x, 0, torch.tensor([0]), torch.tensor(5)).tolist()[0] == [5.0] * 4
+
+
+def test_a_number_has_one_position(device):
+    x = torch.tensor(3.0)
+    assert x.index_add(0, torch.tensor([0]), torch.tensor(2.0)).item() == 5
+    assert x.index_fill(0, torch.tensor([0]), 4).item() == 4
+    assert x.scatter_reduce(0, torch.tensor(0), torch.tensor(2.0), "prod").item() == 6
+    assert x.index_select(0, torch.tensor([0])).shape == ()
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("name", ["float32", "int64"])
+@pytest.mark.parametrize("mode", ["sum", "prod", "amax", "amin", "mean"])
+def test_reductions(device, mode, name, include_self, make):
+    start = {"sum": 0, "mean": 0, "prod": 1, "amax": -1e9, "amin": 1e9}[mode]
+    ufunc = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}[mode]
+    expected = VALUES.astype(np.float64)
+    if not include_self:
+        expected[PLACES] = start
+    ufunc.at(expected, PLACES, SOURCE.astype(np.float64))
+    if mode == "mean":
+        count = np.bincount(PLACES, minlength=3) + (1 if include_self else 0)
+        expected = expected / np.maximum(count, 1)[:, None]
+        expected = np.floor(expected) if name == "int64" else expected
+    x, source, index = make(VALUES, name), make(SOURCE, name), torch.tensor(PLACES)
+    wide = index.unsqueeze(1).expand(3, 4)
+    results = [x.scatter_reduce(0, wide, source, mode, include_self=include_self)]
+    if mode != "sum":
+        results.append(x.index_reduce(0, index, source, mode, include_self=include_self))
+    for result in results:
+        assert result.dtype is x.dtype
+        np.testing.assert_allclose(np.array(result.tolist()), expected, rtol=1e-6)
+
+
+def test_scatter_with_numbers_and_reductions(device):
+    index = torch.tensor([[0, 1], [3, 2]])
+    assert torch.zeros(2, 4).scatter(1, index, value=2.5).tolist() == [[2.5, 2.5, 0, 0], [0, 0, 2.5, 2.5]]
+    twos = torch.full((2, 4), 2.0)
+    assert twos.scatter(1, index, torch.full((2, 2), 3.0), reduce="add").tolist() == [[5, 5, 2, 2], [2, 2, 5, 5]]
+    assert twos.scatter_(1, index, 3, reduce="multiply").tolist() == [[6, 6, 2, 2], [2, 2, 6, 6]]
+
+
+def test_positions_of_the_flattened_tensor(device):
+    expected = VALUES.copy()
+    np.put(expected, [0, -1, 5], [1.5, 2.5, 3.5])
+    index, source = torch.tensor([0, -1, 5]), torch.tensor([1.5, 2.5, 3.5])
+    x = torch.tensor(VALUES.T).t()
+    assert torch.put(x, index, source).tolist() == expected.tolist()
+    expected = VALUES.copy()
+    np.add.at(expected.reshape(-1), [1, 1, 0], [1.5, 2.5, 3.5])
+    assert x.put_(torch.tensor([1, 1, 0]), source, accumulate=True).tolist() == expected.tolist()
+
+
+def test_masks(device):
+    mask = VALUES % 3 == 0
+    x, m = tensors(VALUES, mask)
+    assert torch.masked_select(x, m).tolist() == VALUES[mask].tolist()
+    assert torch.masked_select(x, m[:1]).tolist() == VALUES[:, mask[0]].ravel().tolist()
+    assert torch.masked_select(torch.tensor(2.0), torch.tensor(True)).tolist() == [2.0]
+    expected = VALUES.copy()
+    expected[mask] = SOURCE.ravel()[: mask.sum()]
+    assert torch.masked_scatter(x, m, torch.tensor(SOURCE)).tolist() == expected.tolist()
+    assert x.masked_scatter_(m, torch.tensor(SOURCE)).tolist() == expected.tolist()
+    assert torch.argwhere(m).tolist() == np.argwhere(mask).tolist()
+
+
+def test_parts_are_written_into_copies(device):
+    x = torch.tensor(VALUES)
+    zeros = torch.zeros(3, 4)
+    assert torch.select_scatter(zeros, x[0], 0, 2).tolist() == [[0] * 4, [0] * 4, VALUES[0].tolist()]
+    assert torch.slice_scatter(zeros, x[:, :2], 1, 0, 4, 2)[:, ::2].tolist() == VALUES[:, :2].tolist()
+    assert torch.diagonal_scatter(zeros, torch.ones(3), 1).tolist() == np.eye(3, 4, 1).tolist()
+    assert torch.as_strided_scatter(zeros, torch.ones(2), (2,), (5,), 1).reshape(-1).nonzero().tolist() == [[1], [6]]
+    assert zeros.sum() == 0
+
+
+def test_memory_stays_in_place(device):
+    x = torch.zeros(3, 4)
+    view, pointer = x[1], x.data_ptr()
+    x.index_add_(0, torch.tensor([1]), torch.ones(1, 4))
+    x.scatter_reduce_(0, torch.tensor([[1, 1, 1, 1]]), torch.full((1, 4), 5.0), "amax")
+    x.index_reduce_(0, torch.tensor([1]), torch.full((1, 4), 2.0), "prod")
+    assert view.tolist() == [10.0] * 4
+    assert x.data_ptr() == pointer
+    assert x._version == 3
