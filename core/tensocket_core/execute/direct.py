@@ -298,10 +298,12 @@ def join(key: int, limit: int, general: Closure) -> Closure:
     Tensor, concatenate = tensors.Tensor, undispatched(np.concatenate)
 
     def direct_join(items: Any, dim: int = 0) -> Any:
-        if items[0]._array.size > limit:
+        first = items[0]._array
+        if first.size > limit:
             return general(items, dim)
         try:
-            r = concatenate([t._array for t in items], dim)
+            # Pairs are the most common case, and a comprehension costs as much as a field of a dozen.
+            r = concatenate((first, items[1]._array) if len(items) == 2 else [t._array for t in items], dim)
         except (ValueError, TypeError):
             return general(items, dim)
         if not r.flags.c_contiguous:
