@@ -84,6 +84,28 @@ def _put_sample(rows: int, count: int, unique: bool) -> Maker:
     return make
 
 
+def _reduced(ufunc: np.ufunc) -> Callable[..., Any]:
+    def reference(x: HostArray, dim: int, index: HostArray, source: HostArray) -> HostArray:
+        result = x.copy()
+        grid = list(np.ogrid[tuple(slice(size) for size in index.shape)])
+        grid[dim] = index
+        ufunc.at(result, tuple(grid), source)
+        return result
+
+    return reference
+
+
+def _masked_source(draw: Draw) -> Sample:
+    mask = Given(draw.rng.integers(0, 2, (7, 5)).astype(np.bool_), "b8")
+    return Sample((draw.given((7, 5)), mask, draw.given((35,))))
+
+
+def _masked_scatter(x: HostArray, mask: HostArray, source: HostArray) -> HostArray:
+    result = x.copy()
+    result[mask] = source[:int(mask.sum())]
+    return result
+
+
 def _table(rows: int, width: int, index: tuple[int, ...]) -> Maker:
     return lambda draw: Sample((draw.index(index, rows), draw.given((rows, width))))
 
@@ -129,4 +151,17 @@ OPERATORS = [
         "prime#0": _put_sample(5, 17, False), "large#0": _put_sample(7, 1001, False)}, kinds("ifc"), same, _SCATTER,
         lambda x, index, values: _put_reference(np.abs(x), index, np.abs(values))),
     Operator("setitem.tensor", _set_item, _set_reference, {"prime#0": _put_sample(11, 7, True)}, kinds("bifc"), same),
+    _take("masked_select", ts.masked_select, lambda x, mask: x[mask], {
+        "prime#0": _mask((7, 13)), "transposed#0": _mask((7, 5), "transposed")}),
+    _take("masked_scatter", ts.masked_scatter, _masked_scatter, {"prime#0": _masked_source}),
+    Operator("index_add", lambda x, index, values: ts.index_add(x, 0, index, values), _put_reference, {
+        "prime#0": _put_sample(5, 17, False)}, kinds("ifc"), same, _SCATTER,
+        lambda x, index, values: _put_reference(np.abs(x), index, np.abs(values))),
+    Operator("index_copy", lambda x, index, values: ts.index_copy(x, 0, index, values), _set_reference, {
+        "prime#0": _put_sample(11, 7, True)}, kinds("bifc"), same),
+    Operator("scatter_reduce.amax", lambda x, dim, index, source: ts.scatter_reduce(x, dim, index, source, "amax"),
+             _reduced(np.maximum), {"prime#0": _scatter((7, 5), 0, (9, 5)), "dim#0": _scatter((7, 5), 1, (6, 11))},
+             kinds("if"), same),
+    Operator("scatter_reduce.amin", lambda x, dim, index, source: ts.scatter_reduce(x, dim, index, source, "amin"),
+             _reduced(np.minimum), {"prime#0": _scatter((7, 5), 0, (9, 5))}, kinds("if"), same),
 ]
