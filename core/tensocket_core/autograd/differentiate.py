@@ -22,8 +22,9 @@ def _edge(operator: str, value: Any, role: str) -> Any:
     if isinstance(value, GradientEdge):
         return edge_from_place(value.node, value.output_nr)
     if not hasattr(value, "_key"):
-        raise ArgumentTypeError(operator, f"{role} of type {type(value).__name__}",
-                                "gradients belong to tensors or gradient edges", "pass tensors")
+        kind = AutogradError if role == "an input" else ArgumentTypeError
+        raise kind(operator, f"{role} of type {type(value).__name__}", "gradients belong to tensors or gradient edges",
+                   "pass tensors")
     return (value._grad_fn or value) if value._key & AUTOGRAD else None
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 _NEXT: Final = itertools.count()
 Hooks = OrderedDict[int, Callable[..., Any]]
@@ -174,11 +174,11 @@ def as_gradients(hook: Callable[..., Any], given: tuple[Any, ...], replaced: Any
     """What a node's hook returned, checked.
 
     Raises:
-        ArgumentTypeError: It is no tuple of as many gradients.
+        AutogradError: It is no tuple of as many gradients.
     """
     values = replaced if isinstance(replaced, tuple) else (replaced,)
     if len(values) != len(given):
-        raise ArgumentTypeError(
+        raise AutogradError(
             "hook",
             f"{len(values)} gradients from hook {name_of(hook)!r} for {len(given)}",
             "a node's hook returns as many gradients as it is given",

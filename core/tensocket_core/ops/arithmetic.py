@@ -125,7 +125,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return call(pointwise.where, mask, value, input)
 
 
-_TO_RULE: Final = ("to", "arguments are a dtype, a device or a tensor", "for example .to('cpu', tensocket.float32)")
+def _refused(given: str) -> ArgumentTypeError:
+    return ArgumentTypeError("to", given, "arguments are a dtype, a device or a tensor",
+                             "for example .to('cpu', tensocket.float32)")
 
 
 @composite(
@@ -148,11 +150,11 @@ def to(
         elif type(arg) is bool and position:  # non_blocking, then copy
             copy, non_blocking = (arg, non_blocking) if type(args[position - 1]) is bool else (copy, arg)
         elif arg is not None:
-            raise ArgumentTypeError(_TO_RULE[0], f"{type(arg).__name__} {arg!r}", _TO_RULE[1], _TO_RULE[2])
+            raise _refused(f"{type(arg).__name__} {arg!r}")
     target = input._entry if device is None else open_entry(device)
     wanted = input.dtype if dtype is None else dtype
     if not isinstance(wanted, DType):
-        raise ArgumentTypeError(_TO_RULE[0], f"dtype {wanted!r}", _TO_RULE[1], _TO_RULE[2])
+        raise _refused(f"dtype {wanted!r}")
     keeps = memory_format is None or memory_format is preserve_format
     if target is input._entry and wanted is input.dtype:
         if copy:

@@ -200,7 +200,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """Positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)
     if index.ndim > 1:
-        raise ShapeError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
+        raise DimensionError("index_select", f"index {list(index.shape)}", "the index is a vector", "flatten it")
     if input.ndim == 0:
         if index.numel() != 1:
             raise ShapeError("index_select", f"{index.numel()} positions of a 0-dimensional tensor",

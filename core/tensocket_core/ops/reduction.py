@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..autograd.node import Derivative
 from ..dispatch.blame import blame
@@ -230,7 +230,7 @@ def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, fl
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     elif unbiased is not None:
-        raise ArgumentError(
+        raise ArgumentTypeError(
             "var", f"unbiased={unbiased}, correction={correction}", "only one of both is given", "pass correction alone"
         )
     return dim, correction

@@ -93,8 +93,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
         raise DtypeError("put", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
     if source.numel() != index.numel():
-        raise ShapeError("put", f"{source.numel()} elements for {index.numel()} positions",
-                         "there is an element for every position", "reshape source")
+        raise DimensionError("put", f"{source.numel()} elements for {index.numel()} positions",
+                             "there is an element for every position", "reshape source")
     places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
     flat = input.contiguous().view(-1)
     return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))
