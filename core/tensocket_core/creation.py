@@ -331,7 +331,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
         return seen(arange, start, end, step, dtype=dtype, device=device, requires_grad=requires_grad)
     if start is None and end is None:
         raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
-    bounds: tuple[Any, ...] = (0, start, step) if end is None else (start or 0, end, step)
+    bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
     first, last, step = (x.item() if hasattr(x, "_key") else x for x in bounds)
     if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
         raise ArgumentError(
@@ -430,6 +430,8 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
         data = _plain(data)
     try:
         values = np.asarray(data)
+        if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
+            values = np.asarray(data, np.uint64)  # NumPy takes integers on both sides of 2 ** 63 for floats
     except OverflowError:
         raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:

@@ -43,8 +43,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         copy: True always copies, False never, None where needed.
 
     Raises:
-        ArgumentError: ``copy`` is False and a copy is needed.
-        OverflowError: A Python integer does not fit the dtype.
+        ArgumentError: ``copy`` is False and a copy is needed, or an integer does not fit the dtype.
     """
     if _nested(obj):
         return asarray(_joined(obj), dtype=dtype, device=device)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensocket_core as core
 from tensocket_core import functions as f
 
+from .manipulation import broadcast_shapes
 from .promotion import together
 from .statistics import sum as total
 
@@ -129,8 +130,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
     left, right = together(x1, x2)
     if right.ndim == 1:
         return f.linalg_solve(left, right)
-    lead = core.broadcast_tensors(left[..., 0, 0], right[..., 0, 0])[0].shape if 0 not in (
-        *left.shape[-2:], *right.shape[-2:]) else tuple(left.shape[:-2])
+    lead = broadcast_shapes(left.shape[:-2], right.shape[:-2])
     # With the common leading sizes, no batch of matrices can be taken for one of vectors.
     return f.linalg_solve(left.expand((*lead, *left.shape[-2:])), right.expand((*lead, *right.shape[-2:])))
 

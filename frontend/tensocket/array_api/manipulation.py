@@ -41,12 +41,16 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Any:
 
     Raises:
         DimensionError: An axis is out of range.
+        ArgumentError: An axis appears twice.
     """
     rank = x.ndim + len(_axes(axis))
     if any(not -rank <= k < rank for k in _axes(axis)):
         raise DimensionError("expand_dims", f"axis {axis} of a {x.ndim}-dimensional array",
                              f"an axis lies between {-rank} and {rank - 1}", "pass an axis of the result")
-    for k in sorted(k % rank for k in _axes(axis)):
+    places = {k % rank for k in _axes(axis)}
+    if len(places) < len(_axes(axis)):
+        raise ArgumentError("expand_dims", f"axis {axis}", "every axis appears once", "remove the repetition")
+    for k in sorted(places):
         x = core.unsqueeze(x, k)
     return x
 
