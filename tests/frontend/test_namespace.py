@@ -36,8 +36,13 @@ copysign cosh count_nonzero cross cummax cummin cumprod cumsum det diagonal diff
 log2 logaddexp logaddexp2 meshgrid nextafter outer positive repeat_interleave roll searchsorted signbit sinh sort
 take take_along_dim tan tensordot tile topk trace tril triu unique unique_consecutive
 """
+COMPLEX = """
+adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
+polar real resolve_conj resolve_neg sgn vdot view_as_complex view_as_real
+"""
 TYPES = "Event Generator LedgerRecord Size Stream Tensor device dtype"
 MODES = """
+finfo iinfo inference_mode is_inference is_inference_mode_enabled vmap
 are_deterministic_algorithms_enabled default_dtype get_deterministic_debug_mode
 is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode use_deterministic_algorithms
 can_cast enable_grad get_default_device get_default_dtype get_rng_state initial_seed is_floating_point
@@ -51,7 +56,7 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "array_api autograd dispatch errors fft library linalg nn ops optim overrides serialization utils"
+PACKAGES = "array_api autograd dispatch errors fft func library linalg nn ops optim overrides serialization utils"
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
 diagonal_scatter dsplit dstack equal hsplit hstack index_add
@@ -69,7 +74,7 @@ REST = "__version__ e inf load nan pi save"
 
 
 def test_names_of_the_package():
-    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, TYPES, MODES, DEVICES, PACKAGES, SURFACE, REST]
+    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
