@@ -9,7 +9,12 @@ import numpy as np
 
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType, float32
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DimensionError, ShapeError
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    ShapeError,
+)
 
 from ._generated.methods import Operators
 from .autograd.inference import check_outside

@@ -8,7 +8,7 @@ import pytest
 import tensocket_core as tc
 from tensocket_core import functions as f
 from tensocket_core.ops.fourier import frequencies, half_frequencies
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 RNG = np.random.default_rng(2)
 REAL = RNG.normal(size=(3, 6, 5))
@@ -94,7 +94,7 @@ def test_gradients_are_adjoints(name):
     (lambda: f.fft_fft(tc.ones(4), 0), ArgumentError, r"\[fft.fft\] 0 points — a transform has at least one point"),
     (lambda: f.fft_fft(tc.ones(4), norm="x"), ArgumentError, r"\[fft.fft\] norm='x' — the normalisation is"),
     (lambda: f.fft_rfft(tc.ones(4, dtype=tc.complex64)), DtypeError, r"\[fft.rfft\] dtype complex64 — the transform"),
-    (lambda: f.fft_fft(tc.tensor(1.0)), ShapeError, r"\[fft.fft\] a 0-dimensional tensor — a transform runs along"),
+    (lambda: f.fft_fft(tc.tensor(1.0)), DimensionError, r"\[fft.fft\] a 0-dimensional tensor — a transform runs along"),
     (lambda: f.fft_fftn(tc.ones(4, 4), (2,), (0, 1)), ShapeError, r"\[fft.fftn\] sizes \(2,\), dims \[0, 1\]"),
     (lambda: f.fft_fftn(tc.ones(4, 4), None, (0, 0)), ShapeError, r"\[fft.fftn\] sizes None, dims \[0, 0\]"),
     (lambda: f.fft_fftn(tc.ones(4), (2, 2)), ShapeError, r"\[fft.fftn\] sizes \[2, 2\] for 1 dimensions"),

@@ -46,7 +46,7 @@ def _check(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, source
     if not shape:
         raise ShapeError("view", given, "a dtype of another size needs a dimension", "unsqueeze the tensor first")
     ratio = dtype.itemsize // source.itemsize
-    if strides[-1] != 1 and shape[-1] != 1 or (ratio > 1 and strides[-1] != 1):
+    if (strides[-1] != 1 and shape[-1] != 1) or (ratio > 1 and strides[-1] != 1):
         raise ShapeError("view", given, "the last dimension is contiguous for a dtype of another size",
                          "call contiguous() first")
     if ratio > 1 and any(n % ratio for n in (shape[-1], offset, *strides[:-1])):

@@ -52,7 +52,7 @@ class View(Operator):
 
     def otherwise(self, input: Any, argument: Any) -> Any:
         """The result for an argument of a type that the view has no rule for; called while its error is handled."""
-        raise  # noqa: PLE0704  the error of the view
+        raise
 
 
 def viewer(view: Callable[..., Any], key: int, arguments: int,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from .. import creation
 from .._generated import functions
@@ -158,7 +158,8 @@ def _several(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], 
 
 def _check_sizes(name: str, input: Any, sizes: Sequence[int]) -> None:
     if input.ndim == 0 and sizes:
-        raise ShapeError(f"fft.{name}", "a 0-dimensional tensor", "a transform runs along a dimension", "pass a vector")
+        raise DimensionError(f"fft.{name}", "a 0-dimensional tensor", "a transform runs along a dimension",
+                             "pass a vector")
     if any(n < 1 for n in sizes):
         raise ArgumentError(f"fft.{name}", f"{min(sizes)} points", "a transform has at least one point",
                             "pass a larger n")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -69,7 +69,8 @@ def _product_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
 def _scanned(record: HostOperator, input: Any, dim: Any, dtype: Any) -> Any:
     axis = normalize_axis(record.name, dim, input.ndim)
     if dtype is dtypes.bool_:
-        raise DtypeError(record.name, "dtype bool", f"{record.name} is defined for numbers", "pass a number's dtype")
+        raise UndefinedDtype(record.name, "dtype bool", f"{record.name} is defined for numbers",
+                             "pass a number's dtype")
     wanted = dtype or (dtypes.int64 if input.dtype.category < 2 else input.dtype)
     return call(record, input if input.dtype is wanted else input.to(wanted), axis)
 

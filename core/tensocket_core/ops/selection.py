@@ -49,9 +49,9 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 def _diagonal(array: Any, offset: int, dim1: int, dim2: int) -> Any:
     rank = len(array.shape)
     first, second = normalize_axis("diagonal", dim1, rank), normalize_axis("diagonal", dim2, rank)
-    if rank < 2 or first == second:
-        raise DimensionError("diagonal", f"dims {dim1} and {dim2} of a {rank}-dimensional tensor",
-                             "a diagonal lies between two different dims", "pass two dims of the tensor")
+    if first == second:
+        raise ShapeError("diagonal", f"dims {dim1} and {dim2} of a {rank}-dimensional tensor",
+                         "a diagonal lies between two different dims", "pass two dims of the tensor")
     row, column = max(-offset, 0), max(offset, 0)
     length = max(min(array.shape[first] - row, array.shape[second] - column), 0)
     strides, rest = element_strides(array), [k for k in range(rank) if k not in (first, second)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError
 
 from .._generated import functions
 from ..autograd.differentiate import BATCHED
@@ -143,8 +143,8 @@ def _output(name: str, transform: Batching, value: Any, dim: Any) -> Any:
     else:
         value = value.expand((transform.batch_size, *value.shape))
     if not -value.ndim <= dim < value.ndim:
-        raise ArgumentError("vmap", f"out_dim {dim} for a result of {value.ndim} dimensions of {name}",
-                            f"an out_dim lies between {-value.ndim} and {value.ndim - 1}", "pass a dim of the result")
+        raise DimensionError("vmap", f"out_dim {dim} for a result of {value.ndim} dimensions of {name}",
+                             f"an out_dim lies between {-value.ndim} and {value.ndim - 1}", "pass a dim of the result")
     return value if dim == 0 else value.movedim(0, dim)
 
 
