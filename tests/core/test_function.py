@@ -218,7 +218,8 @@ def test_arguments_returned_as_they_are_become_views() -> None:
 @pytest.mark.parametrize("forward", [lambda ctx, a: a, lambda ctx, a: a.view(2, 1)])
 def test_views_made_inside_are_not_modified_outside(forward: Any) -> None:
     y = make(forward, lambda ctx, g: g.reshape(2)).apply(leaf([1.0, 2.0]) * 1)
-    message = r"\[add_\] a view made by a custom function — changes of such a view"
+    message = (r"\[add_\] a view made by a custom function — "
+               "changes of such a view would go around the function's backward")
     with pytest.raises(AutogradError, match=message):
         y.add_(1)
     assert (y * 1).add_(1).tolist() == (y + 1).tolist()
@@ -365,13 +366,15 @@ def one(ctx: Any, a: Any) -> Any:
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], type[Exception], str]] = [
     (lambda: run(one, lambda ctx, g: (g, g)), AutogradError, RuntimeError,
-     "[backward] 2 gradients from FBackward for 1 arguments — backward returns a gradient or None for each argument"),
+     "[backward] 2 gradients from FBackward for 1 arguments — "
+     "backward returns a gradient or None for each argument of apply"),
     (lambda: run(lambda ctx, a, b: a * b, lambda ctx, g: g, 3.0), AutogradError, RuntimeError,
      "[backward] 1 gradients from FBackward for 2 arguments"),
     (lambda: run(one, lambda ctx, g: 1.0), ArgumentTypeError, TypeError,
      "[backward] gradient 0 of type float from FBackward — gradients are tensors or None"),
     (lambda: run(one, lambda ctx, g: torch.ones(3)), ShapeError, RuntimeError,
-     "[backward] gradient 0 of shape [3] from FBackward for an argument of shape [2] — a gradient has a shape that"),
+     "[backward] gradient 0 of shape [3] from FBackward for an argument of shape [2] — "
+     "a gradient has a shape that sums to its argument's"),
     (lambda: run(one, lambda ctx, g: torch.ones(2, device="ref:1")), DeviceMismatch, RuntimeError,
      "[backward] gradient 0 on ref:1 from FBackward for an argument on ref:0 — a gradient is on its argument's device"),
     (lambda: run(lambda ctx, a: ctx.save_for_backward(a, 3)), ArgumentTypeError, TypeError,
@@ -379,7 +382,8 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], type[Exception], str]] = 
     (lambda: run(lambda ctx, a: ctx.save_for_forward(3)), ArgumentTypeError, TypeError,
      "[save_for_forward] argument 0 of type int"),
     (lambda: run(mark_dirty(lambda a: a * 1)), AutogradError, RuntimeError,
-     "[F] a tensor marked as modified that is no argument, or is not returned — what forward modifies are arguments"),
+     "[F] a tensor marked as modified that is no argument, or is not returned — "
+     "what forward modifies are arguments that it returns"),
     (lambda: make(mark_dirty(lambda a: a), one).apply(leaf(1.0)), AutogradError, RuntimeError,
      "[F] a leaf tensor that requires grad"),
     (lambda: Scaled()(leaf(1.0)), AutogradError, RuntimeError,

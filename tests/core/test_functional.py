@@ -123,7 +123,8 @@ def test_strict_finds_independence() -> None:
      "[jacobian] an output of type int — inputs and outputs are tensors or tuples of tensors"),
     (lambda: functional.jacobian(lambda x: x, [1.0]), ArgumentTypeError, "[jacobian] an input of type list"),
     (lambda: functional.jacobian(lambda x: x, tensor(X), strategy="sideways"), ArgumentError,
-     "[jacobian] strategy 'sideways' with vectorize=False — the strategy is 'reverse-mode', or with"),
+     "[jacobian] strategy 'sideways' with vectorize=False — "
+     "the strategy is 'reverse-mode', or with vectorize=True 'forward-mode'"),
     (lambda: functional.jacobian(lambda x: x, tensor(X), strategy="forward-mode"), ArgumentError, "forward-mode"),
     (lambda: functional.jacobian(lambda x: x, tensor(X), strict=True, vectorize=True), ArgumentError,
      "[jacobian] strict=True with vectorize=True — dependence is found out without vectorize only"),

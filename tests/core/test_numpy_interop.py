@@ -72,12 +72,14 @@ def test_subclasses_of_arrays_become_plain_ones() -> None:
     ("make", "kind", "pytorch", "message"),
     [
         (lambda: tc.from_numpy([1]), ArgumentTypeError, TypeError, r"\[from_numpy\] list — a NumPy array is needed"),
-        (lambda: tc.from_numpy(np.array(["a"])), ArgumentTypeError, TypeError, "dtype <U1 — elements are bools"),
+        (lambda: tc.from_numpy(np.array(["a"])), ArgumentTypeError, TypeError, "dtype <U1 — "
+         "elements are bools, integers, floats or complex numbers of NumPy's basic dtypes"),
         (lambda: tc.from_numpy(np.array([None])), ArgumentTypeError, TypeError, "dtype object"),
         (lambda: tc.from_numpy(np.zeros(1, "M8[s]")), ArgumentTypeError, TypeError, r"dtype datetime64\[s\]"),
         (lambda: tc.from_numpy(np.zeros(1, np.longdouble)), ArgumentTypeError, TypeError, "dtype float128"),
         (lambda: tc.tensor(np.zeros(1, np.longdouble)), ArgumentTypeError, TypeError, r"\[tensor\] .* dtype float128"),
-        (lambda: tc.from_numpy(np.zeros(1, ">f8")), ArgumentError, ValueError, "the machine's byte order"),
+        (lambda: tc.from_numpy(np.zeros(1, ">f8")), ArgumentError, ValueError,
+         "elements are in the machine's byte order"),
         (lambda: tc.from_numpy(np.arange(3)[::-1]), ArgumentError, ValueError, "strides are not negative"),
         (
             lambda: tc.from_numpy(np.zeros(2, [("a", "i2"), ("b", "f4")])["b"]),
@@ -101,7 +103,8 @@ def test_read_only_arrays_warn_and_are_not_written() -> None:
     assert (tensor + 1).tolist() == [2, 3]
     for write in (lambda: tensor.add_(1), lambda: tensor.zero_(), lambda: tensor.copy_(tensor + 1),
                   lambda: operator.setitem(tensor, 0, 5.0), lambda: operator.setitem(tensor, tc.tensor([0]), 5.0)):
-        with pytest.raises(ArgumentError, match=r"a tensor of shape \[.*\] on read-only memory — the owner"):
+        with pytest.raises(ArgumentError, match=r"a tensor of shape \[.*\] on read-only memory — "
+                           "the owner of the memory does not allow writing"):
             write()
     assert tensor.tolist() == [1, 2]
     assert not tensor.numpy().flags.writeable
@@ -117,7 +120,8 @@ def test_arrays_of_tensors() -> None:
     assert not np.shares_memory(np.array(tensor), tensor.numpy())
     converted = np.asarray(tensor, dtype=np.int32)
     assert (converted.dtype, converted.tolist()) == (np.int32, [[0, 1, 2], [3, 4, 5]])
-    with pytest.raises(ValueError, match=r"copy=False and dtype int32 for a tensor of float32 — a conversion needs"):
+    with pytest.raises(ValueError, match=r"copy=False and dtype int32 for a tensor of float32 — "
+                       "a conversion needs a copy"):
         np.asarray(tensor, dtype=np.int32, copy=False)
     assert tensor.__array__().tolist() == tensor.tolist()
 
@@ -242,14 +246,15 @@ def test_buffers_are_shared() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"buffer": bytearray(4), "dtype": tc.int32, "offset": 1}, "are a multiple of the element size, 4"),
+        ({"buffer": bytearray(4), "dtype": tc.int32, "offset": 1},
+         "the bytes after the offset are a multiple of the element size, 4"),
         ({"buffer": bytearray(4), "dtype": tc.int8, "offset": 4}, "the offset lies within the buffer"),
         ({"buffer": bytearray(4), "dtype": tc.int8, "offset": -1}, "the offset lies within the buffer"),
         ({"buffer": bytearray(4), "dtype": tc.int8, "count": 0}, "a buffer and a count are not empty"),
         ({"buffer": bytearray(), "dtype": tc.int8}, "a buffer and a count are not empty"),
         ({"buffer": bytearray(4), "dtype": tc.int16, "count": 3}, "the buffer has 4 bytes after the offset"),
         ({"buffer": 3, "dtype": tc.int8}, "a int — a contiguous buffer is needed"),
-        ({"buffer": np.arange(6)[::2], "dtype": tc.int8}, "a contiguous buffer is needed"),
+        ({"buffer": np.arange(6)[::2], "dtype": tc.int8}, r"a contiguous buffer is needed \(.*\) — pass"),
     ],
 )
 def test_buffers_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:
@@ -311,7 +316,8 @@ def test_asarray_shares_or_copies_as_told() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: tc.asarray(np.arange(3.0), dtype=tc.float32, copy=False), "float64 on cpu as float32 on cpu"),
+        (lambda: tc.asarray(np.arange(3.0), dtype=tc.float32, copy=False), "float64 on cpu as float32 on cpu — "
+         "another dtype or device needs a copy"),
         (lambda: tc.asarray(tc.ones(2), device="ref", copy=False), "float32 on cpu as float32 on ref:0"),
         (lambda: tc.asarray([1], copy=False), "copy=False for a list — only tensors, arrays and buffers are shared"),
     ],
