@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,40 @@ def test_further_checks() -> None:
     assert gradcheck(lambda a: a.sum(), leaf(np.zeros((0, 2))))
     assert gradcheck(lambda a: a.exp()[:0], x)
     assert gradcheck(lambda a: (a * 2).argmax() + 0 * a.sum(), leaf([1.0, 5.0]))
+
+
+def test_gradients_that_differ_in_batches() -> None:
+    class Counting(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * (2 if type(grad) is torch.Tensor else 3)
+
+    assert gradcheck(Counting.apply, leaf([0.5, -1.0]))
+    with pytest.raises(GradcheckError, match=r"batched gradients of input 0 — "
+                       "batched gradients are those of each entry"):
+        gradcheck(Counting.apply, leaf([0.5, -1.0]), check_batched_grad=True)
+
+
+def test_an_engine_that_loses_dtypes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = sys.modules["tensocket_core.autograd.gradcheck"]
+    gradients = engine.gradients
+    monkeypatch.setattr(engine, "gradients", lambda *args, **options: tuple(
+        g if g is None else g.float() for g in gradients(*args, **options)))
+    x = leaf([0.5, -1.0])
+    assert gradcheck(lambda a: a * 2, x)
+    with pytest.raises(GradcheckError, match=r"dtype float32 and shape .* of float64 .* — "
+                       "a gradient has its input's dtype and shape"):
+        gradcheck(lambda a: a * 2, x, check_grad_dtypes=True)
 
 
 def test_single_precision_is_warned_about() -> None:

@@ -343,16 +343,25 @@ def checked(name: str, function: Any, args: Any, schema: str = "(Tensor x) -> Te
     return {k: str(v) for k, v in library.opcheck(op, args, raise_exception=False).items()}
 
 
+def test_opcheck_finds_results_that_are_views(lib: Library) -> None:
+    lib.define("aliased(Tensor x) -> Tensor")
+    lib.impl("aliased", lambda x: x.view(-1), "CompositeExplicitAutograd")
+    with pytest.raises(AutogradError, match="a result that shares memory with an argument — results are new tensors"):
+        library.opcheck(getattr(ops, lib.ns).aliased, (torch.ones(2),))
+
+
 def test_opcheck_finds_what_does_not_fit() -> None:
     x = torch.tensor([1.0, 2.0])
-    assert "argument 'x' changed" in checked("a", lambda x: x.add_(1) * 1, (x,))["test_schema"]
-    assert "2 results" in checked("b", lambda x: (x * 1, x * 2), (x,))["test_schema"]
-    assert "a result of type int" in checked("c", lambda x: 1, (x,))["test_schema"]
-    assert "use register_fake" in checked("d", lambda x: x * 1, (x,))["test_faketensor"]
+    found = checked("a", lambda x: x.add_(1) * 1, (x,))["test_schema"]
+    assert "argument 'x' changed — only what the schema marks is written to" in found
+    assert "2 results — the schema returns Tensor" in checked("b", lambda x: (x * 1, x * 2), (x,))["test_schema"]
+    assert "a result of type int — the schema returns Tensor" in checked("c", lambda x: 1, (x,))["test_schema"]
+    assert "shapes of results are known on meta" in checked("d", lambda x: x * 1, (x,))["test_faketensor"]
     wrong = checked("e", lambda x: x * 1, (x,), fake=lambda x: x.new_empty(3))
     assert "shape [3], dtype float32, strides (1,) on meta instead of [2]" in wrong["test_faketensor"]
+    assert "meta tells the truth" in wrong["test_faketensor"]
     wrong = checked("f", lambda x: x * 1, (x,), fake=lambda x: (x, x))
-    assert "on meta instead of" in wrong["test_faketensor"]
+    assert "results tuple(*, *) on meta instead of * — results have one structure" in wrong["test_faketensor"]
     wrong = checked("g", lambda x: x * 1, (f64(1),))
     assert "a gradient is registered" in wrong["test_autograd_registration"]
     assert wrong["test_schema"] == "SUCCESS"

@@ -123,6 +123,8 @@ CASES: list[Case] = [
      "with randomness='error', functions of examples draw nothing"),
     (lambda: t.vmap(lambda x: x.item())(THREE), TransformError, RuntimeError, "item",
      "calling .item() on a batch has no one value"),
+    (lambda: t.vmap(lambda x: x if x else -x)(THREE), TransformError, RuntimeError, "bool",
+     "control flow does not depend on the data of a batch"),
     (lambda: number_of(THREE), TransformError, RuntimeError, "item", "calling .item() on a batch has no one value"),
     (lambda: t.vmap(lambda x: x.unique())(THREE.reshape(1, 3)), TransformError, RuntimeError, "unique",
      "shapes of results do not depend on the data of a batch"),
