@@ -46,7 +46,7 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
         raise ArgumentTypeError(operator, "no size", "a size is given", "pass () for a zero-dimensional tensor")
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
-    if not all(hasattr(n, "__index__") for n in size):
+    if not all(hasattr(n, "__index__") and n is not True and n is not False for n in size):
         raise ArgumentTypeError(operator, f"size {size!r}", "sizes are integers", "pass integers")
     shape = tuple(n.__index__() for n in size)
     if any(n < 0 for n in shape) or math.prod(n for n in shape if n) >= 1 << 62:
@@ -165,8 +165,9 @@ def _small(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> Any:
     """A small tensor of one value on a host-resident device; None where the long way is needed, also for errors."""
     entry = default_entry() if device is None else open_entry(device)
     chosen = get_default_dtype() if dtype is None else dtype
-    form = entry.factories.get(chosen)
-    if form is None:
+    try:
+        form = entry.factories[chosen]
+    except KeyError:
         form = _factory_form(entry, chosen)
     if form is _NO_FORM or not size:
         return None
@@ -204,11 +205,12 @@ def _factory_form(entry: DeviceEntry, dtype: Any) -> tuple[Any, int]:
     return form
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-          memory_format: Any = None) -> Any:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+          **rest: Any) -> Any:
     """An uninitialised tensor."""
-    if ACTIVE and watched():
-        return seen(empty, *size, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format)
+    if rest or (ACTIVE and watched()):
+        return seen(empty, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
     chosen, entry = options("empty", dtype, device)
     shape = shape_of("empty", size)
     if memory_format is None:
@@ -222,37 +224,40 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return finish(out, chosen, entry, requires_grad)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Zeros."""
-    if ACTIVE and watched():
-        return seen(zeros, *size, dtype=dtype, device=device, requires_grad=requires_grad)
-    if not (ACTIVE or requires_grad):
+    if not (ACTIVE or requires_grad or rest):
         small = _small(size, dtype, device, 0)
         if small is not None:
             return small
+    if rest or (ACTIVE and watched()):
+        return seen(zeros, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("zeros", dtype, device)
     return filled("zeros", shape_of("zeros", size), 0, chosen, entry, requires_grad)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Ones."""
-    if ACTIVE and watched():
-        return seen(ones, *size, dtype=dtype, device=device, requires_grad=requires_grad)
-    if not (ACTIVE or requires_grad):
+    if not (ACTIVE or requires_grad or rest):
         small = _small(size, dtype, device, 1)
         if small is not None:
             return small
+    if rest or (ACTIVE and watched()):
+        return seen(ones, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("ones", dtype, device)
     return filled("ones", shape_of("ones", size), 1, chosen, entry, requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+         **rest: Any) -> Any:
     """One value everywhere; the dtype is the value's unless given."""
-    if ACTIVE and watched():
-        return seen(full, size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(full, size, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
     if type(value) not in _CATEGORY:
         raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
+    if not isinstance(size, (tuple, list)):
+        raise ArgumentTypeError("full", f"size {size!r}", "size is a tuple of integers", "pass for example (3,)")
     chosen, entry = options("full", dtype, device, number_dtype(_CATEGORY[type(value)]))
     return filled("full", shape_of("full", (size,)), value, chosen, entry, requires_grad)
 
@@ -272,10 +277,10 @@ def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None) -> Any:
+               memory_format: Any = None, **rest: Any) -> Any:
     """An uninitialised tensor of another's shape, strides, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(empty_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     _, chosen, entry = _like(input, dtype, device)
     out = _array_like(input, chosen, entry, memory_format)
@@ -292,43 +297,43 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None) -> Any:
+               memory_format: Any = None, **rest: Any) -> Any:
     """Zeros of another tensor's shape, strides, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(zeros_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-              memory_format: Any = None) -> Any:
+              memory_format: Any = None, **rest: Any) -> Any:
     """Ones of another tensor's shape, strides, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(ones_like, input, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-              memory_format: Any = None) -> Any:
+              memory_format: Any = None, **rest: Any) -> Any:
     """One value everywhere, with another tensor's shape, strides, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad,
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(full_like, input, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
     return _filled_like("full_like", input, value, dtype, device, requires_grad, memory_format)
 
 
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
-           requires_grad: bool = False) -> Any:
+           requires_grad: bool = False, **rest: Any) -> Any:
     """start, start + step, ... up to but without end; int64 for integers. With one number, that is the end.
 
     Raises:
         ArgumentError: step is zero, or leads away from end, or a number is not finite.
         ArgumentTypeError: Nothing is given.
     """
-    if ACTIVE and watched():
-        return seen(arange, start, end, step, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(arange, start, end, step, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     if start is None and end is None:
         raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
     bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
@@ -384,12 +389,12 @@ def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DTyp
         )
 
 
-def linspace(
-    start: complex, end: complex, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
     """``steps`` evenly spaced values from start to end, both included."""
-    if ACTIVE and watched():
-        return seen(linspace, start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(linspace, start, end, steps, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
     either = isinstance(start, complex) or isinstance(end, complex)
     chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
     if either and not chosen.is_complex:
@@ -403,10 +408,11 @@ def linspace(
     return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+        **rest: Any) -> Any:
     """Ones on the diagonal, zeros elsewhere; [n, m] (m defaults to n)."""
-    if ACTIVE and watched():
-        return seen(eye, n, m, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(eye, n, m, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("eye", dtype, device)
     rows, columns = shape_of("eye", (n, n if m is None else m))
     result = (arange(rows, device=entry.device).reshape((rows, 1)) == arange(columns, device=entry.device)).to(chosen)
@@ -475,7 +481,7 @@ def _plain(data: Any) -> Any:
     return data.tolist() if hasattr(data, "_key") else data
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """A tensor with a copy of ``data``: numbers, nested lists, a NumPy array or a tensor.
 
     >>> tensor([[1, 2], [3, 4]]).sum().item()
@@ -485,8 +491,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         ArgumentTypeError: The elements are not numbers.
         ShapeError: Nested lists have different lengths.
     """
-    if ACTIVE and watched():
-        return seen(tensor, data, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(tensor, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     if hasattr(data, "_key"):
         result = data.detach().to(
             data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True
@@ -509,18 +515,20 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 # ------------------------------------------------------------------------------------------------- tensor methods
 
 
-def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              **rest: Any) -> Any:
     """Zeros of this tensor's dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(new_zeros, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_zeros, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     return _made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
 
 
-def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+             **rest: Any) -> Any:
     """Ones of this tensor's dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(new_ones, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_ones, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
         small = _small(size, input.dtype, input.device, 1)
         if small is not None:
@@ -529,29 +537,32 @@ def new_ones(input: Any, *size: Any, dtype: Any = None, device: Any = None, requ
     return _made_from(input, filled("new_ones", shape_of("new_ones", size), 1, chosen, entry, requires_grad))
 
 
-def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def new_empty(input: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              **rest: Any) -> Any:
     """An uninitialised tensor of this tensor's dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(new_empty, input, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_empty, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
     array = uninitialized(shape_of("new_empty", size), chosen, entry)
     return _made_from(input, finish(array, chosen, entry, requires_grad))
 
 
-def new_full(
-    input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
     """One value everywhere, of this tensor's dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(new_full, input, size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
-    return _made_from(input, filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad))
+    made = filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad)
+    return _made_from(input, made)
 
 
-def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def new_tensor(input: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               **rest: Any) -> Any:
     """A tensor with a copy of data, of this tensor's dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(new_tensor, input, data, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_tensor, input, data, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     return tensor(
         data,
         dtype=input.dtype if dtype is None else dtype,

@@ -13,14 +13,15 @@ from .execute.layout import empty_strided_array, ordered_strides
 from .promotion import get_default_dtype
 
 
-def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+                  **rest: Any) -> Any:
     """An uninitialised tensor of a shape with the given strides, in elements.
 
     Raises:
         ShapeError: A size or a stride is negative, or there are not as many strides as sizes.
     """
-    if ACTIVE and watched():
-        return seen(empty_strided, size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(empty_strided, size, stride, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     chosen, entry = options("empty_strided", dtype, device)
     shape, strides = shape_of("empty_strided", (size,)), tuple(stride)
     if len(shape) != len(strides) or any(s < 0 for s in strides):
@@ -32,7 +33,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
 
 
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None,
-                   requires_grad: bool = False) -> Any:
+                   requires_grad: bool = False, **rest: Any) -> Any:
     """An uninitialised tensor whose dimensions lie in memory in the given order, the slowest first.
 
     Raises:
@@ -42,13 +43,14 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
     if sorted(order) != list(range(len(shape))):
         raise ShapeError("empty_permuted", f"layout {list(order)} for size {list(shape)}",
                          "the layout lists every dimension once", "list all dims")
-    return empty_strided(shape, ordered_strides(shape, order), dtype=dtype, device=device, requires_grad=requires_grad)
+    return empty_strided(shape, ordered_strides(shape, order), dtype=dtype, device=device, requires_grad=requires_grad,
+                         **rest)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """A 0-dimensional tensor of the default dtype with one value."""
     return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device,
-                requires_grad=requires_grad)
+                requires_grad=requires_grad, **rest)
 
 
 __all__ = ["empty_permuted", "empty_strided", "scalar_tensor"]

@@ -24,7 +24,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from . import tensors
 from ._generated import functions
-from .creation import check_range, finish, from_values, options, shape_of
+from .creation import check_range, empty_like, finish, from_values, options, shape_of
 from .device import DeviceEntry, entries, open_entry
 from .dispatch.factories import seen, watched
 from .dispatch.fallback import note_host_operator
@@ -35,6 +35,7 @@ from .execute.nests import Operand, pointwise_nest
 from .execute.pointwise import kind_letter
 from .execute.primitive import primitive, run_formula
 from .execute.programs import index_dtype, launch
+from .formats import contiguous_format, preserve_format
 
 _SEED_LIMIT: Final = 1 << 64
 #: Numbers that 63 bits choose between.
@@ -377,69 +378,65 @@ _UNIFORM: Final = (_uniform32, _uniform64)
 _NORMAL: Final = (_normal32, _normal64)
 
 
-def rand(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False, **rest: Any) -> Any:
     """Uniform numbers in [0, 1)."""
-    if ACTIVE and watched():
-        return seen(rand, *size, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
     return _random("rand", _UNIFORM, size, dtype, device, requires_grad, generator)
 
 
-def randn(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False, **rest: Any) -> Any:
     """Normal numbers with mean 0 and variance 1."""
-    if ACTIVE and watched():
-        return seen(randn, *size, generator=generator, dtype=dtype, device=device, requires_grad=requires_grad)
+    if rest or (ACTIVE and watched()):
+        return seen(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
     return _random("randn", _NORMAL, size, dtype, device, requires_grad, generator)
 
 
-def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Uniform numbers in [0, 1) with another tensor's shape, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(rand_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
-    return rand(
-        tuple(input.shape),
-        dtype=input.dtype if dtype is None else dtype,
-        device=input.device if device is None else device,
-        requires_grad=requires_grad,
-    )
+def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
+               memory_format: Any) -> Any:
+    """What ``draw`` draws for another tensor's shape, dtype and device, in memory as that or in a memory format."""
+    kept = memory_format is None or memory_format is preserve_format
+    chosen = {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
+    drawn = draw(tuple(input.shape), **chosen)
+    if not (memory_format is contiguous_format or (kept and input.is_contiguous())):
+        drawn = empty_like(input, memory_format=memory_format, **chosen).copy_(drawn)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
-def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Normal numbers with another tensor's shape, dtype and device."""
-    if (ACTIVE or input._key & WRAPPER) and watched(input):
-        return seen(randn_like, input, dtype=dtype, device=device, requires_grad=requires_grad)
-    return randn(
-        tuple(input.shape),
-        dtype=input.dtype if dtype is None else dtype,
-        device=input.device if device is None else device,
-        requires_grad=requires_grad,
-    )
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, **rest: Any) -> Any:
+    """Uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return drawn_like(rand, input, dtype, device, requires_grad, memory_format)
 
 
-def randint(
-    low: int,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-) -> Any:
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, **rest: Any) -> Any:
+    """Normal numbers with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return drawn_like(randn, input, dtype, device, requires_grad, memory_format)
+
+
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
+            dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
 
     Raises:
         ArgumentError: The range is empty, has more than 2 ** 63 numbers, or the dtype does not hold its bounds.
         ArgumentTypeError: No size is given.
     """
-    if ACTIVE and watched():
-        return seen(randint, low, high, size, generator=generator, dtype=dtype, device=device)
-    if size is None:  # randint(high, size)
-        low, high, size = 0, low, high
-    if size is None or isinstance(size, int):
-        raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
+    if rest or (ACTIVE and watched()):
+        return seen(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    low, high, size = _bounds(low, high, size)
     if high <= low:
         raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
     chosen, entry = options(
@@ -453,20 +450,37 @@ def randint(
         )
     drawn = _drawn("bits", _bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
     # All 63 bits are in a range of that size, which int64 does not hold.
-    return ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
+    result = ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
+    return result.requires_grad_() if requires_grad else result
 
 
-def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Any:
+def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
+    """The arguments of ``randint(high, size)`` and ``randint(low, high, size)``, also by name."""
+    if size is None:
+        low, high, size = None, low, high
+    elif high is None:
+        low, high = None, low
+    low = 0 if low is None else low
+    if not isinstance(size, (tuple, list)):
+        raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
+        raise ArgumentTypeError("randint", f"low={low!r}, high={high!r}", "bounds are integers", "pass integers")
+    return low.__index__(), high.__index__(), size
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
     """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
-    if ACTIVE and watched():
-        return seen(randperm, n, generator=generator, dtype=dtype, device=device)
+    if rest or (ACTIVE and watched()):
+        return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
     if n < 0:
         raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
     chosen, entry = options(
         "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
     if not entry.holds_data:
-        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, False)
+        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, requires_grad)
 
     def draw(lead: tuple[int, ...]) -> Any:
         keys = tensors.wrap(_draw("bits", _bits64, entry, (*lead, n), dtypes.int64, 2, generator),
@@ -475,7 +489,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
             note_host_operator("randperm", keys)
         return from_values(np.argsort(keys._host(), axis=-1, kind="stable"), chosen, entry)
 
-    return _through_transforms("randperm", draw)
+    result = _through_transforms("randperm", draw)
+    return result.requires_grad_() if requires_grad else result
 
 
 def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from .factory_keywords import completed
 from .keys import WRAPPER
 from .modes import STATE, thread_state
 from .overrides import handle, overrides_functions
@@ -20,6 +21,8 @@ from .schema import Schema, parse_schema
 
 #: Factories by name, as dispatch modes and classes get them.
 FACTORIES: Final[dict[str, Factory]] = {}
+#: Factories that take values, not sizes.
+_VALUES: Final = frozenset({"tensor", "new_tensor", "as_tensor", "asarray"})
 _KINDS: Final = {
     "input": "Tensor", "dtype": "dtype?", "device": "device?", "requires_grad": "bool", "generator": "any?",
 }  # fmt: skip
@@ -31,6 +34,7 @@ class Factory(Packet):
     Attributes:
         function: The function.
         collects: Whether it takes sizes one by one; records pass them as one argument.
+        rare: Keywords outside of its signature.
         defaults: Of positional parameters.
         dispatch_rules: As those of operators.
     """
@@ -42,6 +46,7 @@ class Factory(Packet):
         self.schema: Schema = parse_schema(_signature(function))
         parameters = inspect.signature(function).parameters.values()
         self.collects = any(p.kind is p.VAR_POSITIONAL for p in list(parameters)[:1])
+        self.rare = _rare(function.__name__, list(parameters))
         named = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self.defaults = tuple(p.default for p in named)
         FACTORIES[self.name] = self
@@ -61,12 +66,23 @@ class Factory(Packet):
         return self.function(*args, **keywords)
 
 
+def _rare(name: str, parameters: list[inspect.Parameter]) -> frozenset[str]:
+    """Keywords outside of a factory's signature."""
+    if name in _VALUES:
+        return frozenset({"pin_memory"} if name == "tensor" else ())
+    sized = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    alike = parameters[0].name == "input"
+    return frozenset({"layout", "pin_memory", *(["size"] if sized else []), *([] if alike else ["out"])})
+
+
 def _signature(function: Callable[..., Any]) -> str:
     parts: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         kind = _KINDS.get(name, "any")
         if parameter.kind is parameter.VAR_POSITIONAL:
             parts.append(f"int... {name}")
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
@@ -100,15 +116,18 @@ def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[
                            lambda: function(*args, **keywords))
 
 
-def seen(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None = None, **keywords: Any) -> Any:
     """A watched call: modes and classes are asked in the order of operators.
 
     Args:
         function: The factory.
         args: Its positional arguments.
+        rest: Keywords outside of its signature; with them, the call is made again without.
         keywords: Its keyword arguments; None and False are defaults.
     """
     record = factory(function)
+    if rest:
+        return completed(function, args, keywords, rest, record.rare)
     name, args = record.name, record.trimmed(args)
     keywords = {key: value for key, value in keywords.items() if value is not None and value is not False}
     if STATE.function_modes or (not STATE.overrides_off and any(overrides_functions(type(x)) for x in args)):
