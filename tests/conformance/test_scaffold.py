@@ -45,15 +45,15 @@ def test_it_is_short(tmp_path):
 
 @pytest.mark.parametrize(("name", "rule"), [
     ("", "is not a device name"),
-    ("My", "is not a device name"),
+    ("My", "'My' is not a device name: a lower-case letter, then 1 to 31 lower-case letters, digits or '_' are required"),
     ("a", "is not a device name"),
     ("x" * 33, "is not a device name"),
     ("../evil", "is not a device name"),
     ("na-me", "is not a device name"),
-    ("cpu", "is taken by tensocket"),
-    ("cuda0", "can be mistaken for a device of the backend 'cuda'"),
-    ("meta", "is reserved"),
-    ("while", "is a word of the Python language"),
+    ("cpu", "the name 'cpu' is taken by tensocket"),
+    ("cuda0", "the name 'cuda0' can be mistaken for a device of the backend 'cuda'"),
+    ("meta", "the name 'meta' is reserved for the runtime itself"),
+    ("while", "'while' is a word of the Python language"),
 ])
 def test_bad_names(tmp_path, name, rule):
     with pytest.raises(ArgumentError, match=rule):
@@ -70,6 +70,6 @@ def test_an_existing_folder_is_left_alone(tmp_path):
     folder = tmp_path / "tensocket-toy"
     folder.mkdir()
     (folder / "work.txt").write_text("mine")
-    with pytest.raises(ArgumentError, match="is written into a new folder"):
+    with pytest.raises(ArgumentError, match="a new backend is written into a new folder"):
         write_backend("toy", tmp_path)
     assert files_of(folder) == {"work.txt": "mine"}

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
-from tensocket_core.autograd.node import Derivative, Node
+from tensocket_core.autograd.derivative import Derivative
+from tensocket_core.autograd.node import Node
 from tensocket_core.dispatch.schema import parse_schema
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, ShapeError
 

@@ -11,7 +11,8 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core.autograd import graph
-from tensocket_core.autograd.node import AccumulateGrad, Derivative, MultiNode
+from tensocket_core.autograd.derivative import Derivative
+from tensocket_core.autograd.node import AccumulateGrad, MultiNode
 from tensocket_core.autograd.record import recorder
 from tensocket_core.dispatch.schema import parse_schema
 

@@ -145,7 +145,8 @@ def test_events_measure_time(device):
 
 def test_event_errors(device):
     stream, event = device.default_stream, device.create_event(timing=True)
-    with pytest.raises(ArgumentError, match=r"\[Event.elapsed_time\] start event with timing=True, recorded=False — "):
+    with pytest.raises(ArgumentError, match=r"\[Event.elapsed_time\] start event with timing=True, recorded=False — "
+                       "both events were created with timing and recorded"):
         event.elapsed_ms(event)
     stream.record(event)
     plain = device.create_event()
@@ -154,7 +155,8 @@ def test_event_errors(device):
         event.elapsed_ms(plain)
     with pytest.raises(ArgumentError, match=r"\[Event.elapsed_time\] end=ForeignEvent — both events are of one device"):
         event.elapsed_ms(ForeignEvent())
-    with pytest.raises(ArgumentError, match=r"\[Stream.record_event\] event=ForeignEvent — a CPU stream records CPU"):
+    with pytest.raises(ArgumentError, match=r"\[Stream.record_event\] event=ForeignEvent — "
+                       "a CPU stream records CPU events"):
         stream.record(ForeignEvent())
     assert isinstance(event, CpuEvent)
 

@@ -190,16 +190,19 @@ def test_events_of_other_devices(device):
     foreign = ForeignEvent()
     device.default_stream.wait(foreign)
     assert foreign.waited
-    with pytest.raises(ArgumentError, match=r"\[Stream.record_event\] an event of another device than cuda:0"):
+    with pytest.raises(ArgumentError, match=r"\[Stream.record_event\] an event of another device than cuda:0 — "
+                                            "a stream records events of its own device"):
         device.default_stream.record(foreign)
-    with pytest.raises(ArgumentError, match=r"\[Event.elapsed_time\] an end event of another device than cuda:0"):
+    with pytest.raises(ArgumentError, match=r"\[Event.elapsed_time\] an end event of another device than cuda:0 — "
+                                            "both events are of one device"):
         device.create_event(timing=True).elapsed_ms(foreign)
 
 
 def test_times_need_timing_and_a_record(device):
     plain, timed = device.create_event(), device.create_event(timing=True)
     device.default_stream.record(timed)
-    with pytest.raises(ArgumentError, match="start event with timing=False, recorded=False — both events were created"):
+    with pytest.raises(ArgumentError, match="start event with timing=False, recorded=False — "
+                                            "both events were created with timing and recorded"):
         plain.elapsed_ms(timed)
     with pytest.raises(ArgumentError, match="end event with timing=True, recorded=False"):
         timed.elapsed_ms(device.create_event(timing=True))

@@ -220,7 +220,8 @@ def test_the_copy_kernel(shape, strides):
 
 def test_errors_name_function_and_status(multiply, library):
     library.status = 13
-    with pytest.raises(KernelError, match=r"\[matmul\] cublasGemmStridedBatchedEx on cuda:0 — cuBLAS returned s.* 13"):
+    with pytest.raises(KernelError, match=r"\[matmul\] cublasGemmStridedBatchedEx on cuda:0 — "
+                                          "cuBLAS returned status 13"):
         multiply(*LAYOUTS["plain"]())
 
 

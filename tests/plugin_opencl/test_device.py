@@ -129,7 +129,8 @@ def test_times_of_events_without_time_are_refused(device):
     plain, timed = device.create_event(), device.create_event(timing=True)
     device.default_stream.record(plain)
     device.default_stream.synchronize()
-    with pytest.raises(ArgumentError, match=r"start event with timing=False, recorded=True, done=True"):
+    with pytest.raises(ArgumentError, match=r"start event with timing=False, recorded=True, done=True — "
+                       "both events were created with timing, recorded, and have happened"):
         plain.elapsed_ms(plain)
     with pytest.raises(ArgumentError, match=r"start event with timing=True, recorded=False"):
         timed.elapsed_ms(plain)
@@ -137,7 +138,7 @@ def test_times_of_events_without_time_are_refused(device):
     device.default_stream.synchronize()
     with pytest.raises(ArgumentError, match=r"end event with timing=False"):
         timed.elapsed_ms(plain)
-    with pytest.raises(ArgumentError, match="end=object"):
+    with pytest.raises(ArgumentError, match="end=object — both events are of one device"):
         timed.elapsed_ms(object())
 
 
@@ -175,6 +176,21 @@ def test_errors_of_opencl_become_errors_of_the_house(device, upload, download):
         device.launch(kernel, (1,), (1 << 20,), [handle.storage.buffer], device.default_stream)
     device.launch(kernel, (2,), (2,), [handle.storage.buffer], device.default_stream)
     assert (download(handle) == 1).all()
+
+
+def test_work_that_did_not_end_is_named(device):
+    from tensocket_opencl.streams import OpenCLStream, translated
+
+    class Failure(Exception):
+        code = -14  # CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+
+    error = translated(Failure("failed"), "launch", "opencl:0")
+    assert str(error).startswith("[launch] failed on opencl:0 — queued work must run to its end — see the driver's log")
+    stream = OpenCLStream(device._context, device.name)
+    stream.last = SimpleNamespace(command_execution_status=-5)
+    with pytest.raises(KernelError, match=r"\[Stream.synchronize\] status -5 on opencl:0 — queued work must run to its"):
+        stream.synchronize()
+    stream.synchronize()
 
 
 def test_missing_memory_is_told_apart(device):

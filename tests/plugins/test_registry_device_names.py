@@ -23,7 +23,8 @@ def test_names(given, device, text):
 
 @pytest.mark.parametrize("name", ["", ":", ":0", "c", "9x", "c pu", "a" * 33, "_cpu", "ärger", "cpu\n", "９９"])
 def test_names_of_the_wrong_form(name):
-    with pytest.raises(UnknownDevice, match="a device name is a lower-case word of 2 to 32 letters, digits and '_'"):
+    with pytest.raises(UnknownDevice, match="a device name is a lower-case word of 2 to 32 letters, digits and '_', "
+                                            "with an optional ':index'"):
         parse_device(name)
 
 

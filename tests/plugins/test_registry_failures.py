@@ -147,7 +147,8 @@ def test_backend_that_asks_for_itself_at_import(make_distribution):
     from tensocket_plugins.contract import registry as module
     module.vain_test = Registry()
     try:
-        with pytest.raises(BackendBroken, match="its own import asks for it — use the device after the import"):
+        with pytest.raises(BackendBroken, match="it is still being loaded and its own import asks for it — use the "
+                                                "device after the import"):
             module.vain_test.backend("vain")
         assert module.vain_test.record("vain").state is State.BROKEN
     finally:

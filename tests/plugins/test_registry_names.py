@@ -66,7 +66,8 @@ def test_unknown_name_suggests_matches_and_the_package(make_distribution):
 
 
 def test_unknown_name_without_a_match():
-    with pytest.raises(UnknownDevice, match=r"\) — install the package of that backend, for example: "
+    with pytest.raises(UnknownDevice, match=r"no installed backend has this name \(installed: .+\) — "
+                                            "install the package of that backend, for example: "
                                             "pip install tensocket-qqqqq"):
         Registry().open(Device("qqqqq"))
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import complex64, complex128
 
 from ..dispatch.keys import SCALAR, SCALAR_LEFT, dtype_bit
-from .node import Derivative
+from .derivative import Derivative
 
 #: Keys with one of these bits have a complex operand.
 COMPLEX: Final = dtype_bit(complex64) | dtype_bit(complex128) | SCALAR[complex] | SCALAR_LEFT[complex]

@@ -18,8 +18,9 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 
 from ..dispatch.keys import AUTOGRAD, OPTIONS
 from ..dispatch.modes import STATE, no_grad
+from .derivative import Derivative
 from .function_node import FunctionNode, record_function
-from .node import SEQUENCE, Derivative, Node
+from .node import SEQUENCE, Node
 
 F = TypeVar("F", bound=Callable[..., Any])
 _new = object.__new__

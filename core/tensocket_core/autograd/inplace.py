@@ -8,7 +8,8 @@ from typing import Any
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.keys import AUTOGRAD
-from .node import PACKED, Derivative
+from .derivative import Derivative
+from .node import PACKED
 from .rebase import reread, write_back
 from .record import attach, edge_of, move_retained, retained_by, version_of
 

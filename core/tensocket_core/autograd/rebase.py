@@ -14,7 +14,7 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from .._generated import functions
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
-from .node import Derivative
+from .derivative import Derivative
 from .record import attach, edge_of, move_retained, retained_by
 
 #: Recorded views of one base after which the list of them is searched for dead ones.

@@ -10,8 +10,9 @@ from tensocket_plugins.contract import dtypes
 
 from ..dispatch.keys import AUTOGRAD, OPTIONS, dtype_bit
 from ..recording import SPECIAL
+from .derivative import RESULT, RESULTS, SHAPE, UNUSED, Derivative
 from .hooks import extras_of
-from .node import RESULT, RESULTS, SEQUENCE, SHAPE, UNUSED, Derivative, MultiNode, Node, Output, gradient_place
+from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
 
 _new = object.__new__

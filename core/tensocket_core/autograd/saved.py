@@ -14,8 +14,9 @@ from ..device import thread_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS
 from ..recording import Reason
 from . import anomaly
+from .derivative import Derivative
 from .hooks import Extras
-from .node import PACKED, SEQUENCE, Derivative, Node
+from .node import PACKED, SEQUENCE, Node
 
 _new = object.__new__
 Pack = Callable[[Any], Any]

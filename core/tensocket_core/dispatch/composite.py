@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry
 from .keys import AUTOGRAD, DEVICE_MASK
 from .layers import record

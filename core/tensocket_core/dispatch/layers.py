@@ -18,7 +18,7 @@ from .fallback import FALLBACKS
 from .keys import AUTOCAST, AUTOGRAD, WRAPPER
 
 if TYPE_CHECKING:
-    from ..autograd.node import Derivative
+    from ..autograd.derivative import Derivative
     from .operator import Operator
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOperator
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry, entry_of_key
 from . import layers, protocol
 from .call import key_of

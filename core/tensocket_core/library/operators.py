@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, MissingDataError, UnsupportedOperator
 
+from ..autograd.derivative import Derivative
 from ..autograd.function import Function, make_context
 from ..autograd.function_node import record_function
-from ..autograd.node import Derivative
 from ..device import BY_KEY, default_entry
 from ..dispatch.call import call
 from ..dispatch.fallback import with_alternatives

@@ -13,7 +13,7 @@ from tensocket_plugins.ir.complex import COMPONENT
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.elements import parts_handle

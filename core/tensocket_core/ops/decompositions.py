@@ -18,7 +18,7 @@ from tensocket_plugins.contract.errors import AutogradError, LinAlgError, ShapeE
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..execute.host import HostOperator, same_shape
 from .selection import positions

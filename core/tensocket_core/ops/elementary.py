@@ -14,7 +14,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float64, int32, int64
 from tensocket_plugins.contract.errors import DtypeError
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..execute.pointwise import Pointwise
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}

@@ -17,7 +17,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DimensionError, Dty
 from .. import creation
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis

@@ -22,7 +22,7 @@ from tensocket_plugins.contract.errors import (
 
 from .. import tensors
 from .._generated import functions
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..creation import from_values
 from ..dispatch.blame import blame
 from ..dispatch.call import call

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ShapeError
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..creation import fill_array
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD

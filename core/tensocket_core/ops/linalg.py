@@ -11,7 +11,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit

@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import (
 )
 
 from .. import tensors as tensors_module
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..autograd.rebase import added_up, extent
 from ..dispatch.call import call
 from ..dispatch.composite import composite

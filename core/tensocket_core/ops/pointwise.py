@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..execute.pointwise import Pointwise
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes

@@ -10,7 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Shap
 
 from .. import tensors
 from .._generated import functions
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import is_grad_enabled

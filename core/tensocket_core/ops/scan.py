@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError, Undefin
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis

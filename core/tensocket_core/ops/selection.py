@@ -10,7 +10,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
 
 from .._generated import functions
-from ..autograd.node import Derivative
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import as_strided, broadcast_shapes, element_strides, normalize_axes, normalize_axis

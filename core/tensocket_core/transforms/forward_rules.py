@@ -15,7 +15,7 @@ from tensocket_plugins.contract.errors import ShapeError, TransformError
 
 from .._generated import functions
 from ..autograd.conjugate import COMPLEX, for_key
-from ..autograd.node import RESULT, SHAPE
+from ..autograd.derivative import RESULT, SHAPE
 from ..dispatch.call import call
 from ..execute.inplace import InPlace
 from ..execute.matmul import MatMul

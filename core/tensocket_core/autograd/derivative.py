@@ -1,0 +1,106 @@
+"""Derivative rules: what an operator saves for its gradients, and which values each function is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..dispatch.schema import Schema
+
+#: Position of the result among saved values.
+RESULT: Final = -1
+#: Position that stands for the shape of argument 0; that of argument k is ``SHAPE - k``.
+SHAPE: Final = -2
+#: Stands for a value that no gradient needs, because its argument requires none.
+UNUSED: Final = -1000
+#: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
+RESULTS: Final = -2000
+
+class Derivative:
+    """How gradients flow back through an operator.
+
+    One function per differentiable argument. Its parameter names say what it uses, and only that is saved: ``grad``
+    (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
+    argument that is not needed itself. A function returns the argument's gradient;
+    where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
+    tensor arguments as a tuple, for operators on lists.
+
+    For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
+    with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
+    ``result1`` ...
+
+    >>> Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).arguments
+    ('input', 'other')
+    """
+
+    __slots__ = (
+        "_plans",
+        "arguments",
+        "functions",
+        "joint",
+        "multiple",
+        "name",
+        "names",
+        "parameters",
+        "picks",
+        "saved_positions",
+        "tensors",
+    )
+
+    def __init__(self, joint: Callable[..., Any] | None = None, **functions: Callable[..., Any]) -> None:
+        self.joint = joint
+        self.arguments = tuple(functions)
+        self.functions: tuple[Callable[..., Any] | None, ...] = tuple(functions.values())
+        self.picks: tuple[tuple[int, ...], ...] = ()
+        self.saved_positions: tuple[int, ...] = ()
+        self.tensors: tuple[int, ...] = ()
+        self.parameters = 0
+        self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
+        self.names: tuple[str, ...] = ()
+        self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        self.name = ""
+
+    def bind(self, schema: Schema) -> None:
+        """Resolve names against the operator's schema: which arguments to save and what each function is given."""
+        self.name = schema.name.strip("_").title().replace("_", "") + "Backward0"
+        names = self.names = schema.names
+        self.parameters = len(names)
+        self.tensors = schema.tensors
+        by_name = dict(zip(self.arguments, self.functions, strict=True))
+        if self.joint is None:
+            tensors = [names[k] for k in schema.tensors]
+            unknown = set(by_name) - set(tensors)
+            if unknown:
+                raise ValueError(f"derivative of {schema.name} for unknown arguments {sorted(unknown)}")
+            self.functions = tuple(by_name.get(name) for name in tensors)
+        else:
+            self.functions = (self.joint,)
+        used = [_parameters(f)[1:] if f is not None else () for f in self.functions]
+        positions = sorted({_position(name, names) for wanted in used for name in wanted})
+        self.saved_positions = tuple(positions)
+        self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
+
+    def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
+        """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
+        wanted = tuple([edge is not None for edge in edges])
+        plan = self._plans.get(wanted)
+        if plan is None:
+            used = {k for present, pick in zip(wanted, self.picks, strict=True) if present for k in pick}
+            plan = self._plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
+        return plan
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _position(name: str, names: tuple[str, ...]) -> int:
+    """Position of a saved value: an argument's index, ``RESULT``, ``RESULTS - k``, ``SHAPE - k`` for ``x_shape``."""
+    if name in names:
+        return names.index(name)
+    if name == "result":
+        return RESULT
+    if name[:6] == "result" and name[6:].isdecimal():
+        return RESULTS - int(name[6:])
+    return SHAPE - names.index(name.removesuffix("_shape"))
