@@ -9,7 +9,8 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import set_grad_enabled
-from .engine import accumulate_hooked, edge_from_place, run_pass, target_of
+from .edges import edge_from_place, target_of
+from .engine import accumulate_hooked, run_pass
 from .graph import GradientEdge
 from .node import Output
 

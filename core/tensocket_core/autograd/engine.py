@@ -18,16 +18,14 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
-from ..device import BY_KEY, thread_streams, use_streams
-from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER
+from ..device import thread_streams, use_streams
+from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..dispatch.modes import STATE, set_grad_enabled
 from ..recording import SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate
-from .node import AccumulateGrad, MultiNode, Node, Output
-
-#: What identifies the target of an edge: the node or leaf, and which output.
-Target = tuple[int, int]
+from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
+from .node import MultiNode, Node, Output
 
 
 class _Current(threading.local):
@@ -37,61 +35,6 @@ class _Current(threading.local):
 _CURRENT: Final = _Current()
 _NUMBERS: Final = itertools.count(1)
 _NOTHING: Final = nullcontext()
-
-
-def sum_to(grad: Any, shape: tuple[int, ...]) -> Any:
-    """``grad`` summed over the dimensions along which ``shape`` was broadcast."""
-    given = grad._array.shape
-    if given == shape:
-        return grad
-    lead = len(given) - len(shape)
-    if lead == 1 and given[1:] == shape:
-        return grad.sum(0)
-    axes = [*range(lead), *(k + lead for k, n in enumerate(shape) if n == 1 and grad.shape[k + lead] != 1)]
-    return grad.sum(axes, True).reshape(shape) if axes else grad.reshape(shape)
-
-
-def fit(grad: Any, shape: tuple[int, ...], options: int) -> Any:
-    """A gradient with the shape, dtype and device of what it is the gradient of."""
-    if grad._array.shape != shape:
-        grad = sum_to(grad, shape)
-    if grad._key & OPTIONS != options:
-        dtype = DTYPE_OF[options & DTYPE_MASK]
-        if grad.dtype.kind == "complex" and dtype.kind == "float":
-            grad = grad.real
-        grad = grad.to(BY_KEY[options & DEVICE_MASK].device, dtype)
-    return grad
-
-
-def target_of(edge: Any) -> Target:
-    """What identifies an edge's target."""
-    return (id(edge.node), edge.index) if type(edge) is Output else (id(edge), 0)
-
-
-def node_of(edge: Any) -> Node | None:
-    """The node behind an edge; None for leaves."""
-    if type(edge) is Output:
-        return edge.node
-    return edge if isinstance(edge, Node) else None
-
-
-def place_of(edge: Any) -> tuple[tuple[int, ...], int]:
-    """Shape and options of what an edge leads to."""
-    node = node_of(edge)
-    if node is None:
-        return edge._array.shape, edge._key & OPTIONS
-    if isinstance(node, MultiNode):
-        place = node.outputs[target_of(edge)[1]]
-        if place is not None:
-            return place
-    return node.shape, node.options
-
-
-def fit_to(edge: Any, grad: Any) -> Any:
-    """A gradient as an edge's target takes it; None stays None."""
-    if edge is None or grad is None:
-        return None
-    return fit(grad, *place_of(edge))
 
 
 class _Pass:
@@ -173,7 +116,7 @@ class _Pass:
     def run(self) -> None:
         """Visit all nodes that have a gradient."""
         if self.wanted is not None:
-            self.needed = _on_the_way(self.nodes.values(), self.wanted)
+            self.needed = on_the_way(self.nodes.values(), self.wanted)
         heap, retain = self.heap, self.retain_graph
         plain = self.wanted is None and not self.create_graph and not SPECIAL
         while heap:
@@ -281,7 +224,7 @@ class _Pass:
     def _serve_held(self, sequence: int) -> None:
         """Serve leaves that no node with a gradient to come uses."""
         if self.last_uses is None:
-            self.last_uses = _last_uses(self.nodes.values())
+            self.last_uses = last_uses(self.nodes.values())
             later = {leaf for leaves in self.last_uses.values() for leaf in leaves}
             ready = [leaf for leaf in self.held if leaf not in later]
         else:
@@ -321,49 +264,6 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
     return None
 
 
-def _reachable(nodes: Iterable[Node]) -> dict[int, Node]:
-    """All nodes that gradients of these reach, by sequence number."""
-    found: dict[int, Node] = {}
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node.sequence in found:
-            continue
-        found[node.sequence] = node
-        for edge in node.edges:
-            below = node_of(edge)
-            if below is not None and below.sequence not in found:
-                stack.append(below)
-    return found
-
-
-def _on_the_way(nodes: Iterable[Node], wanted: set[Target]) -> set[int]:
-    """Sequence numbers of the nodes from which a wanted target is reached."""
-    needed: set[int] = set()
-    for sequence, node in sorted(_reachable(nodes).items()):
-        for edge in node.edges:
-            if edge is None:
-                continue
-            below = node_of(edge)
-            if target_of(edge) in wanted or (below is not None and below.sequence in needed):
-                needed.add(sequence)
-                break
-    return needed
-
-
-def _last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
-    """By the sequence number of the oldest node that uses it, the identities of leaves with hooks."""
-    oldest: dict[int, int] = {}
-    for sequence, node in _reachable(nodes).items():
-        for edge in node.edges:
-            if edge is not None and node_of(edge) is None and edge._extras is not None:
-                oldest[id(edge)] = min(sequence, oldest.get(id(edge), sequence))
-    uses: dict[int, list[int]] = {}
-    for identity, sequence in oldest.items():
-        uses.setdefault(sequence, []).append(identity)
-    return uses
-
-
 def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
              create_graph: bool) -> dict[Target, Any]:
     """Compute gradients.
@@ -401,10 +301,3 @@ def queue_callback(callback: Callable[[], Any]) -> None:
         callback()
     else:
         _CURRENT.running.callbacks.append(callback)
-
-
-def edge_from_place(node: Any, index: int) -> Any:
-    """The edge to an output of a node, as ``next_functions`` and gradient edges show it."""
-    if isinstance(node, AccumulateGrad):
-        return node.variable
-    return Output(node, index) if index else node

@@ -11,7 +11,7 @@ from ..device import BY_KEY
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
 from ..dispatch.modes import STATE
 from ..recording import SPECIAL
-from .engine import place_of
+from .edges import place_of
 from .inplace import check_no_leaf
 from .node import SEQUENCE, MultiNode, Output, gradient_place
 from .rebase import reread, write_back
