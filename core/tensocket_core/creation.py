@@ -22,9 +22,9 @@ from .dispatch.modes import ACTIVE, STATE
 from .dispatch.operator import check_dtype
 from .execute.convert import to_dtype
 from .execute.copying import from_host
+from .execute.generated import as_number, run_generated
 from .execute.layout import empty_preserved, empty_strided_array, format_strides
 from .execute.nests import Operand, pointwise_nest
-from .execute.pointwise import as_number, run_generated
 from .execute.primitive import primitive
 from .execute.programs import index_dtype, launch
 from .formats import check_format, preserve_format

@@ -12,9 +12,9 @@ from ..device import DeviceEntry
 from ..dispatch.operator import check_dtype
 from .convert import native_values, to_dtype
 from .elements import MOVED_AS, moved_handle
+from .generated import run_generated
 from .geometry import contiguous, element_strides, expand
 from .layout import empty_preserved, memory_order
-from .pointwise import run_generated
 from .primitive import primitive
 from .usage import copy_arrays
 

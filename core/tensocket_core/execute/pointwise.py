@@ -22,7 +22,6 @@ from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_kernels_math import NumpyMath
 
 from .. import tensors
@@ -43,17 +42,15 @@ from ..dispatch.operator import Operator, check_dtype
 from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
 from . import direct, native
 from .convert import to_dtype
-from .elements import kernel_handle
-from .geometry import broadcast_shapes, coalesce, contiguous, element_strides, expand, expanded_strides
-from .layout import empty_pointwise, memory_order
+from .generated import NUMBER_TYPES, as_number, run_generated
+from .geometry import broadcast_shapes
+from .layout import empty_pointwise
 from .math import ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
-from .programs import index_dtype, launch
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
-_NUMBER_TYPES: Final = (bool, int, float, complex)
 #: Types of extra arguments that are passed to kernels.
 _EXTRAS: Final = (int, float, complex)
 _BOOL: Final = dtype_bit(dtypes.bool_)
@@ -291,7 +288,7 @@ class Pointwise(Operator):
     def _array(self, position: int, operand: Any, entry: DeviceEntry, compute: DType) -> Any:
         """An operand as a handle of the compute dtype, or a Python number."""
         if not hasattr(operand, "_key"):
-            if type(operand) not in _NUMBER_TYPES:
+            if type(operand) not in NUMBER_TYPES:
                 raise ArgumentTypeError(self.name, f"operand of type {type(operand).__name__}",
                                         "operands are tensors or numbers", "convert it with tensocket.tensor(...)")
             return operand
@@ -353,71 +350,3 @@ def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) ->
         return np.asarray(formula(m, *values), dtype)
 
     return run
-
-
-# ---------------------------------------------------------------------------------------------- generated kernels
-
-
-def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
-                  operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...],
-                  results: Sequence[tuple[Any, DType]]) -> None:
-    """Run a formula as a generated kernel.
-
-    Args:
-        entry: The device.
-        name: Operator name first; with the geometry, everything that the kernel's text depends on.
-        formula: Over one expression per operand.
-        operands: Handles or Python numbers, with their element types.
-        shape: Shape of the results; operands broadcast to it. Not empty.
-        results: Handles and element types.
-    """
-    arrays = [(x, dtype) for x, dtype in operands if type(x) not in _NUMBER_TYPES]
-    flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
-    if not flat:
-        order = memory_order(shape, [element_strides(results[0][0])])
-        if order != sorted(order):
-            # Loops walk through the result's memory in order; what is left of this call is row-major.
-            turned = [[(x if type(x) in _NUMBER_TYPES else expand(x, shape).transpose(tuple(order)), dtype)
-                       for x, dtype in group] for group in (operands, results)]
-            run_generated(entry, name, formula, turned[0], turned[1][0][0].shape, turned[1])
-            return
-    strides: list[tuple[int, ...]] = []
-    if flat:
-        sizes: tuple[int, ...] = (results[0][0].size,)
-    else:
-        sizes, strides = coalesce(shape, [expanded_strides(x.shape, element_strides(x), shape)
-                                          for x, _ in (*results, *arrays)])
-    kind: Literal["flat", "strided"] = "flat" if flat else "strided"
-    specs = tuple(Operand("number" if type(x) in _NUMBER_TYPES else kind, dtype) for x, dtype in operands)
-    targets = tuple(Operand(kind, dtype) for _, dtype in results)
-    reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
-    words = 2 if any(dtype.kind == "complex" for _, dtype in (*results, *arrays)) else 1
-    index = index_dtype(entry, [words * n for n in (*sizes, results[0][0].size, *reach)])
-    numbers = [n for x, dtype in operands if type(x) in _NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
-    launch(entry, (name, specs, targets, len(sizes), index),
-           lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index), Strategy.SERIAL,
-           [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
-           [*sizes, *(s for step in strides for s in step), *numbers])
-
-
-def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:
-    """A Python number as scalar arguments: two for a complex one."""
-    number = as_number(value, dtype)
-    return (number.real, number.imag) if dtype.kind == "complex" else (number,)
-
-
-def as_number(value: Any, dtype: DType) -> Any:
-    """A Python number as an argument of a dtype; integers wrap as in two's complement."""
-    if dtype.kind == "complex":
-        return complex(value)
-    if type(value) is complex:
-        value = value.real
-    if dtype.kind == "float":
-        return float(value)
-    if dtype.kind == "bool":
-        return bool(value)
-    bits = 8 * dtype.itemsize
-    wrapped = int(value) & ((1 << bits) - 1)
-    return wrapped - (1 << bits) if dtype.kind == "int" and wrapped >> (bits - 1) else wrapped
-
-
