@@ -13,7 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .. import tensors
 from .keys import WRAPPER
-from .modes import ACTIVE, STATE, thread_state
+from .modes import ACTIVE, STATE, thread_state, update_state
 
 
 def disabled_torch_function(func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (),
@@ -175,16 +175,15 @@ class PushedMode:
 
     #: Attribute of the thread's state that holds the modes.
     _stack = ""
-    _entered: list[thread_state]
+
+    # The object keeps nothing of its threads, so that several may enter it at once.
 
     def __enter__(self) -> Any:
-        state = thread_state(**{self._stack: (*getattr(STATE, self._stack), self)})
-        self.__dict__.setdefault("_entered", []).append(state)
-        state.__enter__()
+        update_state(**{self._stack: (*getattr(STATE, self._stack), self)})
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._entered.pop().__exit__()
+        update_state(**{self._stack: getattr(STATE, self._stack)[:-1]})
 
 
 class TorchFunctionMode(PushedMode):

@@ -73,10 +73,11 @@ def _counted(operator: Operator, entry: DeviceEntry, key: tuple[Any, ...], kerne
     def counted(*args: Any) -> Any:
         nonlocal left, run
         left -= 1
-        if left == 0:
+        # Threads may count past zero together; later calls of a closure that is still held find the entry made.
+        if left <= 0 and key not in entry.natives:
             run = _promote(entry, key, kernel, build).run
             operator.table.clear()
-            for item in COMPOSITES.values():
+            for item in list(COMPOSITES.values()):
                 if item.direct is not None:  # may hold this operator's closure
                     item.table.clear()
         return run(*args)
