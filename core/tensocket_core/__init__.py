@@ -8,12 +8,11 @@ __version__ = "0.1.0"
 from .tensors import Size, Tensor
 
 # isort: split
-from tensocket_plugins.contract import errors
+from tensocket_plugins.contract import errors as errors
 from tensocket_plugins.contract.devices import Device as device
 from tensocket_plugins.contract.dtypes import DType as dtype
 from tensocket_plugins.contract.dtypes import (
     bfloat16,
-    bool_,
     complex64,
     complex128,
     float8_e4m3fn,
@@ -30,9 +29,11 @@ from tensocket_plugins.contract.dtypes import (
     uint32,
     uint64,
 )
+from tensocket_plugins.contract.dtypes import bool_ as bool_
 
-from . import autograd, transforms
-from ._generated import functions
+from . import autograd as autograd
+from . import transforms as transforms
+from ._generated import functions as functions
 from ._generated.functions import *
 from .api import (
     Event,
@@ -73,14 +74,15 @@ from .deterministic import (
     use_deterministic_algorithms,
 )
 from .device import current_stream, get_default_device, set_default_device, set_stream
-from .device_module import DeviceModule, accelerator, get_device_module
+from .device_module import DeviceModule as DeviceModule
+from .device_module import accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .interop.asarray import as_tensor, asarray
 from .interop.dlpack import from_dlpack
-from .interop.namespace import set_array_namespace
+from .interop.namespace import set_array_namespace as set_array_namespace
 from .interop.numpy import from_numpy, frombuffer
 from .limits import finfo, iinfo
 from .ops.reshaping import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes
@@ -117,6 +119,7 @@ from .typenames import (
     typename,
 )
 
+#: The names of programs; those with an alias above are for what stands on core.
 __all__ = [
     *functions.__all__,
     "empty_permuted",
@@ -145,11 +148,9 @@ __all__ = [
     "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
-    "autograd",
     "backends",
     "bernoulli",
     "bfloat16",
-    "bool_",
     "build_stats",
     "can_cast",
     "channels_last",
@@ -162,13 +163,11 @@ __all__ = [
     "default_generator",
     "device",
     "device_count",
-    "DeviceModule",
     "dtype",
     "empty",
     "empty_cache",
     "empty_like",
     "enable_grad",
-    "errors",
     "Event",
     "eye",
     "fallback_ledger",
@@ -183,7 +182,6 @@ __all__ = [
     "frombuffer",
     "full",
     "full_like",
-    "functions",
     "Generator",
     "get_default_device",
     "get_default_dtype",
@@ -228,7 +226,6 @@ __all__ = [
     "reset_fallback_ledger",
     "reset_peak_memory_stats",
     "result_type",
-    "set_array_namespace",
     "set_default_device",
     "set_default_dtype",
     "set_deterministic_debug_mode",
@@ -243,7 +240,6 @@ __all__ = [
     "synchronize",
     "tensor",
     "Tensor",
-    "transforms",
     "uint16",
     "uint32",
     "uint64",
