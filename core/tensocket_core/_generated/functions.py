@@ -12,13 +12,14 @@ from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import arithmetic as _arithmetic
 from ..ops import complexes as _complexes  # noqa: F401
+from ..ops import conditional as _conditional  # noqa: F401
+from ..ops import conversion as _conversion  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
-from ..ops import movement as _movement  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
@@ -26,6 +27,7 @@ from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
+from ..ops import slicing as _slicing  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops.out import again, called_again, foreign_key, write_out

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+# The order is that of the records, and of the functions that are generated from them; ``inplace`` makes forms of what
+# comes before it.
+# isort: off
 from . import (
     arithmetic,
+    unary,
+    activation,
+    comparison,
+    views,
+    copies,
+    slicing,
+    conditional,
+    conversion,
     bits,
     complexes,
     decompositions,
@@ -14,9 +25,7 @@ from . import (
     linalg,
     matmul,
     memory,
-    movement,
     nn,
-    pointwise,
     rearrangement,
     reduction,
     reshaping,
@@ -28,9 +37,14 @@ from . import (
 )
 
 __all__ = [
+    "activation",
     "arithmetic",
     "bits",
+    "comparison",
     "complexes",
+    "conditional",
+    "conversion",
+    "copies",
     "decompositions",
     "elementary",
     "fourier",
@@ -39,15 +53,16 @@ __all__ = [
     "linalg",
     "matmul",
     "memory",
-    "movement",
     "nn",
-    "pointwise",
     "rearrangement",
     "reduction",
     "reshaping",
     "scan",
     "scattering",
     "selection",
+    "slicing",
     "sorting",
     "subscript",
+    "unary",
+    "views",
 ]

@@ -1,22 +1,321 @@
-"""Composites of pointwise operators: other forms of arithmetic, conversion methods, in-place assignment."""
+"""Arithmetic: sums, products, quotients, remainders, powers, limits and choices, one record each.
+
+See ``execute.math`` for what a formula may use.
+"""
 
 from __future__ import annotations
 
+import cmath
+import math
 from typing import Any, Final
 
-from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.devices import HOST_DEVICE, Device
-from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
+from tensocket_plugins.contract.dtypes import DType, bool_
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
-from ..device import open_entry
+from ..autograd.conjugate import wirtinger
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
-from ..dispatch.composite import composite
-from ..dispatch.keys import DTYPE_MASK, dtype_bit
-from ..formats import preserve_format
+from ..execute.pointwise import Pointwise
 from ..promotion import result_type
-from . import pointwise
-from .movement import convert
+
+
+def is_float(m: Any) -> bool:
+    """Whether a formula is over floating-point numbers."""
+    return bool(m.dtype.kind == "float")
+
+
+add: Final = Pointwise(
+    "add(Tensor input, Operand other) -> Tensor",
+    "Sum: input + alpha * other.",
+    lambda m, x, y: x | y if m.dtype is bool_ else x + y,
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad),
+    dunder=("__add__", "__radd__"),
+    kinds="bifc",
+    inplace=True,
+    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+)
+sub: Final = Pointwise(
+    "sub(Tensor input, Operand other) -> Tensor",
+    "Difference: input - alpha * other.",
+    lambda m, x, y: x - y,
+    kinds="ifc",
+    bools=False,
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad),
+    aliases=("subtract",),
+    dunder=("__sub__", "__rsub__"),
+    inplace=True,
+    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+)
+mul: Final = Pointwise(
+    "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
+    lambda m, x, y: x & y if m.dtype is bool_ else x * y,
+    derivative=Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input),
+    aliases=("multiply",), dunder=("__mul__", "__rmul__"), inplace=True, kinds="bifc")
+div: Final = Pointwise(
+    "div(Tensor input, Operand other) -> Tensor",
+    "Quotient: input / other, in floating point; rounding_mode 'trunc' or 'floor' rounds it.",
+    lambda m, x, y: x / y,
+    compute="float",
+    kinds="fc",
+    derivative=Derivative(
+        input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * input / (other * other)
+    ),
+    aliases=("divide", "true_divide"),
+    dunder=("__truediv__", "__rtruediv__"),
+    inplace=True,
+    keywords={"rounding_mode": ("None", "return _arithmetic.div_rounded(input, other, rounding_mode)")},
+)
+neg: Final = Pointwise(
+    "neg(Tensor input) -> Tensor",
+    "Negative: -input.",
+    lambda m, x: -x,
+    kinds="ifc",
+    derivative=Derivative(input=lambda grad: -grad),
+    aliases=("negative",),
+    dunder=("__neg__",),
+    inplace=True,
+)
+abs: Final = Pointwise("abs(Tensor input) -> Tensor", "Absolute value: |input|.",
+                       lambda m, x: m.abs(x) if m.dtype.is_signed else x, kinds="ifc8", result="real",
+                       derivative=wirtinger(Derivative(input=lambda grad, input: grad * input.sgn())),
+                       aliases=("absolute",), dunder=("__abs__",), inplace=True)
+
+
+def _opposite(m: Any, remainder: Any, divisor: Any) -> Any:
+    """Whether a truncating remainder must be moved to the divisor's sign."""
+    return m.ne(remainder, 0) & ((remainder < 0) ^ (divisor < 0))
+
+
+def _nonzero(m: Any, y: Any) -> Any:
+    """A divisor that cannot trap: integer division by zero is defined as division by one."""
+    return m.where(m.eq(y, 0), 1, y)
+
+
+def _float_floor_divide(m: Any, x: Any, y: Any) -> Any:
+    """By the exact remainder: x / y rounds up to an integer for an x just below a multiple of y."""
+    rest = m.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = m.where(_opposite(m, rest, y), quotient - 1.0, quotient)
+    floor = m.floor(quotient)
+    floor = m.where(quotient - floor > 0.5, floor + 1.0, floor)
+    floor = m.where(m.eq(floor, 0.0), x / y * 0.0, floor)  # a zero has the sign of the quotient
+    return m.where(m.eq(y, 0.0), x / y, floor)
+
+
+def _no_zero_divisor(operator: str) -> Any:
+    """A guard against zero divisors of integers: Python's 0, and tensors with a 0 on a host-resident device.
+
+    Asking another device would wait for it: there, elements that are 0 count as 1.
+    """
+
+    def guard(compute: DType, operands: Any) -> None:
+        if compute.category >= 2:
+            return
+        divisor = operands[1]
+        if not hasattr(divisor, "_key"):
+            zero = divisor == 0
+        else:
+            zero = divisor._entry.runtime.profile.host_resident and not divisor._array.all()
+        if zero:
+            raise DtypeError(operator, f"{compute.name} by {0 if hasattr(divisor, '_key') else divisor!r}",
+                             "integers have no quotient by zero", "convert to a floating-point dtype")
+
+    return guard
+
+
+def _floor_divide(m: Any, x: Any, y: Any) -> Any:
+    if is_float(m):
+        return _float_floor_divide(m, x, y)
+    y = _nonzero(m, y)
+    quotient = m.idiv(x, y)
+    if not m.dtype.is_signed:
+        return quotient
+    return quotient - m.where(_opposite(m, m.imod(x, y), y), 1, 0)
+
+
+def _remainder(m: Any, x: Any, y: Any) -> Any:
+    if not is_float(m):
+        y = _nonzero(m, y)
+    rest = m.fmod(x, y) if is_float(m) else m.imod(x, y)
+    return m.where(_opposite(m, rest, y), rest + y, rest) if m.dtype.is_signed else rest
+
+
+floor_divide: Final = Pointwise(
+    "floor_divide(Tensor input, Operand other) -> Tensor",
+    "Quotient rounded down: floor(input / other).",
+    _floor_divide,
+    kinds="if",
+    guard_values=True, guard=_no_zero_divisor("floor_divide"),
+    dunder=("__floordiv__", "__rfloordiv__"),
+    inplace=True,
+)
+remainder: Final = Pointwise(
+    "remainder(Tensor input, Operand other) -> Tensor",
+    "Remainder with the divisor's sign: input - floor(input / other) * other.", _remainder, kinds="if",
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input // other)),
+    guard_values=True, guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
+fmod: Final = Pointwise(
+    "fmod(Tensor input, Operand other) -> Tensor",
+    "Remainder with the dividend's sign: input - trunc(input / other) * other.",
+    lambda m, x, y: m.fmod(x, y) if is_float(m) else m.imod(x, _nonzero(m, y)),
+    kinds="if",
+    guard_values=True, guard=_no_zero_divisor("fmod"),
+    inplace=True,
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input / other).trunc()),
+)
+truncated_divide: Final = Pointwise(
+    "truncated_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded towards zero: trunc(input / other).",
+    lambda m, x, y: m.trunc(x / y) if is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
+    guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
+
+
+def _natural_power(m: Any, x: Any, n: Any) -> Any:
+    """Square and multiply. Beyond 63 only parity matters: bases other than -1, 0 and 1 overflow to 0 or wrap."""
+    n = m.where(n > 63, (n & 1) + 62, n)
+    result = m.where(m.eq(n & 1, 1), x, 1)
+    for bit in range(1, 6):
+        x = x * x
+        result = result * m.where(m.ne(n & (1 << bit), 0), x, 1)
+    return result
+
+
+def _integer_power(m: Any, x: Any, n: Any) -> Any:
+    """Of negative powers only those of 1 and -1 are integers; the others are 0, as if rounded towards zero."""
+    if not m.dtype.is_signed:
+        return _natural_power(m, x, n)
+    unit = m.where(m.eq(x, -1), m.where(m.eq(n & 1, 1), x, 1), 0)
+    return m.where(n < 0, m.where(m.eq(x, 1), x, unit), _natural_power(m, x, n))
+
+
+def _no_negative_power(compute: DType, operands: Any) -> None:
+    exponent = operands[1]
+    if compute.category < 2 and not hasattr(exponent, "_key") and exponent < 0:
+        raise DtypeError("pow", f"{compute.name} to the power of {exponent!r}", "integers have no negative powers",
+                         "convert to a floating-point dtype")
+
+
+pow: Final = Pointwise(
+    "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
+    lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
+    guard=_no_negative_power,
+    derivative=Derivative(
+        input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
+        exponent=lambda grad, input, exponent, result: _pow_exponent(grad, input, exponent, result)),
+    dunder=("__pow__", "__rpow__"), inplace=True)
+
+
+def _pow_base(grad: Any, base: Any, exponent: Any) -> Any:
+    if not hasattr(exponent, "_key"):
+        if exponent == 0:
+            return grad * 0
+        return grad * exponent * (base if exponent == 2 else base ** (exponent - 1))
+    return (grad * exponent * base ** (exponent - 1)).masked_fill(exponent == 0, 0)
+
+
+def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
+    if not hasattr(base, "_key"):
+        if base == 0:
+            return grad * 0
+        if type(base) is complex or grad.is_complex():
+            return grad * result * cmath.log(base)
+        return grad * result * math.log(base) if base > 0 else grad * math.nan
+    return grad * (result * base.log()).masked_fill((base == 0) & (exponent.real >= 0), 0)
+
+
+maximum: Final = Pointwise(
+    "maximum(Tensor input, Operand other) -> Tensor", "The larger of two; NaN if either is NaN.",
+    lambda m, x, y: m.maximum(x, y),
+    derivative=Derivative(input=lambda grad, input, other: grad * _share(input > other, input == other),
+                          other=lambda grad, input, other: grad * _share(input < other, input == other)))
+minimum: Final = Pointwise(
+    "minimum(Tensor input, Operand other) -> Tensor", "The smaller of two; NaN if either is NaN.",
+    lambda m, x, y: m.minimum(x, y),
+    derivative=Derivative(input=lambda grad, input, other: grad * _share(input < other, input == other),
+                          other=lambda grad, input, other: grad * _share(input > other, input == other)))
+
+
+def _share(wins: Any, ties: Any) -> Any:
+    """1 where an operand wins, a half where both are equal."""
+    return wins.where(wins, ties * 0.5)
+
+
+clamp_min: Final = Pointwise(
+    "clamp_min(Tensor input, Operand min) -> Tensor",
+    "Limited from below: max(input, min).",
+    lambda m, x, low: m.maximum(x, low),
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
+        min=lambda grad, input, min: grad.masked_fill((input < min).logical_not(), 0),
+    ),
+)
+clamp_max: Final = Pointwise(
+    "clamp_max(Tensor input, Operand max) -> Tensor",
+    "Limited from above: min(input, max).",
+    lambda m, x, high: m.minimum(x, high),
+    kinds="if",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
+        max=lambda grad, input, max: grad.masked_fill((input > max).logical_not(), 0),
+    ),
+)
+clamp: Final = Pointwise(
+    "clamp(Tensor input, Operand min, Operand max) -> Tensor",
+    "Limited to the range from min to max; max where min is larger.",
+    lambda m, x, low, high: m.minimum(m.maximum(x, low), high),
+    kinds="if",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, input, min, max: grad.masked_fill(((input >= min) & (input <= max)).logical_not(), 0),
+        min=lambda grad, input, min, max: grad.masked_fill(((min < max) & (input < min)).logical_not(), 0),
+        max=lambda grad, input, min, max: grad.masked_fill(((max >= min) & (input <= max)), 0),
+    ),
+)
+where: Final = Pointwise(
+    "where(Tensor condition, Operand input, Operand other) -> Tensor",
+    "input where the condition holds, else other.",
+    lambda m, c, x, y: m.where(c, x, y),
+    condition=True,
+    kinds="bifc8",
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, condition: grad.where(condition, 0),
+        other=lambda grad, condition: grad.masked_fill(condition, 0),
+    ),
+)
+addcmul: Final = Pointwise(
+    "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    "input + value * tensor1 * tensor2.",
+    lambda m, x, a, b, value: x + value * a * b,
+    kinds="ifc",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad: grad,
+        tensor1=lambda grad, tensor2, value: grad * tensor2 * value,
+        tensor2=lambda grad, tensor1, value: grad * tensor1 * value,
+    ),
+)
+addcdiv: Final = Pointwise(
+    "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    "input + value * tensor1 / tensor2.",
+    lambda m, x, a, b, value: x + value * (a / b),
+    kinds="fc",
+    inplace=True,
+    derivative=Derivative(
+        input=lambda grad: grad,
+        tensor1=lambda grad, tensor2, value: grad * value / tensor2,
+        tensor2=lambda grad, tensor1, tensor2, value: -grad * value * tensor1 / (tensor2 * tensor2),
+    ),
+)
+lerp: Final = Pointwise(
+    "lerp(Tensor input, Tensor end, Operand weight) -> Tensor", "Linear interpolation: input + weight * (end - input).",
+    lambda m, x, y, w: x + w * (y - x), kinds="fc", inplace=True,
+    derivative=Derivative(input=lambda grad, weight: grad * (1 - weight), end=lambda grad, weight: grad * weight,
+                          weight=lambda grad, input, end: grad * (end - input)))
 
 
 def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
@@ -26,9 +325,9 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
         ArgumentError: The mode is not None, ``trunc`` or ``floor``.
     """
     if rounding_mode == "floor":
-        return call(pointwise.floor_divide, input, other)
+        return call(floor_divide, input, other)
     if rounding_mode == "trunc":
-        return call(pointwise.truncated_divide, input, other)
+        return call(truncated_divide, input, other)
     raise ArgumentError(
         "div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these"
     )
@@ -48,162 +347,3 @@ def scaled(input: Any, other: Any, alpha: Any) -> Any:
             "convert to a floating-point dtype",
         )
     return other * alpha
-
-
-@composite("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", aliases=("clip",))
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Limited to the range from min to max, which are numbers or tensors; None is no limit.
-
-    Raises:
-        ArgumentError: Both limits are None.
-    """
-    if max is None:
-        _has_limit(min)
-        return input.clamp_min(min)
-    return input.clamp_max(max) if min is None else call(pointwise.clamp, input, min, max)
-
-
-@composite("clamp_(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
-def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
-    """``clamp`` in place."""
-    if max is None:
-        _has_limit(min)
-    if min is not None:
-        input.clamp_min_(min)
-    return input if max is None else input.clamp_max_(max)
-
-
-def _has_limit(limit: Any) -> None:
-    if limit is None:
-        raise ArgumentError("clamp", "min=None, max=None", "at least one limit is given", "pass min or max")
-
-
-def _where_direct(key: int, entry: Any, body: Any) -> Any:
-    """The record's closure, where the key shows a mask of bools and values of another dtype."""
-    bits = key & DTYPE_MASK
-    if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
-        return None
-    chosen = pointwise.where.below(key)
-    return lambda c, a, b: body(c, a, b) if a is None and b is None else chosen(c, a, b)
-
-
-_BOOL: Final = dtype_bit(dtypes.bool_)
-_UINT8: Final = dtype_bit(dtypes.uint8)
-
-
-@composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False,
-           direct=_where_direct)
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
-    if input is None and other is None:
-        return condition.nonzero(as_tuple=True)
-    if getattr(condition, "dtype", None) is dtypes.uint8:
-        condition = condition != 0
-    return call(pointwise.where, condition, input, other)
-
-
-@composite("where_self(Tensor input, Tensor condition, Operand other) -> Tensor", method="where", function=False)
-def where_self(input: Any, condition: Any, other: Any) -> Any:
-    """``input`` where the condition holds, else ``other``."""
-    return where(condition, input, other)
-
-
-@composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
-    if hasattr(value, "_key"):
-        if value.ndim:
-            raise ShapeError(
-                "masked_fill",
-                f"a value of shape {list(value.shape)}",
-                "the value is a number or a 0-dimensional tensor",
-                "use where to choose between tensors",
-            )
-        value = value.to(input.dtype)
-    elif input.dtype.category < 2:
-        value = bool(value) if input.dtype is dtypes.bool_ else int(value)
-    return call(pointwise.where, mask, value, input)
-
-
-def _refused(given: str) -> ArgumentTypeError:
-    return ArgumentTypeError("to", given, "arguments are a dtype, a device or a tensor",
-                             "for example .to('cpu', tensocket.float32)")
-
-
-@composite(
-    "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, "
-    "bool copy=False, any memory_format=None) -> Tensor",
-    function=False,
-)
-def to(
-    input: Any, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False,
-    memory_format: Any = None
-) -> Any:
-    """This tensor with another dtype or on another device; itself where nothing changes and ``copy`` is False."""
-    for position, arg in enumerate(args):
-        if isinstance(arg, DType):
-            dtype = arg
-        elif isinstance(arg, (str, Device)):
-            device = arg
-        elif hasattr(arg, "_key"):
-            device, dtype = arg.device, arg.dtype
-        elif type(arg) is bool and position:  # non_blocking, then copy
-            copy, non_blocking = (arg, non_blocking) if type(args[position - 1]) is bool else (copy, arg)
-        elif arg is not None:
-            raise _refused(f"{type(arg).__name__} {arg!r}")
-    target = input._entry if device is None else open_entry(device)
-    wanted = input.dtype if dtype is None else dtype
-    if not isinstance(wanted, DType):
-        raise _refused(f"dtype {wanted!r}")
-    keeps = memory_format is None or memory_format is preserve_format
-    if target is input._entry and wanted is input.dtype:
-        if copy:
-            return input.clone(memory_format=memory_format)
-        return input if keeps else input.contiguous(memory_format=memory_format)
-    # Gradients end where values become integers.
-    result = call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
-    return result if keeps else result.contiguous(memory_format=memory_format)
-
-
-def _conversion(dtype: DType, name: str) -> Any:
-    """The method ``name()`` that converts to a dtype."""
-
-    def run(input: Any, memory_format: Any = None) -> Any:
-        return input.to(dtype) if memory_format is None else input.to(dtype, memory_format=memory_format)
-
-    run.__doc__ = f"This tensor as {dtype.name}."
-    run.__name__ = f"to_{name}"
-    return composite(f"{name}(Tensor input, any memory_format=None) -> Tensor", function=False)(run)
-
-
-to_float: Final = _conversion(dtypes.float32, "float")
-to_double: Final = _conversion(dtypes.float64, "double")
-to_half: Final = _conversion(dtypes.float16, "half")
-to_bfloat16: Final = _conversion(dtypes.bfloat16, "bfloat16")
-to_int: Final = _conversion(dtypes.int32, "int")
-to_long: Final = _conversion(dtypes.int64, "long")
-to_short: Final = _conversion(dtypes.int16, "short")
-to_char: Final = _conversion(dtypes.int8, "char")
-to_byte: Final = _conversion(dtypes.uint8, "byte")
-to_bool: Final = _conversion(dtypes.bool_, "bool")
-
-
-@composite("type_as(Tensor input, Tensor other) -> Tensor", function=False)
-def type_as(input: Any, other: Any) -> Any:
-    """This tensor with another tensor's dtype."""
-    return input.to(other.dtype)
-
-
-@composite("cpu(Tensor input, any memory_format=None) -> Tensor", function=False)
-def cpu(input: Any, memory_format: Any = None) -> Any:
-    """This tensor in host memory."""
-    return input.to(HOST_DEVICE, memory_format=memory_format)
-
-
-@composite("cuda(Tensor input, any device=None, bool non_blocking=False, any memory_format=None) -> Tensor",
-           function=False)
-def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-    """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
-    if type(device) is int:
-        device = f"cuda:{device}"
-    return input.to("cuda" if device is None else device, memory_format=memory_format)

@@ -18,9 +18,8 @@ from ..execute.geometry import broadcast_shapes, contiguous, partly_shared
 from ..execute.inplace import Assign, InPlace
 from ..execute.pointwise import Pointwise
 from ..execute.usage import copy_arrays
-from . import pointwise as _pointwise  # noqa: F401  its records come first
 
-#: In-place operator by the name of its out-of-place form.
+#: In-place operator by the name of its out-of-place form, of all records that the package imports before this module.
 FORMS: Final[dict[str, InPlace]] = {
     operator.name: InPlace(operator)
     for operator in list(OPERATORS.values())

@@ -15,7 +15,7 @@ from ..execute.inplace import bump
 from ..execute.layout import format_strides, reach
 from ..formats import check_format, contiguous_format, preserve_format
 from ..promotion import get_default_dtype
-from .movement import sizes
+from .views import sizes
 
 
 def _placed(input: Any, array: Any) -> Any:

@@ -11,7 +11,7 @@ from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from ..formats import contiguous_format
-from .movement import sizes
+from .views import sizes
 
 
 @composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)

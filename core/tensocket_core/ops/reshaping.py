@@ -20,7 +20,7 @@ from ..execute.geometry import element_strides, normalize_axis
 from ..execute.inplace import bump
 from ..execute.views import View
 from .choices import room_for
-from .movement import sizes
+from .views import sizes
 
 
 def _unfold(array: Any, dimension: int, size: int, step: int) -> Any:

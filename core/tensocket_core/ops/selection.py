@@ -16,7 +16,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import as_strided, broadcast_shapes, element_strides, normalize_axes, normalize_axis
 from ..execute.host import HostOperator
 from ..execute.views import View
-from .movement import sizes
+from .views import sizes
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
 

@@ -19,9 +19,9 @@ from ..execute.reduction import Reduction
 from ..execute.rows import Row
 from ..execute.views import View
 from ..formats import contiguous_format
-from ..ops import movement
+from ..ops import views
 from ..ops.inplace import basic_put_, copy_
-from ..ops.movement import sizes
+from ..ops.views import sizes
 from ..promotion import result_type
 from .batching import KINDS, Info, aligned, batching_rule, logical, rank, spread
 
@@ -68,7 +68,7 @@ def view(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
                              "views of batches keep the dtype", "register a batching rule for the operator")
     shape, strides = (info.batch_size, *seen.shape), (input.stride(0), *seen.strides)
     base = (tuple(input.shape), element_strides(input._array))
-    return call(movement.strided, input, shape, strides, seen.offset - example.offset, base), 0
+    return call(views.strided, input, shape, strides, seen.offset - example.offset, base), 0
 
 
 def reduction(info: Info, in_dims: Any, input: Any, dim: Any = None, *rest: Any) -> Any:
@@ -171,8 +171,8 @@ def _view(info: Info, in_dims: Any, input: Any, shape: Any) -> Any:
 def _retyped(info: Info, in_dims: Any, input: Any, dtype: DType) -> Any:
     # The last dimension of an example changes with the size of elements; there is one, or the size stays.
     whole = input if rank(input, 0) or input.shape[0] == 0 else input.select(0, 0)
-    made = call(movement.view_dtype, whole, dtype)
-    return (made if whole is input else call(movement.view_dtype, input, dtype)), 0
+    made = call(views.view_dtype, whole, dtype)
+    return (made if whole is input else call(views.view_dtype, input, dtype)), 0
 
 
 @batching_rule("transpose")

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
-from ..ops.movement import clone
+from ..ops.copies import clone
 from ..pytree import TreeSpec, tree_flatten, tree_unflatten
 from .levels import LevelTensor, Transform, call_lower, lowered, map_tensors, results_of
 

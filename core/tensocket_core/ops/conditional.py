@@ -1,0 +1,88 @@
+"""Composites that choose: limits, conditions and masks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..dispatch.keys import DTYPE_MASK, dtype_bit
+from . import arithmetic
+
+
+@composite("clamp(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", aliases=("clip",))
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Limited to the range from min to max, which are numbers or tensors; None is no limit.
+
+    Raises:
+        ArgumentError: Both limits are None.
+    """
+    if max is None:
+        _has_limit(min)
+        return input.clamp_min(min)
+    return input.clamp_max(max) if min is None else call(arithmetic.clamp, input, min, max)
+
+
+@composite("clamp_(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
+def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
+    """``clamp`` in place."""
+    if max is None:
+        _has_limit(min)
+    if min is not None:
+        input.clamp_min_(min)
+    return input if max is None else input.clamp_max_(max)
+
+
+def _has_limit(limit: Any) -> None:
+    if limit is None:
+        raise ArgumentError("clamp", "min=None, max=None", "at least one limit is given", "pass min or max")
+
+
+def _where_direct(key: int, entry: Any, body: Any) -> Any:
+    """The record's closure, where the key shows a mask of bools and values of another dtype."""
+    bits = key & DTYPE_MASK
+    if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
+        return None
+    chosen = arithmetic.where.below(key)
+    return lambda c, a, b: body(c, a, b) if a is None and b is None else chosen(c, a, b)
+
+
+_BOOL: Final = dtype_bit(dtypes.bool_)
+_UINT8: Final = dtype_bit(dtypes.uint8)
+
+
+@composite("where(Tensor condition, Operand? input=None, Operand? other=None) -> any", method=False,
+           direct=_where_direct)
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """``input`` where the condition holds, else ``other``; of a condition alone, its positions as a tuple."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if getattr(condition, "dtype", None) is dtypes.uint8:
+        condition = condition != 0
+    return call(arithmetic.where, condition, input, other)
+
+
+@composite("where_self(Tensor input, Tensor condition, Operand other) -> Tensor", method="where", function=False)
+def where_self(input: Any, condition: Any, other: Any) -> Any:
+    """``input`` where the condition holds, else ``other``."""
+    return where(condition, input, other)
+
+
+@composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    if hasattr(value, "_key"):
+        if value.ndim:
+            raise ShapeError(
+                "masked_fill",
+                f"a value of shape {list(value.shape)}",
+                "the value is a number or a 0-dimensional tensor",
+                "use where to choose between tensors",
+            )
+        value = value.to(input.dtype)
+    elif input.dtype.category < 2:
+        value = bool(value) if input.dtype is dtypes.bool_ else int(value)
+    return call(arithmetic.where, mask, value, input)

@@ -1,0 +1,130 @@
+"""Copies: clones, conversions, what surrounds a basic index, and joined tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ShapeError
+
+from .. import tensors as tensors_module
+from ..autograd.derivative import Derivative
+from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
+from ..dispatch.operator import check_dtype
+from ..execute import direct
+from ..execute.copying import converted, copy_elements, to_device
+from ..execute.geometry import normalize_axis
+from ..execute.layout import empty_strided_array, format_strides
+from ..execute.views import Custom
+from ..formats import preserve_format
+from ..promotion import result_type
+from .views import sliced
+
+
+def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
+    source, dtype = input._array, input.dtype
+    if memory_format is None or memory_format is preserve_format:
+        out = converted(entry, source, dtype, dtype)
+    else:
+        strides = format_strides("clone", source.shape, memory_format)
+        out = empty_strided_array(entry, source.shape, dtype, strides)
+        copy_elements(entry, out, dtype, source, dtype)
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
+    array, source = input._array, input.dtype
+    check_dtype("to", target, dtype)
+    if source is not dtype:
+        array = converted(entry, array, source, dtype)
+    if target is not entry:
+        array = to_device(array, dtype, entry, target)
+    return tensors_module.wrap(array, target.key | dtype_bit(dtype))
+
+
+def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
+    zeros = input.new_zeros(shape)
+    copy_elements(entry, sliced(zeros._array, index), input.dtype, input._array, input.dtype)
+    return zeros
+
+
+def _cat(entry: Any, items: Any, dim: int) -> Any:
+    dtype = result_type(items)
+    # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
+    parts = [t for t in items if tuple(t.shape) != (0,)] or list(items[:1])
+    rank = parts[0].ndim
+    axis = normalize_axis("cat", dim, rank)
+    if rank == 0:
+        raise ShapeError("cat", "zero-dimensional tensors", "only tensors with dimensions are joined", "use stack")
+    first = parts[0]._array.shape
+    for t in parts[1:]:
+        if t.ndim != rank or any(
+            a != b for k, (a, b) in enumerate(zip(first, t._array.shape, strict=True)) if k != axis
+        ):
+            raise ShapeError(
+                "cat",
+                f"shapes {list(first)} and {list(t.shape)}",
+                f"all sizes but that of dim {axis} are equal",
+                "reshape the tensors, or choose another dim",
+            )
+    total = sum(t._array.shape[axis] for t in parts)
+    out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
+    start = 0
+    for t in parts:
+        stop = start + t._array.shape[axis]
+        copy_elements(entry, out[(slice(None),) * axis + (slice(start, stop), ...)], dtype, t._array, t.dtype)
+        start = stop
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+#: Elements of the first tensor up to which NumPy joins arrays.
+_SMALL: Final = 4096
+
+
+def _cat_direct(key: int, entry: Any, general: Any) -> Any:
+    bits = key & DTYPE_MASK
+    return None if key & DIM0 or bits & (bits - 1) else direct.join(key, _SMALL, general)
+
+
+def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:
+    results: list[Any] = []
+    start = 0
+    for t in tensors:
+        if tuple(t.shape) == (0,) and grad.ndim != 1:
+            results.append(None)
+            continue
+        size = t.shape[normalize_axis("cat", dim, t.ndim)]
+        results.append(grad.narrow(dim, start, size))
+        start += size
+    return tuple(results)
+
+
+clone: Final = Custom(
+    "clone(Tensor input, *, any memory_format=None) -> Tensor",
+    "A copy with elements in the same order in memory, or as a memory format says.",
+    _clone,
+    derivative=Derivative(input=lambda grad: grad),
+)
+convert: Final = Custom(
+    "convert(Tensor input, any target, dtype dtype) -> Tensor",
+    "A copy of another dtype or on another device.",
+    _to,
+    function=False,
+    method=False,
+    derivative=Derivative(input=lambda grad: grad),
+)
+embed_index: Final = Custom(
+    "embed_index(Tensor input, int[] shape, any index) -> Tensor",
+    "Zeros of a shape, with input at a basic index.",
+    _embed,
+    function=False,
+    derivative=Derivative(input=lambda grad, index: grad.basic_index(index)),
+)
+cat: Final = Custom(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors joined along a dimension.",
+    _cat,
+    _cat_direct,
+    method=False,
+    aliases=("concat", "concatenate"),
+    derivative=Derivative(_cat_gradient),
+)
