@@ -45,7 +45,8 @@ def test_it_is_short(tmp_path):
 
 @pytest.mark.parametrize(("name", "rule"), [
     ("", "is not a device name"),
-    ("My", "'My' is not a device name: a lower-case letter, then 1 to 31 lower-case letters, digits or '_' are required"),
+    ("My", "'My' is not a device name: a lower-case letter, then 1 to 31 lower-case letters, digits or '_' "
+           "are required"),
     ("a", "is not a device name"),
     ("x" * 33, "is not a device name"),
     ("../evil", "is not a device name"),

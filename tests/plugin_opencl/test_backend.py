@@ -188,8 +188,8 @@ def test_driver_that_cannot_build_is_refused_when_opened(backend, monkeypatch):
         raise KernelError("compile", "kernel ts_check", "generated source must build", "report this")
 
     monkeypatch.setattr(device, "check_compiler", fail)
-    with pytest.raises(BackendUnavailable, match=r"device 'opencl:0' \(.*\) — "
-                                                 r"its driver must be able to run kernels, but: .*choose another OpenCL device"):
+    message = r"device 'opencl:0' \(.*\) — its driver must be able to run kernels, but: .*choose another OpenCL device"
+    with pytest.raises(BackendUnavailable, match=message):
         backend.open(0)
 
 

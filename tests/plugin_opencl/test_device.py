@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -188,7 +189,8 @@ def test_work_that_did_not_end_is_named(device):
     assert str(error).startswith("[launch] failed on opencl:0 — queued work must run to its end — see the driver's log")
     stream = OpenCLStream(device._context, device.name)
     stream.last = SimpleNamespace(command_execution_status=-5)
-    with pytest.raises(KernelError, match=r"\[Stream.synchronize\] status -5 on opencl:0 — queued work must run to its"):
+    with pytest.raises(KernelError, match=r"\[Stream.synchronize\] status -5 on opencl:0 — "
+                                          "queued work must run to its end"):
         stream.synchronize()
     stream.synchronize()
 

@@ -21,7 +21,7 @@ class Parameter(Tensor):
         parameter: Parameter = cls._make_subclass(empty(0) if data is None else data.detach(), requires_grad)
         return parameter
 
-    __torch_function__ = disabled_torch_function
+    __torch_function__ = staticmethod(disabled_torch_function)
     _plain_repr = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -43,7 +43,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
-    __torch_function__ = disabled_torch_function
+    __torch_function__ = staticmethod(disabled_torch_function)
     _plain_repr = True
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:

@@ -111,19 +111,22 @@ def test_other_state_for_one_call() -> None:
 
 def test_names_that_do_not_fit() -> None:
     module, x = Tied(), torch.ones(1)
-    with pytest.raises(StateDictError, match=re.escape("unknown names ['c'], missing names ['a', 'b'] — with strict")):
+    with pytest.raises(StateDictError, match=re.escape("unknown names ['c'], missing names ['a', 'b'] — "
+                                                       "with strict=True, the names are exactly the module's")):
         functional_call(module, {"c": x, "shift": x}, x, strict=True)
     with pytest.raises(ArgumentError, match=re.escape("names ['a'] in several mappings — every name is given once")):
         functional_call(module, [{"a": x}, {"a": x}], x)
-    with pytest.raises(ArgumentError, match=re.escape("different tensors for ['a', 'b'], which are one parameter")):
+    with pytest.raises(ArgumentError, match=re.escape("different tensors for ['a', 'b'], which are one parameter — "
+                                                      "tied names stand for one tensor")):
         functional_call(module, {"a": x, "b": x * 2}, x)
 
 
 @pytest.mark.parametrize(("models", "message"), [
     (list, "no modules — there is at least one module"),
-    (lambda: [nn.Linear(2, 2), Tied()], "modules of several classes"),
-    (lambda: [nn.Linear(2, 2), nn.Linear(2, 2).eval()], "modules of which some train"),
-    (lambda: [nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)], "weight that requires a gradient in some"),
+    (lambda: [nn.Linear(2, 2), Tied()], "modules of several classes — all modules are of one class"),
+    (lambda: [nn.Linear(2, 2), nn.Linear(2, 2).eval()], "modules of which some train — all modules train or none does"),
+    (lambda: [nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False)],
+     "weight that requires a gradient in some modules — it does in all or none"),
 ])
 def test_modules_that_are_not_stacked(models: Any, message: str) -> None:
     with pytest.raises(AutogradError, match=re.escape(f"[stack_module_state] {message}")):

@@ -107,7 +107,8 @@ def test_unknown_gains():
 
 
 def test_fans_need_two_dimensions():
-    with pytest.raises(ShapeError, match=r"\[init\] a tensor of shape \(3,\) — fan in and fan out need"):
+    with pytest.raises(ShapeError, match=r"\[init\] a tensor of shape \(3,\) — "
+                                         "fan in and fan out need at least two dimensions"):
         init.xavier_uniform_(torch.empty(3))
 
 

@@ -138,10 +138,12 @@ def test_a_submodule_may_not_be_replaced_by_a_value():
         Tower().low = 3
 
 
-@pytest.mark.parametrize("name", ["", "a.b", "training", "forward"])
+@pytest.mark.parametrize(("name", "rule"), [
+    ("", r"names are not empty and have no '\.'"), ("a.b", r"names are not empty and have no '\.'"),
+    ("training", "an attribute of this name exists"), ("forward", "an attribute of this name exists")])
 @pytest.mark.parametrize("method", ["register_parameter", "register_buffer", "add_module"])
-def test_names_that_cannot_be_taken(method, name):
-    with pytest.raises(MemberNameError, match=r"^\[Module\] .* — choose another name"):
+def test_names_that_cannot_be_taken(method, name, rule):
+    with pytest.raises(MemberNameError, match=rf"^\[Module\] .* — {rule} — choose another name"):
         getattr(nn.Module(), method)(name, None)
     with pytest.raises(KeyError):
         getattr(nn.Module(), method)(name, None)
@@ -164,7 +166,8 @@ def test_members_of_the_wrong_type(method, rule):
 def test_a_parameter_is_a_leaf():
     computed = nn.Parameter(torch.ones(1), requires_grad=False)
     computed.mul_(torch.ones(1, requires_grad=True))
-    with pytest.raises(ArgumentError, match=r"\[register_parameter\] 'x', which was computed"):
+    with pytest.raises(ArgumentError, match=r"\[register_parameter\] 'x', which was computed from other tensors — "
+                                            "a parameter is a leaf of the gradient graph"):
         nn.Module().register_parameter("x", computed)
 
 
@@ -188,7 +191,9 @@ def test_forward_must_be_defined():
     class Empty(nn.Module):
         pass
 
-    with pytest.raises(UnsupportedOperator, match=r"\[Empty.forward\] a call of Empty — .* — define Empty.forward"):
+    message = (r"\[Empty.forward\] a call of Empty — "
+               r"a module computes with forward\(\), which this class does not define — define Empty.forward")
+    with pytest.raises(UnsupportedOperator, match=message):
         Empty()(1)
     with pytest.raises(NotImplementedError):
         Empty()(1)
@@ -288,9 +293,11 @@ def test_forms_of_to(args, kwargs):
 
 
 def test_to_refuses_integers_and_nonsense():
-    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] dtype .*int64 — parameters are floating point or"):
+    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] dtype .*int64 — "
+                                                "parameters are floating point or complex"):
         Scale().to(torch.int64)
-    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] 'cpu', 'cpu' — to\(\) takes a device"):
+    with pytest.raises(ArgumentTypeError, match=r"\[Module.to\] 'cpu', 'cpu' — "
+                                                r"to\(\) takes a device, a dtype, both in this order, or a tensor"):
         Scale().to("cpu", "cpu")
 
 

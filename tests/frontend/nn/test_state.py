@@ -88,7 +88,8 @@ def test_not_strict_reports_names_and_loads_the_rest():
 
 
 def test_the_state_is_a_mapping():
-    with pytest.raises(ArgumentTypeError, match=r"\[load_state_dict\] a list — state_dict is a mapping"):
+    with pytest.raises(ArgumentTypeError, match=r"\[load_state_dict\] a list — "
+                                                "state_dict is a mapping of names to tensors"):
         make().load_state_dict([1])
 
 

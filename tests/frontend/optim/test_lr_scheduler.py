@@ -95,11 +95,13 @@ def test_calling_the_schedule_before_the_optimizer_warns():
 
 
 @pytest.mark.parametrize(("build", "error", "message"), [
-    (lambda o: lr_scheduler.StepLR("o", 1), ArgumentTypeError, r"\[StepLR\] a str — a schedule changes the rates"),
+    (lambda o: lr_scheduler.StepLR("o", 1), ArgumentTypeError, r"\[StepLR\] a str — "
+                                                               "a schedule changes the rates of an Optimizer"),
     (lambda o: lr_scheduler.StepLR(o, 0), ArgumentError, r"\[StepLR\] step_size=0 — step_size is at least 1"),
     (lambda o: lr_scheduler.CosineAnnealingLR(o, 0), ArgumentError,
      r"\[CosineAnnealingLR\] T_max=0 — T_max is at least 1"),
-    (lambda o: lr_scheduler.LambdaLR(o, [abs, abs]), ArgumentError, r"\[LambdaLR\] 2 functions for 1 groups"),
+    (lambda o: lr_scheduler.LambdaLR(o, [abs, abs]), ArgumentError, r"\[LambdaLR\] 2 functions for 1 groups — "
+                                                                    "there is one function, or one for each group"),
     (lambda o: lr_scheduler.StepLR(o, 1, last_epoch=4), ArgumentError,
      r"\[StepLR\] last_epoch=4 — group 0 of the optimizer has no initial_lr"),
 ])

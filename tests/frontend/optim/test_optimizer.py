@@ -121,7 +121,8 @@ def test_loading_what_does_not_fit_changes_nothing():
                                              r"groups of \[1\] parameters"):
         optimizer.load_state_dict(other)
     assert optimizer.param_groups[0]["lr"] == 0.1
-    with pytest.raises(StateDictError, match=r"\[SGD.load_state_dict\] a dict without 'state' and 'param_groups'"):
+    with pytest.raises(StateDictError, match=r"\[SGD.load_state_dict\] a dict without 'state' and 'param_groups' — "
+                                             "both are needed"):
         optimizer.load_state_dict({})
     with pytest.raises(StateDictError, match=r"state for parameters \[7\] — no group has these parameters"):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": {7: {}}})
@@ -138,7 +139,8 @@ def test_new_groups():
     optimizer = optim.SGD([a], lr=0.1)
     optimizer.add_param_group({"params": [b], "lr": 0.2})
     assert optimizer.param_groups[1]["lr"] == 0.2
-    with pytest.raises(ArgumentError, match=r"\[SGD\] parameter 0 of shape \(1,\) a second time — a parameter is"):
+    with pytest.raises(ArgumentError, match=r"\[SGD\] parameter 0 of shape \(1,\) a second time — "
+                                            "a parameter is in one group once"):
         optimizer.add_param_group({"params": [a]})
     with pytest.raises(ArgumentTypeError, match=r"\[SGD\] params as a set — parameters are ordered"):
         optimizer.add_param_group({"params": {a}})
@@ -151,7 +153,8 @@ def test_new_groups():
     (torch.ones(1), ArgumentTypeError, r"\[SGD\] params as Tensor — params is an iterable of tensors or of dicts"),
     ([], ArgumentError, r"\[SGD\] an empty parameter list — an optimizer needs parameters"),
     ([1.0], ArgumentTypeError, r"\[SGD\] parameter 0 as float — parameters are tensors"),
-    ([torch.ones(2, requires_grad=True) * 2], ArgumentError, r"parameter 0 of shape \(2,\), which was computed"),
+    ([torch.ones(2, requires_grad=True) * 2], ArgumentError, r"parameter 0 of shape \(2,\), which was computed — "
+                                                             "parameters are leaves of the gradient graph"),
 ])
 def test_parameters_that_cannot_be_optimized(params, error, message):
     with pytest.raises(error, match=message):
@@ -162,7 +165,8 @@ def test_parameters_that_cannot_be_optimized(params, error, message):
     (optim.SGD, {"lr": -1}, r"\[SGD\] lr=-1 — lr is not negative"),
     (optim.SGD, {"lr": float("nan")}, r"\[SGD\] lr=nan — lr is not negative"),
     (optim.SGD, {"momentum": -0.1}, r"momentum=-0.1 — momentum is not negative"),
-    (optim.SGD, {"nesterov": True}, r"nesterov with momentum=0 and dampening=0 — Nesterov momentum needs a momentum"),
+    (optim.SGD, {"nesterov": True}, r"nesterov with momentum=0 and dampening=0 — "
+                                    "Nesterov momentum needs a momentum and no dampening"),
     (optim.SGD, {"differentiable": True}, r"differentiable=True — differentiable is not supported"),
     (optim.Adam, {"betas": (1.0, 0.9)}, r"\[Adam\] betas\[0\]=1.0 — betas\[0\] is from 0 to less than 1"),
     (optim.Adam, {"eps": -1}, r"\[Adam\] eps=-1 — eps is not negative"),

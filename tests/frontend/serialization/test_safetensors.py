@@ -78,7 +78,8 @@ def test_damaged_files(tmp_path, head, options):
     write(path, {"a": entry()})
     assert load_safetensors(path)["a"].tolist() == [0, 0]
     write(path, head, **options)
-    with pytest.raises(SerializationError, match=r"^\[load_safetensors\] file '.*': .* — the file must be a complete "):
+    with pytest.raises(SerializationError, match=r"^\[load_safetensors\] file '.*': .* — "
+                                                 "the file must be a complete safetensors file"):
         load_safetensors(path)
 
 
@@ -100,6 +101,7 @@ def test_what_the_format_cannot_hold(tmp_path, monkeypatch):
         save_safetensors({3: torch.ones(1)}, path)
     # complex128 is not in the format, but no backend here has it.
     monkeypatch.delitem(sys.modules[save_safetensors.__module__]._NAMES, "float64")
-    with pytest.raises(UnsupportedDtype, match=r"\[save_safetensors\] 'c' of dtype float64 — safetensors has no such"):
+    with pytest.raises(UnsupportedDtype, match=r"\[save_safetensors\] 'c' of dtype float64 — "
+                                               "safetensors has no such dtype"):
         save_safetensors({"c": torch.zeros(1, dtype=torch.float64)}, path)
     assert not path.exists()

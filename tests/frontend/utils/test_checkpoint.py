@@ -16,6 +16,7 @@ from tensocket import nn
 from tensocket.errors import ArgumentError, AutogradError
 from tensocket.utils.checkpoint import (
     CheckpointError,
+    _Inputs,
     checkpoint,
     checkpoint_sequential,
     set_checkpoint_early_stop,
@@ -248,17 +249,18 @@ def test_values_can_be_asked_for_at_any_time() -> None:
     (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=False, determinism_check="x"), ArgumentError,
      "[checkpoint] determinism_check 'x' — the check is 'default' or 'none'"),
     (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=True, key=1), ArgumentError,
-     "[checkpoint] keyword arguments key with use_reentrant=True"),
+     "[checkpoint] keyword arguments key with use_reentrant=True — the re-entrant form passes arguments by position"),
     (lambda: checkpoint(torch.exp, leaves()[1], use_reentrant=True, context_fn=lambda: None), ArgumentError,
-     "[checkpoint] context_fn with use_reentrant=True"),
+     "[checkpoint] context_fn with use_reentrant=True — contexts belong to the other form"),
     (lambda: torch.autograd.grad(checkpoint(torch.exp, x := leaves()[1], use_reentrant=True).sum(), x), AutogradError,
-     "[checkpoint] grad, or backward with inputs=, with use_reentrant=True"),
+     "[checkpoint] grad, or backward with inputs=, with use_reentrant=True — "
+     "the inner backward accumulates into all leaves"),
     (lambda: checkpoint(lambda x: x.detach(), leaves()[1], use_reentrant=True).sum().backward(), AutogradError,
-     "[checkpoint] a function none of whose results requires grad"),
+     "[checkpoint] a function none of whose results requires grad — a checkpointed function has a gradient"),
     (lambda: checkpoint_sequential([torch.exp], 2, leaves()[1], use_reentrant=False), ArgumentError,
-     "[checkpoint_sequential] 2 segments of 1 functions"),
+     "[checkpoint_sequential] 2 segments of 1 functions — there is at least one function in a segment"),
     (lambda: checkpoint_sequential([torch.exp], 1, leaves()[1], use_reentrant=False, key=1), ArgumentError,
-     "[checkpoint_sequential] keyword arguments key"),
+     "[checkpoint_sequential] keyword arguments key — there is only preserve_rng_state"),
 ], ids=range(9))
 def test_refusals(run: Callable[[], Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):
@@ -274,6 +276,11 @@ def test_differences_can_be_ignored() -> None:
     y = checkpoint(lambda x: next(runs)(x), x, use_reentrant=False, determinism_check="none")
     y.sum().backward()
     assert x.grad.tolist() == x.exp().tolist()
+
+
+def test_the_place_of_arguments_takes_no_gradient() -> None:
+    with pytest.raises(AutogradError, match="a gradient of the place of arguments — it takes no part in backward — use"):
+        _Inputs.backward(None, torch.zeros(0))
 
 
 def test_warnings() -> None:
