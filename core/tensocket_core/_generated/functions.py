@@ -17,6 +17,7 @@ from ..ops import conversion as _conversion  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
+from ..ops import inverses as _inverses  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401

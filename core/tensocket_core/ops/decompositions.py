@@ -24,6 +24,8 @@ from ..execute.host import HostOperator, same_shape
 from .selection import positions
 
 Shapes = Sequence[tuple[int, ...]]
+#: Where composites with names of linear algebra are found.
+LINALG: Final[dict[str, Any]] = {"method": False, "namespace": "linalg"}
 MATRIX: Final[dict[str, Any]] = {"kinds": "fc", "halves": False, "method": False, "function": False}
 
 
