@@ -339,7 +339,7 @@ ERRORS = {
         DtypeError,
     ),
     "scatter source": (lambda x: x.scatter(0, tc.zeros(1, 2, 1, dtype=tc.int64), tc.zeros(1, 1, 1)), ShapeError),
-    "select matrix": (lambda x: x.index_select(0, tc.zeros(1, 1, dtype=tc.int64)), ShapeError),
+    "select matrix": (lambda x: x.index_select(0, tc.zeros(1, 1, dtype=tc.int64)), DimensionError),
     "select beyond": (lambda x: x.index_select(1, tc.tensor([4])), IndexOutOfRange),
 }
 

@@ -10,6 +10,7 @@ from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.overrides import overridden
 from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
+from ..ops import advanced_indexing as _advanced_indexing  # noqa: F401
 from ..ops import arithmetic as _arithmetic
 from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import conditional as _conditional  # noqa: F401

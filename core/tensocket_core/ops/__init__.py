@@ -21,6 +21,7 @@ from . import (
     elementary,
     fourier,
     indexing,
+    advanced_indexing,
     inplace,
     inverses,
     linalg,
@@ -39,6 +40,7 @@ from . import (
 
 __all__ = [
     "activation",
+    "advanced_indexing",
     "arithmetic",
     "bits",
     "comparison",

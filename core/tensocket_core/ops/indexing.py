@@ -1,21 +1,15 @@
-"""Indexing by tensors: gathering, scattering, and several index tensors at once."""
+"""Indexing by one tensor along a dimension: gathering, scattering, selecting."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any, Final
-
-import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
-    DeviceMismatch,
     DimensionError,
     DtypeError,
-    IndexDtypeError,
     IndexOutOfRange,
     ShapeError,
 )
@@ -23,17 +17,13 @@ from tensocket_plugins.contract.errors import (
 from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
-from ..creation import from_values
-from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..execute.copying import converted
-from ..execute.geometry import broadcast_shapes, normalize_axis
+from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
-from ..execute.inplace import bump, check_writable
 from ..execute.views import Custom
-from ..meta import missing_data
 from .choices import extremes
 
 
@@ -208,208 +198,3 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         return input.reshape(1).index_select(0, index).reshape(())
     valid = checked_index("index_select", index, input._array.shape[axis]).reshape(-1)
     return call(gather_valid, input, axis, rows_index(valid, tuple(input.shape), axis))
-
-
-# -------------------------------------------------------------------------------------------------- several indices
-
-
-@composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
-    if as_tuple and input.ndim == 0:
-        input = input.reshape(1)
-    if not input._entry.holds_data:
-        raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
-    if input._entry.runtime.profile.host_resident:
-        found = np.argwhere(input._values())
-        result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
-    else:
-        result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
-    return tuple(result.select(1, k) for k in range(result.shape[1])) if as_tuple else result
-
-
-def _true_positions(mask: Any) -> Any:
-    """Positions of true elements of a vector, in order: every one is written where a running count says."""
-    count = mask.to(dtypes.int64)
-    size, step = mask.numel(), 1
-    while step < size:
-        count = functions.cat(
-            [count.narrow(0, 0, step), count.narrow(0, step, size - step) + count.narrow(0, 0, size - step)]
-        )
-        step *= 2
-    total = int(count.select(0, size - 1).item()) if size else 0
-    # Elements that are not true all go to one spare place at the end.
-    target = functions.where(mask, count - 1, total)
-    positions = mask.new_zeros(total + 1, dtype=dtypes.int64)
-    return call(scatter_valid, positions, 0, target, mask.new_arange(0, size, 1), False).narrow(0, 0, total)
-
-
-def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
-    """Row-major positions as one row of indices each."""
-    if not shape:
-        return position.new_zeros(position.shape[0], 0)
-    columns = []
-    for size in reversed(shape):
-        columns.append(position % max(size, 1))
-        position = position.floor_divide(max(size, 1))
-    return functions.stack(columns[::-1], 1)
-
-
-def _beside(input: Any, index: Any) -> Any:
-    """An index tensor on the input's device; only those on the host are moved.
-
-    Raises:
-        DeviceMismatch: It is on another device.
-    """
-    if index._entry is not input._entry and not index._entry.runtime.profile.host_resident:
-        raise DeviceMismatch(
-            "index",
-            f"an index on {index.device} for a tensor on {input.device}",
-            "index tensors are on the tensor's device or on the host",
-            "move it with .to(device) first",
-        )
-    return index.to(input.device)
-
-
-class _Selection:
-    """Index tensors over some dimensions of a tensor, as positions in its flattened indexed dimensions."""
-
-    def __init__(self, input: Any, indices: tuple[Any, ...]) -> None:
-        used = [k for k, index in enumerate(indices) if index is not None]
-        shapes = [indices[k]._array.shape for k in used]
-        try:
-            self.shape = broadcast_shapes("index", shapes)
-        except ShapeError as error:
-            raise IndexOutOfRange(
-                "index", error.given, "index tensors broadcast to one shape", "reshape the indices"
-            ) from None
-        rest = [k for k in range(input.ndim) if k not in used]
-        self.order = (*used, *rest)
-        self.sizes = tuple(input._array.shape[k] for k in used)
-        self.rest = tuple(input._array.shape[k] for k in rest)
-        adjacent = used == list(range(used[0], used[-1] + 1))
-        #: Where the broadcast index dimensions stand in the result: in place of adjacent ones, else in front.
-        self.place = used[0] if adjacent else 0
-        self.position = self._linear(input, [indices[k] for k in used])
-
-    def _linear(self, input: Any, chosen: list[Any]) -> Any:
-        position: Any = None
-        for index, size in zip(chosen, self.sizes, strict=True):
-            if index.dtype.kind not in ("int", "uint"):
-                raise IndexDtypeError("index", f"an index tensor of dtype {index.dtype.name}",
-                                      "tensors that index are of integers or bools", "convert it with .long()")
-            valid = _beside(input, checked_index("index", index, size, negative=True))
-            position = valid if position is None else position * size + valid
-        return position.expand(self.shape).reshape(-1)
-
-    def rows(self, input: Any) -> Any:
-        """The tensor as [indexed positions, everything else]."""
-        return input.permute(self.order).reshape((math.prod(self.sizes), math.prod(self.rest)))
-
-    def unrows(self, rows: Any) -> Any:
-        """The inverse of ``rows``."""
-        inverse = [0] * len(self.order)
-        for k, dim in enumerate(self.order):
-            inverse[dim] = k
-        return rows.reshape((*self.sizes, *self.rest)).permute(inverse)
-
-    def _axes(self) -> tuple[int, ...]:
-        """Permutation from [index dims, rest] to the result's order."""
-        count = len(self.shape)
-        rest = tuple(range(count, count + len(self.rest)))
-        return (*rest[:self.place], *range(count), *rest[self.place:])
-
-    def result(self, rows: Any) -> Any:
-        """Selected rows in the shape of the result."""
-        return rows.reshape((*self.shape, *self.rest)).permute(self._axes())
-
-    def values(self, value: Any) -> Any:
-        """A value to write, as selected rows."""
-        axes = self._axes()
-        front = (*self.shape, *self.rest)
-        wide = trimmed(value, len(axes)).expand(tuple(front[k] for k in axes))
-        inverse = [0] * len(axes)
-        for k, axis in enumerate(axes):
-            inverse[axis] = k
-        return wide.permute(inverse).reshape((self.position.numel(), math.prod(self.rest)))
-
-
-def trimmed(value: Any, rank: int) -> Any:
-    """A value without leading dimensions of size 1 that its place does not have."""
-    lead = value.ndim - rank
-    return value.reshape(tuple(value.shape[lead:])) if lead > 0 and all(n == 1 for n in value.shape[:lead]) else value
-
-
-def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
-    """Index tensors per dimension, bool masks replaced by positions, filled up with None."""
-    result: list[Any] = []
-    for index in indices:
-        if index is not None and index.dtype in (dtypes.bool_, dtypes.uint8):
-            span = tuple(input._array.shape[len(result):len(result) + index.ndim])
-            if tuple(index.shape) != span:
-                raise IndexOutOfRange(
-                    "index",
-                    f"a mask of shape {list(index.shape)} for dimensions of sizes {list(span)}",
-                    "a mask has the shape of the dimensions that it indexes",
-                    "check the mask's shape",
-                )
-            if index.dtype is dtypes.uint8:
-                warnings.warn("[index] a mask of dtype uint8 — masks are of bools, uint8 masks are deprecated — "
-                              "convert it with .bool()", UserWarning, stacklevel=2)
-            result.extend(index.nonzero(as_tuple=True))
-        else:
-            result.append(index)
-    if len(result) > input.ndim:
-        raise DimensionError("index", f"{len(result)} indices for a {input.ndim}-dimensional tensor",
-                             "there is at most one index per dimension", "remove indices")
-    return (*result, *(None,) * (input.ndim - len(result)))
-
-
-def index_tensors(input: Any, indices: Any) -> Any:
-    """Elements at index tensors (None takes a whole dimension)."""
-    selection = _Selection(input, _expanded(input, indices))
-    rows = selection.rows(input)
-    chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
-    result = selection.result(chosen).contiguous()
-    result._base = None  # nobody else has what was gathered
-    return result
-
-
-@composite("index_put(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor")
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """A copy of input with values written (or added) at index tensors."""
-    selection, value, position = _placed(input, indices, values)
-    return selection.unrows(call(scatter_valid, selection.rows(input), 0, position, value, accumulate))
-
-
-def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any]:
-    """The selection of index tensors, values as its rows, and an index tensor of their shape."""
-    values = values if hasattr(values, "_key") else input.new_full((), values)
-    if values.ndim == 0:
-        values = values.to(input.dtype)
-    with blame("index_put"):
-        selection = _Selection(input, _expanded(input, indices))
-        if values.dtype is not input.dtype:
-            raise DtypeError("index_put", f"values of {values.dtype.name} for input of {input.dtype.name}",
-                             "values and input have one dtype", "convert values with .to(dtype)")
-        value = selection.values(values.to(input.device))
-    return selection, value, rows_index(selection.position, tuple(value.shape), 0)
-
-
-def write_indices(input: Any, indices: Any, values: Any) -> None:
-    """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded."""
-    check_writable("index_put_", input)
-    selection, value, position = _placed(input, indices, values)
-    rows = selection.rows(input)
-    if (rows if rows._base is None else rows._base) is not (input if input._base is None else input._base):
-        input.copy_(selection.unrows(call(scatter_valid, rows, 0, position, value, False)))
-        return
-    if value.numel():
-        scatter_arrays(input._entry, rows._array, position._array, value.detach()._array, 0, input.dtype, add=False)
-    bump(input)
-
-
-@composite("index_put_(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
-def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """Write (or add) values at index tensors, in place."""
-    return input.copy_(input.index_put(indices, values, accumulate))

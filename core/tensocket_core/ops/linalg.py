@@ -1,4 +1,4 @@
-"""Linear algebra with PyTorch's names: decompositions, norms, products. ``linalg_NAME`` is ``tensocket.linalg.NAME``."""
+"""Linear algebra: decompositions, norms and products. ``linalg_NAME`` is ``tensocket.linalg.NAME``."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.registry import COMPOSITES
 from ..execute.geometry import broadcast_shapes, normalize_axis
+from .advanced_indexing import index_tensors
 from .choices import true_somewhere
-from .indexing import checked_index, gather_valid, index_tensors, rows_index, same_rank, scatter_valid
+from .indexing import checked_index, gather_valid, rows_index, same_rank, scatter_valid
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
 

@@ -16,7 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
-from .indexing import index_tensors, trimmed, write_indices
+from .advanced_indexing import index_tensors, trimmed, write_indices
 from .inplace import basic_put_
 
 _new = object.__new__
