@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as tc
-from tensocket_core.autograd import grad
+from tensocket_core.autograd import Function, grad
 from tensocket_plugins.contract.errors import AutogradError
 
 
@@ -242,3 +242,102 @@ def test_bases_of_any_layout():
     expected[1] = 2 * a[1] * a[0] ** 2
     expected[0] += 2 * a[0] * a[1] ** 2
     np.testing.assert_allclose(np.array(x.grad.tolist()), expected, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------ views from before anything was recorded
+
+
+def views_of_zeros():
+    base = tc.zeros(4, dtype=tc.float64)
+    return base, base[:2], base[1:3], base.view(2, 2)
+
+
+def test_views_of_a_base_that_is_recorded_later():
+    w = tc.tensor([1.0, 2.0, 3.0, 4.0], dtype=tc.float64, requires_grad=True)
+    base, left, middle, square = views_of_zeros()
+    base.add_(w * w)
+    for view, places in ((left, [0, 1]), (middle, [1, 2]), (square, [0, 1, 2, 3])):
+        assert view.requires_grad
+        assert not view.is_leaf
+        found = grad(view.sum(), w, retain_graph=True)[0]
+        np.testing.assert_allclose(found.tolist(), [2.0 * (k + 1) * (k in places) for k in range(4)])
+    base.mul_(3)  # the views follow later changes, too
+    np.testing.assert_allclose(grad(middle.sum(), w)[0].tolist(), [0, 12, 18, 0])
+
+
+def test_views_beside_a_view_that_is_recorded_later():
+    w = tc.tensor([5.0, 7.0], dtype=tc.float64, requires_grad=True)
+    base, left, middle, square = views_of_zeros()
+    left.add_(w * w)
+    for tensor, expected in ((base, [10, 14]), (left, [10, 14]), (middle, [0, 14]), (square, [10, 14])):
+        assert tensor.requires_grad
+        np.testing.assert_allclose(grad(tensor.sum(), w, retain_graph=True)[0].tolist(), expected)
+    base.mul_(2)
+    np.testing.assert_allclose(grad(left.sum(), w)[0].tolist(), [20, 28])
+
+
+def test_views_of_other_dtypes_and_orders_from_before():
+    w = tc.ones(2, requires_grad=True)
+    base = tc.zeros(2, dtype=tc.complex64)
+    parts = tc.view_as_real(base)
+    base.add_(w)
+    np.testing.assert_allclose(grad(parts.sum(), w)[0].tolist(), [1, 1])
+    matrix = tc.zeros(2, 3)
+    turned = matrix.t()
+    row = turned[0]
+    v = tc.ones(3, 2, requires_grad=True)
+    turned.add_(v)
+    row.mul_(tc.tensor([2.0, 3.0]))
+    np.testing.assert_allclose(grad(matrix.sum(), v)[0].tolist(), [[2, 3], [1, 1], [1, 1]])
+
+
+def test_assignments_reach_views_from_before():
+    w = tc.tensor(2.0, requires_grad=True)
+    base = tc.zeros(4)
+    second, third = base[1], base[2]
+    base[1] = w * 3
+    assert grad(second, w, retain_graph=True)[0].item() == 3
+    assert grad(third, w)[0].item() == 0
+
+
+def test_functions_reach_views_from_before():
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.mark_dirty(x)
+            return x.add_(w)
+
+        @staticmethod
+        def backward(ctx, passed):
+            return passed, passed * 2
+
+    w = tc.ones(3, requires_grad=True)
+    base = tc.zeros(3)
+    view = base[1:]
+    assert Doubled.apply(base, w) is base
+    assert grad(view.sum(), w)[0].tolist() == [0, 2, 2]
+
+
+def test_copies_and_detached_tensors_are_no_views():
+    w = tc.ones(3, requires_grad=True)
+    base = tc.zeros(3)
+    alias, copy, dead = base.detach(), base.clone(), [base[:1]]
+    dead.clear()
+    base.add_(w)
+    assert not alias.requires_grad
+    assert not copy.requires_grad
+    assert alias.tolist() == [1, 1, 1]
+
+
+def test_nobody_is_looked_for_where_there_is_no_view(monkeypatch):
+    def unexpected(*objects):
+        raise AssertionError("looked for views")
+
+    w = tc.ones(3, requires_grad=True)
+    for change in (lambda x: x[0].copy_(w), lambda x: x.view(-1)[:3].add_(w), lambda x: x.add_(w).mul_(2),
+                   lambda x: x.__setitem__(1, w), lambda x: x.exp_().mul_(w)):
+        base = tc.zeros(2, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr("gc.get_referrers", unexpected)
+            change(base)
+        assert base.requires_grad

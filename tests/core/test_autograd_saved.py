@@ -163,14 +163,14 @@ def bad_pack(tensor: Any) -> Any:
     return tensor.add_(1)
 
 
-def hooked(pack: Any, unpack: Any) -> Any:
+def under_hooks(pack: Any, unpack: Any) -> Any:
     with graph.saved_tensors_hooks(pack, unpack):
         return (leaf([1.0]) * 2).exp()
 
 
 def disabled() -> None:
     with graph.disable_saved_tensors_hooks("not here"):
-        hooked(lambda t: t, lambda t: t)
+        under_hooks(lambda t: t, lambda t: t)
 
 
 def disabled_inside() -> None:
@@ -179,9 +179,9 @@ def disabled_inside() -> None:
 
 
 @pytest.mark.parametrize(("run", "kind", "message"), [
-    (lambda: hooked(bad_pack, lambda t: t), AutogradError,
+    (lambda: under_hooks(bad_pack, lambda t: t), AutogradError,
      "[saved_tensors_hooks] a tensor that the pack hook modified in place — pack hooks leave their argument as it is"),
-    (lambda: hooked(lambda t: t, lambda t: 3).backward(), ArgumentTypeError,
+    (lambda: under_hooks(lambda t: t, lambda t: 3).backward(), ArgumentTypeError,
      "[saved_tensors_hooks] int from the unpack hook of ExpBackward0 — unpack hooks return a tensor"),
     (lambda: graph.saved_tensors_hooks(1, 2), ArgumentTypeError, "[saved_tensors_hooks] a hook of type int"),
     (disabled, AutogradError, "[saved_tensors_hooks] not here — hooks on saved tensors are disabled here"),
@@ -267,3 +267,42 @@ def test_errors_of_second_derivatives_show_both_lines() -> None:
     assert texts[0].startswith("Error detected in")
     assert "during the gradient of SqrtBackward0" in texts[1]
     assert "y = x.sqrt()  # made here" in texts[1]
+
+
+# ------------------------------------------------------------------------------------------------------ in transforms
+
+
+def packing(function: Any, pack: Any, unpack: Any) -> Any:
+    def run(*args: Any) -> Any:
+        with graph.saved_tensors_hooks(pack, unpack):
+            return function(*args)
+
+    return run
+
+
+@pytest.mark.parametrize(("pack", "unpack"), [
+    (lambda x: x, lambda x: x), (lambda x: x * 2, lambda x: x / 2), (lambda x: [x.clone()], lambda held: held[0])])
+def test_hooks_keep_the_graphs_of_other_levels(pack: Any, unpack: Any) -> None:
+    grad, vmap, jvp = torch.transforms.grad, torch.transforms.vmap, torch.transforms.jvp
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    v = np.array([0.5, 2.0])
+    first, second = v * np.cos(v) + np.sin(v), 2 * np.cos(v) - v * np.sin(v)
+
+    def product(t: Any) -> Any:
+        return (t.sin() * t).sum()
+
+    inside = packing(product, pack, unpack)
+    for function in (grad(inside), packing(grad(product), pack, unpack), vmap(grad(inside))):
+        result = function(x)
+        np.testing.assert_allclose(result.tolist(), first)
+        assert not result.requires_grad
+    for function in (lambda t: grad(inside)(t).sum(), lambda t: packing(grad(product), pack, unpack)(t).sum()):
+        np.testing.assert_allclose(grad(function)(x).tolist(), second)
+    tangent = jvp(grad(inside), (x,), (torch.ones(2, dtype=torch.float64),))[1]
+    np.testing.assert_allclose(tangent.tolist(), second)
+
+    z = leaf([0.5, 2.0])  # recorded outside, saved inside
+    grad(packing(lambda t: t.exp().sum(), pack, unpack))(z).sum().backward()
+    np.testing.assert_allclose(z.grad.tolist(), np.exp(v))
+    packing(lambda t: vmap(product)(t).sum(), pack, unpack)(z * 1).backward()
+    np.testing.assert_allclose(z.grad.tolist(), np.exp(v) + first)

@@ -14,7 +14,7 @@ from ..recording import SPECIAL
 from .edges import place_of
 from .inplace import check_no_leaf
 from .node import SEQUENCE, MultiNode, Output, gradient_place
-from .rebase import reread, write_back
+from .rebase import adopt_views, follow, unrecorded
 from .record import DIFFERENTIABLE, version_of
 from .saved import complete
 
@@ -137,6 +137,9 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
     for value in raw:
         if id(value) in dirty:
             check_no_leaf(function.__name__, value)
+            base = unrecorded(value)
+            if base is not None and base._version_counter is not None:
+                adopt_views(base, value)
     fixed = {id(tensor) for tensor in ctx._non_differentiable}
     ctx._dirty = ctx._non_differentiable = ()  # results that the context holds would be reference cycles
     node = _make_node(function, ctx, args, edges, raw)
@@ -144,10 +147,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
                      for index, value in enumerate(raw)])
     _save(node, ctx, raw, outputs)
     for value in {id(v): v for v in raw if id(v) in dirty}.values():
-        if value._base is not None:
-            write_back(value)
-        elif value._views:
-            reread(value)
+        follow(value)
     return outputs
 
 

@@ -10,7 +10,7 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..dispatch.keys import AUTOGRAD
 from .derivative import Derivative
 from .node import PACKED
-from .rebase import reread, write_back
+from .rebase import adopt_views, follow, unrecorded
 from .record import attach, edge_of, move_retained, retained_by, version_of
 
 
@@ -28,7 +28,10 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
             before = target.clone()
             values = tuple([before if value is target else value for value in values])
         versions = [version_of(values[k]) if k >= 0 else None for k in positions]
+        base = unrecorded(target)
         below(target, *args)
+        if base is not None:
+            adopt_views(base, target)
         keeping = retained_by(target)
         attach(target, derivative, edges, values, positions)
         if keeping is not None:
@@ -37,10 +40,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         node.versions = tuple(
             [now if then is None or now == PACKED else then for then, now in zip(versions, node.versions, strict=True)]
         )
-        if target._base is not None:
-            write_back(target)
-        elif target._views:
-            reread(target)
+        follow(target)
         return target
 
     return record_inplace

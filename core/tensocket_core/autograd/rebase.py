@@ -6,12 +6,15 @@ modified, its views become readings of the new value. Geometry says which elemen
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 from typing import Any, Final
 
 from tensocket_plugins.contract.arrays import is_contiguous
 
 from .._generated import functions
+from ..dispatch.keys import AUTOGRAD
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
 from .derivative import Derivative
@@ -123,6 +126,38 @@ def note_view(view: Any) -> None:
     if len(known) % _MANY == 0:
         known[:] = [ref for ref in known if ref() is not None]
     known.append(weakref.ref(view))
+
+
+def unrecorded(tensor: Any) -> Any:
+    """The base of a tensor, or itself, if it is no part of a graph; None if it is.
+
+    Asked before a recorded in-place change, for ``adopt_views``.
+    """
+    base = tensor if tensor._base is None else tensor._base
+    return None if base._key & AUTOGRAD or base._level else base
+
+
+def adopt_views(base: Any, changed: Any) -> None:
+    """Before a base becomes a part of a graph: remember the views that were made when it was none.
+
+    Views of plain tensors are not remembered when they are made, because next to none of them needs it. All views
+    share the version counter; where more hold it than are known here, the garbage collector knows whom the base is
+    held by.
+    """
+    counter, known = base._version_counter, 1 if changed is base else 2
+    if sys.getrefcount(counter) == known + 2:  # this function's variable and the argument
+        found = [changed] if changed is not base else []
+    else:
+        found = [x for x in gc.get_referrers(base) if hasattr(type(x), "_grad_fn") and x._base is base]
+    base._views = [weakref.ref(view) for view in found]
+
+
+def follow(changed: Any) -> None:
+    """After a recorded in-place change: record it for the base and the views."""
+    if changed._base is not None:
+        write_back(changed)
+    elif changed._views:
+        reread(changed)
 
 
 def _rules(view: Any, base: Any) -> tuple[Derivative, Derivative]:

@@ -35,18 +35,22 @@ _THREAD: Final = _Thread()
 class Packed:
     """A saved tensor that a hook has stored somewhere.
 
+    A tensor of a transform is cut off from that transform's graph only, and comes back as one of that transform: the
+    graphs of lower levels go on through what the hooks do.
+
     Args:
         value: The tensor.
         pack: Makes what is stored.
         unpack: Makes a tensor of it.
     """
 
-    __slots__ = ("_edge", "_stored", "_unpack")
+    __slots__ = ("_edge", "_stored", "_transform", "_unpack")
 
     def __init__(self, value: Any, pack: Pack, unpack: Pack) -> None:
         key = value._key
         self._edge = (value._grad_fn or value) if key & AUTOGRAD else None
-        plain = value.detach()
+        self._transform = value._transform if value._level else None
+        plain = value._cut()
         version = plain._version
         self._stored = pack(plain)
         self._unpack = unpack
@@ -68,9 +72,11 @@ class Packed:
                 "unpack hooks return a tensor",
                 "return the tensor that was packed",
             )
+        if self._transform is not None:
+            value = self._transform.lift(value)
         if self._edge is None:
-            return value.detach() if value._key & AUTOGRAD else value
-        alias = value.detach()
+            return value._cut() if value._key & AUTOGRAD else value
+        alias = value._cut()
         alias._grad_fn = _passed_on(alias, self._edge)
         alias._key |= AUTOGRAD
         return alias

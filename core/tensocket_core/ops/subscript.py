@@ -197,6 +197,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                 return
             value = view.index_put(advanced, value)
         if recording:
+            del view  # so that nobody takes it for one that the program holds
             call(basic_put_, input, basic, value)
         else:
             view.copy_(value)
