@@ -148,13 +148,13 @@ def types() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "-m", "mypy"]) else 1
 
 
-_CORE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest>", "hypothesis"))]
+_CORE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest", "hypothesis"))]
 
 
 def core_alone() -> int:
     """Run the tests of core where nothing but the contract and core is installed."""
     install(CORE_ENV, ["plugins", "core"], _CORE_TOOLS)
-    return 0 if run([tool(CORE_ENV, "python"), "-m", "pytest", "-q", "tests/core"]) else 1
+    return 0 if run([tool(CORE_ENV, "python"), "-m", "pytest", "-q", "-n", "2", "tests/core"]) else 1
 
 
 def suite() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -303,7 +304,12 @@ def _modules() -> list[str]:
 def _names(namespace: str) -> list[str]:
     """Public function names of a namespace."""
     records = [o for o in _records() if o.function and o.namespace == namespace]
-    return sorted(name for o in records for name in (o.name, *o.aliases))
+    return sorted((name for o in records for name in (o.name, *o.aliases)), key=_natural)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key that puts ``log2`` before ``log10``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _augmented(operator: Operator) -> list[str]:

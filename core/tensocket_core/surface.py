@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from tensocket_plugins.contract.dtypes import DType
 
     from .device import DeviceEntry
+
+
+#: What this process has warned of.
+_WARNED: Final[list[str]] = []
 
 
 def public_strides(array: Any) -> tuple[int, ...]:
@@ -113,7 +118,11 @@ class Surface:
         return storages.storage_of(self)
 
     def storage(self) -> Any:
-        """The memory that this tensor and its views share, as elements of its dtype."""
+        """The memory that this tensor and its views share, as elements of its dtype; deprecated, warns once."""
+        if not _WARNED:
+            _WARNED.append("storage")
+            warnings.warn("TypedStorage is deprecated in PyTorch: use Tensor.untyped_storage() instead of "
+                          "Tensor.storage()", UserWarning, stacklevel=2)
         return storages.TypedStorage(storages.storage_of(self), self.dtype)
 
     def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -33,19 +33,37 @@ from .printing import format_tensor
 from .surface import Surface
 
 _new = object.__new__
+#: Makes a shape of what is known to be integers.
+_tuple = tuple.__new__
 
 
 class Size(tuple[int, ...]):
-    """A shape."""
+    """A shape.
+
+    Args:
+        sizes: Integers, or what converts to an index.
+
+    Raises:
+        ArgumentTypeError: One of them does not.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        """A shape of checked sizes."""
+        items = tuple(sizes)
+        for position, item in enumerate(items):
+            if not hasattr(item, "__index__"):
+                raise ArgumentTypeError("Size", f"{type(item).__name__} at position {position}",
+                                        "sizes are integers", "pass integers")
+        return _tuple(cls, [item.__index__() for item in items])
 
     def __repr__(self) -> str:
         return f"tensocket.Size({list(self)})"
 
     def __getitem__(self, index: Any) -> Any:
         chosen = super().__getitem__(index)
-        return Size(chosen) if type(chosen) is tuple else chosen
+        return _tuple(Size, chosen) if type(chosen) is tuple else chosen
 
     def __add__(self, other: Any) -> Any:
         return Size(super().__add__(tuple(other))) if isinstance(other, tuple) else NotImplemented
@@ -98,7 +116,7 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
     @property
     def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return Size(self._array.shape)
+        return _tuple(Size, self._array.shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""

@@ -85,7 +85,9 @@ def test_dense_arrays_are_computed_natively(device: CpuDevice, dtype: dtypes.DTy
     result = add(x, x)
     assert type(result) is np.ndarray
     assert (result.shape, result.dtype) == (shape, dtype.numpy)
-    assert result.flags.owndata and result.flags.c_contiguous and result.flags.writeable
+    assert result.flags.owndata
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
     np.testing.assert_array_equal(result, 2 * x)
     assert fallback.calls == []
 

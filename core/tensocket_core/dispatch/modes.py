@@ -102,7 +102,7 @@ class thread_state:
 
 
 def untransformed() -> thread_state:
-    """``with untransformed():`` — operators on real tensors go past the running transforms."""
+    """A context in which operators on real tensors go past the running transforms."""
     return thread_state(transforms=(), include=STATE.include & ~WRAPPER)
 
 

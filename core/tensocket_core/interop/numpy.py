@@ -17,6 +17,7 @@ from ..device import open_entry
 from ..dispatch.factories import seen, watched
 from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import ACTIVE
+from ..execute.geometry import memory_of
 
 _READ_ONLY: Final = (
     "the {} is not writable: the tensor shares its memory, and in-place operators on it raise an error; "
@@ -69,7 +70,27 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
                             "strides are multiples of the element size", "pass array.copy()")
     # Handles are plain arrays: a subclass (np.matrix, np.memmap) has operators of its own.
     plain = array if type(array) is np.ndarray else array.view(np.ndarray)
+    if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
+        plain = _alone(plain)
     return tensors.wrap(plain, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
+
+
+class _Elements:
+    """The memory between the first and the last element of an array, as NumPy's array interface describes it."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        reach = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1
+        self.array = array
+        self.__array_interface__ = {
+            "version": 3, "typestr": array.dtype.str, "shape": (reach if array.size else 0,),
+            "data": (array.ctypes.data, not array.flags.writeable),
+        }
+
+
+def _alone(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A part of an array without the rest of it: the storage of the tensor starts at the first element."""
+    memory = np.asarray(_Elements(array))
+    return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:

@@ -19,7 +19,7 @@ from tensocket_core import Tensor, enable_grad, errors, float32, is_grad_enabled
 from tensocket_core.autograd import Function, backward
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.graph import saved_tensors_hooks
-from tensocket_core.random_state import fork_rng_states, rng_states
+from tensocket_core.random import fork_rng_states, rng_states
 
 __all__ = [
     "CheckpointError",

@@ -59,7 +59,8 @@ _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
     ("exp", np.exp, 1), ("log", np.log, 1), ("sin", np.sin, 2), ("cos", np.cos, 2), ("tanh", np.tanh, 2),
     ("log1p", np.log1p, 8), ("expm1", np.expm1, 8), ("exp2", np.exp2, 2), ("log2", np.log2, 2),
     ("log10", np.log10, 4),
-    ("tan", np.tan, 4), ("asin", np.arcsin, 4), ("acos", np.arccos, 4), ("atan", np.arctan, 4), ("atan2", np.arctan2, 8),
+    ("tan", np.tan, 4), ("asin", np.arcsin, 4), ("acos", np.arccos, 4), ("atan", np.arctan, 4),
+    ("atan2", np.arctan2, 8),
     ("sinh", np.sinh, 4), ("cosh", np.cosh, 4), ("asinh", np.arcsinh, 8), ("acosh", np.arccosh, 8),
     ("atanh", np.arctanh, 8), ("hypot", np.hypot, 8), ("logaddexp", np.logaddexp, 8),
     ("logaddexp2", np.logaddexp2, 8), ("copysign", np.copysign, 1), ("signbit", np.signbit, 1),
@@ -69,7 +70,8 @@ _LOUD: Final[tuple[tuple[str, Any, int], ...]] = (
 #: The same on complex numbers.
 _COMPLEX: Final[tuple[tuple[str, Any, int], ...]] = (
     ("add", np.add, 1), ("sub", np.subtract, 1), ("mul", np.multiply, 1), ("div", np.true_divide, 2),
-    ("neg", np.negative, 1), ("abs", np.abs, 1), ("eq", np.equal, 1), ("ne", np.not_equal, 1), ("where", undispatched(np.where), 1),
+    ("neg", np.negative, 1), ("abs", np.abs, 1), ("eq", np.equal, 1), ("ne", np.not_equal, 1),
+    ("where", undispatched(np.where), 1),
     ("square", np.square, 1), ("reciprocal", np.reciprocal, 2), ("sqrt", np.sqrt, 4), ("pow", np.power, 8),
     ("exp", np.exp, 4), ("log", np.log, 4), ("sin", np.sin, 4), ("cos", np.cos, 4), ("tanh", np.tanh, 4),
     ("conj_physical", np.conjugate, 1), ("sgn", np.sign, 2), ("logical_not", np.logical_not, 1),

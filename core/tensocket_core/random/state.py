@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .device import entries
-from .random import default_generator
+from ..device import entries
+from .generator import default_generator
 
 #: By the key of a device, the seed and offset of its generator.
 States = dict[int, tuple[int, int]]

@@ -1,0 +1,119 @@
+"""Draws: arrays of random numbers from a generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.ir.complex import COMPONENT
+from tensocket_plugins.ir.nodes import Expr
+from tensocket_plugins.ir.schedule import Strategy
+
+from .. import tensors
+from .._generated import functions
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.modes import STATE
+from ..execute.math import arithmetic_dtype
+from ..execute.nests import Operand, pointwise_nest
+from ..execute.pointwise import kind_letter
+from ..execute.primitive import primitive, run_formula
+from ..execute.programs import index_dtype, launch
+from .distributions import NORMAL, PLAIN_NORMAL, PLAIN_UNIFORM, plain_bits64
+from .generator import Generator, default_generator
+
+
+def draw_array(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+               words: int, generator: Generator | None) -> Any:
+    """Fill a new array with one formula of the position and the generator's state."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    count = math.prod(shape)
+    if count == 0:
+        return out
+    seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
+    if entry.runtime.target is None:
+        _draw_primitives(name, entry, out, dtype, words, seed, offset)
+        return out
+    index = index_dtype(entry, (count,))
+    state = (Operand("number", dtypes.uint32), Operand("number", dtypes.uint32), Operand("number", dtypes.uint64))
+    launch(
+        entry,
+        (name, dtype, index),
+        lambda: pointwise_nest(name, formula, state, [Operand("flat", dtype)], 1, index, position=True),
+        Strategy.SERIAL,
+        [out],
+        [count, seed & 0xFFFFFFFF, seed >> 32, offset],
+    )
+    return out
+
+
+def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
+    """``draw(())``; while transforms run that want one draw per example, ``draw`` of as many, as theirs."""
+    transforms = STATE.transforms
+    copies = [transform.copies(name) for transform in transforms]
+    tensor = draw(tuple([n for n in copies if n is not None]))
+    for transform, count in zip(transforms, copies, strict=True):
+        tensor = transform.created(tensor, count is not None)
+    return tensor
+
+
+def drawn_tensor(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+           words: int, generator: Generator | None) -> Any:
+    """A tensor of drawn numbers."""
+    return through_transforms(name, lambda lead: tensors.wrap(
+        draw_array(name, formula, entry, (*lead, *shape), dtype, words, generator), entry.key | dtype_bit(dtype)))
+
+
+def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:
+    """The same numbers from the primitive ``philox_bits``; only float64 normals use the backend's own functions."""
+    count = out.size
+    blocks = -(-count * words // 4)
+    bits = entry.runtime.empty((4 * blocks,), dtypes.uint32, entry.stream)
+    primitive(name, entry, "philox_bits", dtypes.uint32)([bits], [], (seed, offset), entry.stream)
+    lanes = [bits[k::words] for k in range(words)]
+    flat = out.reshape((count,))
+    if name != "randn":
+        formula = plain_bits64 if name == "bits" else PLAIN_UNIFORM[words]
+        run_formula(
+            name, entry, formula, [(lane[:count], dtypes.uint32) for lane in lanes], dtype, (count,), flat, dtype, None
+        )
+        return
+    step = 2 * words
+    operands = [(bits[k::step], dtypes.uint32) for k in range(step)]
+    for formula, part in zip(PLAIN_NORMAL[words], (flat[0::2], flat[1::2]), strict=True):
+        if part.size:
+            used = [(x[: part.size], kind) for x, kind in operands]
+            fresh = entry.runtime.empty(part.shape, dtype, entry.stream)
+            run_formula(name, entry, formula, used, dtype, part.shape, fresh, dtype, None)
+            primitive(name, entry, "copy", dtype)([part], [fresh], (), entry.stream)
+
+
+def floats(
+    operator: str,
+    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    shape: tuple[int, ...],
+    dtype: DType,
+    entry: DeviceEntry,
+    generator: Generator | None,
+) -> Any:
+    """A tensor of floats: drawn as float32 or float64, then rounded. Complex numbers are drawn as pairs; the parts of
+    normal ones have half of the variance each.
+    """
+    if dtype.is_complex:
+        pairs = floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
+        return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is NORMAL else pairs)
+    if kind_letter(dtype) != "f":
+        raise UndefinedDtype(
+            operator,
+            f"dtype {dtype.name}",
+            "random floats have a floating-point dtype",
+            "use randint, or pass a float dtype",
+        )
+    wide = dtype is dtypes.float64
+    work = arithmetic_dtype(dtype)
+    result = drawn_tensor(operator, formulas[wide], entry, shape, work, 1 + wide, generator)
+    return result if dtype is work else result.to(dtype)

@@ -1,0 +1,179 @@
+"""Tensors of random numbers, and random numbers in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.ir.nodes import Expr
+
+from .. import tensors
+from ..creation import check_range, empty_like, finish, from_values, options, shape_of
+from ..dispatch.factories import seen, watched
+from ..dispatch.fallback import note_host_operator
+from ..dispatch.keys import WRAPPER, dtype_bit
+from ..dispatch.modes import ACTIVE
+from ..formats import contiguous_format, preserve_format
+from .distributions import NORMAL, UNIFORM, bits64
+from .draws import draw_array, drawn_tensor, floats, through_transforms
+from .generator import Generator
+
+#: Numbers that 63 bits choose between.
+_INT_RANGE: Final = 1 << 63
+
+
+def _random(
+    operator: str,
+    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    size: tuple[Any, ...],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    generator: Generator | None,
+) -> Any:
+    chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
+    result = floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
+    return result.requires_grad_() if requires_grad else result
+
+
+def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+         requires_grad: bool = False, **rest: Any) -> Any:
+    """Uniform numbers in [0, 1)."""
+    if rest or (ACTIVE and watched()):
+        return seen(rand, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return _random("rand", UNIFORM, size, dtype, device, requires_grad, generator)
+
+
+def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+          requires_grad: bool = False, **rest: Any) -> Any:
+    """Normal numbers with mean 0 and variance 1."""
+    if rest or (ACTIVE and watched()):
+        return seen(randn, *size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return _random("randn", NORMAL, size, dtype, device, requires_grad, generator)
+
+
+def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
+               memory_format: Any) -> Any:
+    """What ``draw`` draws for another tensor's shape, dtype and device, in memory as that or in a memory format."""
+    kept = memory_format is None or memory_format is preserve_format
+    chosen = {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
+    drawn = draw(tuple(input.shape), **chosen)
+    if not (memory_format is contiguous_format or (kept and input.is_contiguous())):
+        drawn = empty_like(input, memory_format=memory_format, **chosen).copy_(drawn)
+    return drawn.requires_grad_() if requires_grad else drawn
+
+
+def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, **rest: Any) -> Any:
+    """Uniform numbers in [0, 1) with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return drawn_like(rand, input, dtype, device, requires_grad, memory_format)
+
+
+def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, **rest: Any) -> Any:
+    """Normal numbers with another tensor's shape, strides, dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
+                    memory_format=memory_format)
+    return drawn_like(randn, input, dtype, device, requires_grad, memory_format)
+
+
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
+            dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
+
+    Raises:
+        ArgumentError: The range is empty, has more than 2 ** 63 numbers, or the dtype does not hold its bounds.
+        ArgumentTypeError: No size is given.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(randint, low, high, size, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    low, high, size = _bounds(low, high, size)
+    if high <= low:
+        raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
+    chosen, entry = options(
+        "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
+    check_range("randint", low, chosen)
+    check_range("randint", high - 1, chosen)
+    if high - low > _INT_RANGE:
+        raise ArgumentError(
+            "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
+        )
+    drawn = drawn_tensor("bits", bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
+    # All 63 bits are in a range of that size, which int64 does not hold.
+    result = ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
+    """The arguments of ``randint(high, size)`` and ``randint(low, high, size)``, also by name."""
+    if size is None:
+        low, high, size = None, low, high
+    elif high is None:
+        low, high = None, low
+    low = 0 if low is None else low
+    if not isinstance(size, (tuple, list)):
+        raise ArgumentTypeError("randint", f"size={size!r}", "size is a tuple of ints", "pass for example (3,)")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
+        raise ArgumentTypeError("randint", f"low={low!r}, high={high!r}", "bounds are integers", "pass integers")
+    return low.__index__(), high.__index__(), size
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
+    if rest or (ACTIVE and watched()):
+        return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    if n < 0:
+        raise ArgumentError("randperm", f"n={n}", "n is not negative", "pass a non-negative number")
+    chosen, entry = options(
+        "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
+    )
+    if not entry.holds_data:
+        return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, requires_grad)
+
+    def draw(lead: tuple[int, ...]) -> Any:
+        keys = tensors.wrap(draw_array("bits", bits64, entry, (*lead, n), dtypes.int64, 2, generator),
+                            entry.key | dtype_bit(dtypes.int64))
+        if not entry.runtime.profile.host_resident:
+            note_host_operator("randperm", keys)
+        return from_values(np.argsort(keys._host(), axis=-1, kind="stable"), chosen, entry)
+
+    result = through_transforms("randperm", draw)
+    return result.requires_grad_() if requires_grad else result
+
+
+def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Uniform numbers in [a, b), in place."""
+    if a > b:
+        raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
+    drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
+    return input.copy_(drawn * (b - a) + a)
+
+
+def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
+    """Normal numbers, in place."""
+    if std < 0:
+        raise ArgumentError(
+            "normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number"
+        )
+    return input.copy_(floats("randn", NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
+
+
+def bernoulli(input: Any, *, generator: Generator | None = None) -> Any:
+    """1 with the probabilities in ``input``, else 0."""
+    return (floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator) < input.detach()).to(
+        input.dtype
+    )
