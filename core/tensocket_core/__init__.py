@@ -55,17 +55,19 @@ from .creation import (
     arange,
     empty,
     empty_like,
+    empty_permuted,
+    empty_strided,
     eye,
     full,
     full_like,
     linspace,
     ones,
     ones_like,
+    scalar_tensor,
     tensor,
     zeros,
     zeros_like,
 )
-from .creation_strided import empty_permuted, empty_strided, scalar_tensor
 from .deterministic import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
-from . import creation_strided, storages, typenames
+from . import creation, storages, typenames
 from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order
 from .formats import check_format, contiguous_format, layout, strided
@@ -160,7 +160,7 @@ class Surface:
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, device: Any = None,
                           requires_grad: bool = False) -> Any:
         """An uninitialised tensor with the given strides, of this tensor's dtype and device."""
-        return creation_strided.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
+        return creation.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
                                               device=self.device if device is None else device,
                                               requires_grad=requires_grad)
 

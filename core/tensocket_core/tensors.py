@@ -303,7 +303,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         if self.dtype.native:
             return self._host()
         with untransformed():
-            return self._cut().to(float32)._host()
+            values: np.ndarray[Any, Any] = self._cut().to(float32)._host()
+            return values
 
     def item(self) -> Any:
         """The only element as a Python number.

@@ -78,6 +78,8 @@ CASES: list[Case] = [
     (lambda: f(2)[::-1], ArgumentError, ValueError, "index", "slice steps are positive"),
     (lambda: f(2)["0"], ArgumentTypeError, TypeError, "index",
      "an index is made of ints, slices, None, Ellipsis, lists and tensors"),
+    (lambda: f(2)[{}], IndexDtypeError, IndexError, "index",
+     "an index is made of ints, slices, None, Ellipsis, lists and tensors"),
     (lambda: f(2).__setitem__(0, "1"), ArgumentTypeError, TypeError, "setitem",
      "elements are set to a number or a tensor"),
     (lambda: f(2)[i(2)], IndexOutOfRange, IndexError, "index", "an index lies between -2 and 1"),

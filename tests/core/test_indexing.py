@@ -175,6 +175,9 @@ def test_where_pytorch_differs_from_numpy(near):
     # uint8 is a mask.
     with pytest.warns(UserWarning, match=r"\[index\] a mask of dtype uint8 — .* are deprecated"):
         near(x[tc.tensor([0, 1, 1], dtype=tc.uint8)], VALUES[1:])
+    # Of no dimensions, it is True or False.
+    near(x[tc.tensor(2, dtype=tc.uint8)], VALUES[None])
+    assert x[tc.tensor(0, dtype=tc.uint8)].shape == (0, 3, 4, 5)
     # Other sequences are index tensors.
     near(x[range(2), 1], VALUES[[0, 1], 1])
     near(x[(0, 2), ...], VALUES[[0, 2]])

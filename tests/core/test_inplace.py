@@ -38,7 +38,17 @@ FLOATS: dict[str, tuple[tuple[Any, ...], Callable[[], np.ndarray]]] = {
     "expm1_": ((), lambda: np.expm1(A)),
     "sin_": ((), lambda: np.sin(A)),
     "cos_": ((), lambda: np.cos(A)),
+    "tan_": ((), lambda: np.tan(A)),
+    "sinh_": ((), lambda: np.sinh(A)),
+    "cosh_": ((), lambda: np.cosh(A)),
     "tanh_": ((), lambda: np.tanh(A)),
+    "asinh_": ((), lambda: np.arcsinh(A)),
+    "atan_": ((), lambda: np.arctan(A)),
+    "exp2_": ((), lambda: np.exp2(A)),
+    "atan2_": ((B,), lambda: np.arctan2(A, B)),
+    "copysign_": ((B,), lambda: np.copysign(A, B)),
+    "hypot_": ((B,), lambda: np.hypot(A, B)),
+    "nextafter_": ((B,), lambda: np.nextafter(A.astype(np.float32), B.astype(np.float32))),
     "sigmoid_": ((), lambda: 1 / (1 + np.exp(-A))),
     "relu_": ((), lambda: np.maximum(A, 0)),
     "reciprocal_": ((), lambda: 1 / A),
@@ -65,7 +75,11 @@ FLOATS: dict[str, tuple[tuple[Any, ...], Callable[[], np.ndarray]]] = {
 }
 #: Values from 0.1 to 3 for functions of positive numbers.
 P = np.linspace(0.1, 3, 6).reshape(2, 3)
-POSITIVE = {"log_": np.log, "log1p_": np.log1p, "sqrt_": np.sqrt, "rsqrt_": lambda x: 1 / np.sqrt(x)}
+POSITIVE = {"log_": np.log, "log1p_": np.log1p, "log2_": np.log2, "log10_": np.log10, "sqrt_": np.sqrt,
+            "rsqrt_": lambda x: 1 / np.sqrt(x),
+            "acosh_": lambda x: np.where(x < 1, np.nan, np.arccosh(np.maximum(x, 1)))}
+#: Functions of numbers between -1 and 1.
+UNIT = {"acos_": np.arccos, "asin_": np.arcsin, "atanh_": np.arctanh}
 BITS = {"bitwise_and_": np.bitwise_and, "bitwise_or_": np.bitwise_or, "bitwise_xor_": np.bitwise_xor}
 
 
@@ -91,6 +105,12 @@ def test_values_of_positive_numbers(device: str, name: str, near: Callable[..., 
     near(getattr(x, name)(), POSITIVE[name](P), scale=4)
 
 
+@pytest.mark.parametrize("name", UNIT)
+def test_values_of_numbers_between_minus_one_and_one(device: str, name: str, near: Callable[..., None]) -> None:
+    x = torch.tensor(A / 4, dtype=torch.float32)
+    near(getattr(x, name)(), UNIT[name](A / 4), scale=4)
+
+
 def test_error_function_in_place(device: str) -> None:
     # Abramowitz and Stegun's table.
     x = torch.tensor([0.0, 0.5, 1.0, -2.0]).erf_()
@@ -111,7 +131,7 @@ ELSEWHERE = {"conj_physical_", "sgn_", "bitwise_left_shift_", "bitwise_right_shi
 
 
 def test_every_form_has_a_case() -> None:
-    tested = {*FLOATS, *POSITIVE, *BITS, "bitwise_not_", "erf_", *ELSEWHERE}
+    tested = {*FLOATS, *POSITIVE, *UNIT, *BITS, "bitwise_not_", "erf_", *ELSEWHERE}
     inplace = {name for name, operator in OPERATORS.items() if operator.kind == "inplace"}
     assert {form.name for form in FORMS.values()} <= inplace
     assert inplace - tested == {"basic_put_"}  # assignment to items, tested with indexing
@@ -325,3 +345,18 @@ def test_changes_of_the_base_reach_views() -> None:
     assert view.tolist() == [20.0, 30.0]
     view.sum().backward()
     assert leaf.grad.tolist() == [0.0, 10.0, 10.0]
+
+
+@pytest.mark.parametrize("name", [name for name in FLOATS if name in torch.functions.__all__])
+def test_functions_change_their_first_argument(name: str, near: Callable[..., None]) -> None:
+    args, reference = FLOATS[name]
+    x = torch.tensor(A, dtype=torch.float32)
+    assert getattr(torch, name)(x, *tensors(args)) is x
+    near(x, reference(), dtype="float32")
+
+
+def test_functions_in_place_have_their_aliases() -> None:
+    x = torch.tensor([-1.5, 2.5])
+    assert torch.negative_(torch.fix_(x)) is x
+    assert x.tolist() == [1.0, -2.0]
+    assert torch.zero_(torch.fill_(x, 3)).tolist() == [0.0, 0.0]

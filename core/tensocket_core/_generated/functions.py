@@ -2474,9 +2474,13 @@ def __invert__(input: Any) -> Any:
     return run(input)
 
 
-def view(input: Any, *size_: int, size: Any = None) -> Any:
+def view(input: Any, *size_: int, size: Any = None, dtype: Any = None) -> Any:
     """The same elements as another shape, without copying; -1 is inferred."""
     size = size_ if size is None else (size,)
+    if dtype is not None:
+        if overridden(input):
+            return asked(_view, input, size, dtype=dtype)
+        size = (dtype,)
     try:
         key = input._key
     except AttributeError:
@@ -6773,6 +6777,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
 
+    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+    would grow for all.
+
     Raises:
         AutogradError: The tensor requires grad.
         ShapeError: A size is negative.
@@ -8731,12 +8738,65 @@ clip = clamp
 ger = outer
 moveaxis = movedim
 row_stack = vstack
+neg_ = method_neg_
+negative_ = method_neg_
+abs_ = method_abs_
+absolute_ = method_abs_
+clamp_min_ = method_clamp_min_
+clamp_max_ = method_clamp_max_
+exp_ = method_exp_
+expm1_ = method_expm1_
+log_ = method_log_
+log1p_ = method_log1p_
+sqrt_ = method_sqrt_
+rsqrt_ = method_rsqrt_
+reciprocal_ = method_reciprocal_
+sin_ = method_sin_
+cos_ = method_cos_
+tanh_ = method_tanh_
+erf_ = method_erf_
+sigmoid_ = method_sigmoid_
+square_ = method_square_
+floor_ = method_floor_
+ceil_ = method_ceil_
+trunc_ = method_trunc_
+fix_ = method_trunc_
+round_ = method_round_
+relu_ = method_relu_
+conj_physical_ = method_conj_physical_
+tan_ = method_tan_
+asin_ = method_asin_
+arcsin_ = method_asin_
+acos_ = method_acos_
+arccos_ = method_acos_
+atan_ = method_atan_
+arctan_ = method_atan_
+sinh_ = method_sinh_
+cosh_ = method_cosh_
+asinh_ = method_asinh_
+arcsinh_ = method_asinh_
+acosh_ = method_acosh_
+arccosh_ = method_acosh_
+atanh_ = method_atanh_
+arctanh_ = method_atanh_
+exp2_ = method_exp2_
+log2_ = method_log2_
+log10_ = method_log10_
+fill_ = method_fill_
+clamp_ = method_clamp_
+clip_ = method_clamp_
+index_put_ = method_index_put_
+zero_ = method_zero_
 
 __all__ = [
     'abs',
+    'abs_',
     'absolute',
+    'absolute_',
     'acos',
+    'acos_',
     'acosh',
+    'acosh_',
     'add',
     'addcdiv',
     'addcmul',
@@ -8749,12 +8809,18 @@ __all__ = [
     'angle',
     'any',
     'arccos',
+    'arccos_',
     'arccosh',
+    'arccosh_',
     'arcsin',
+    'arcsin_',
     'arcsinh',
+    'arcsinh_',
     'arctan',
     'arctan2',
+    'arctan_',
     'arctanh',
+    'arctanh_',
     'argmax',
     'argmin',
     'argsort',
@@ -8763,10 +8829,14 @@ __all__ = [
     'as_strided_',
     'as_strided_scatter',
     'asin',
+    'asin_',
     'asinh',
+    'asinh_',
     'atan',
     'atan2',
+    'atan_',
     'atanh',
+    'atanh_',
     'bitwise_and',
     'bitwise_left_shift',
     'bitwise_not',
@@ -8779,11 +8849,16 @@ __all__ = [
     'bucketize',
     'cat',
     'ceil',
+    'ceil_',
     'chunk',
     'clamp',
+    'clamp_',
     'clamp_max',
+    'clamp_max_',
     'clamp_min',
+    'clamp_min_',
     'clip',
+    'clip_',
     'clone',
     'column_stack',
     'complex',
@@ -8791,9 +8866,12 @@ __all__ = [
     'concatenate',
     'conj',
     'conj_physical',
+    'conj_physical_',
     'copysign',
     'cos',
+    'cos_',
     'cosh',
+    'cosh_',
     'count_nonzero',
     'cross',
     'cummax',
@@ -8812,14 +8890,21 @@ __all__ = [
     'eq',
     'equal',
     'erf',
+    'erf_',
     'exp',
     'exp2',
+    'exp2_',
+    'exp_',
     'expand',
     'expm1',
+    'expm1_',
+    'fill_',
     'fix',
+    'fix_',
     'flatten',
     'flip',
     'floor',
+    'floor_',
     'floor_divide',
     'fmod',
     'gather',
@@ -8836,6 +8921,7 @@ __all__ = [
     'index_copy',
     'index_fill',
     'index_put',
+    'index_put_',
     'index_reduce',
     'index_select',
     'inverse',
@@ -8854,8 +8940,12 @@ __all__ = [
     'less_equal',
     'log',
     'log1p',
+    'log1p_',
     'log2',
+    'log2_',
     'log10',
+    'log10_',
+    'log_',
     'log_softmax',
     'logaddexp',
     'logaddexp2',
@@ -8885,7 +8975,9 @@ __all__ = [
     'narrow_copy',
     'ne',
     'neg',
+    'neg_',
     'negative',
+    'negative_',
     'nextafter',
     'nonzero',
     'not_equal',
@@ -8899,7 +8991,9 @@ __all__ = [
     'ravel',
     'real',
     'reciprocal',
+    'reciprocal_',
     'relu',
+    'relu_',
     'remainder',
     'repeat_interleave',
     'reshape',
@@ -8908,8 +9002,10 @@ __all__ = [
     'resolve_neg',
     'roll',
     'round',
+    'round_',
     'row_stack',
     'rsqrt',
+    'rsqrt_',
     'scatter',
     'scatter_add',
     'scatter_reduce',
@@ -8918,17 +9014,22 @@ __all__ = [
     'select_scatter',
     'sgn',
     'sigmoid',
+    'sigmoid_',
     'sign',
     'signbit',
     'sin',
+    'sin_',
     'sinh',
+    'sinh_',
     'slice_scatter',
     'softmax',
     'sort',
     'split',
     'split_with_sizes',
     'sqrt',
+    'sqrt_',
     'square',
+    'square_',
     'squeeze',
     'stack',
     'std',
@@ -8941,7 +9042,9 @@ __all__ = [
     'take',
     'take_along_dim',
     'tan',
+    'tan_',
     'tanh',
+    'tanh_',
     'tensor_split',
     'tensordot',
     'tile',
@@ -8952,6 +9055,7 @@ __all__ = [
     'triu',
     'true_divide',
     'trunc',
+    'trunc_',
     'unbind',
     'unflatten',
     'unique',
@@ -8965,6 +9069,7 @@ __all__ = [
     'vsplit',
     'vstack',
     'where',
+    'zero_',
 ]
 
 NN_FUNCTIONAL = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ShapeError
 
@@ -21,7 +21,9 @@ def retyped(array: Any, source: DType, dtype: DType) -> Any:
     Raises:
         ShapeError: The last dimension is not contiguous, or sizes, strides and offset are no multiples of the ratio.
     """
-    shape, strides = array.shape, element_strides(array)
+    shape = array.shape
+    # NumPy keeps no strides where there are no elements.
+    strides = contiguous_strides(shape) if 0 in shape else element_strides(array)
     offset = memory_offset(array)
     old, new = source.itemsize, dtype.itemsize
     if old != new:

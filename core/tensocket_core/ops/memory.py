@@ -30,6 +30,9 @@ def _placed(input: Any, array: Any) -> Any:
 def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
 
+    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+    would grow for all.
+
     Raises:
         AutogradError: The tensor requires grad.
         ShapeError: A size is negative.

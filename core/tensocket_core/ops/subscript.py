@@ -68,7 +68,7 @@ def _parsed(input: Any, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | 
         elif item.ndim == 0 and _is_mask(item):
             # True or False: a new dimension of size 1 that is kept or dropped.
             basic.append(None)
-            advanced.append(item.reshape(1))
+            advanced.append((item if item.dtype is dtypes.bool_ else item != 0).reshape(1))
         else:
             basic += [slice(None)] * (item.ndim if _is_mask(item) else 1)
             advanced.append(item)
@@ -88,7 +88,7 @@ def _item(input: Any, item: Any) -> Any:
         return _like_values(item, input)
     if hasattr(item, "__index__"):
         return item.__index__()
-    error = IndexDtypeError if isinstance(item, (float, complex)) else ArgumentTypeError
+    error = ArgumentTypeError if isinstance(item, (str, bytes)) else IndexDtypeError
     raise error(
         "index",
         f"an index of type {type(item).__name__}",

@@ -195,6 +195,9 @@ def sliced(array: Any, index: tuple[Any, ...]) -> Any:
 class _ShapeView(View):
     """``view``, which takes sizes, or a dtype instead."""
 
+    #: The dtype may be given by name.
+    keywords: Final = {"dtype": ("None", "size = (dtype,)")}
+
     def recording(self, below: Any, key: int) -> Any:
         """Elements of another dtype have no gradient."""
         closure = super().recording(below, key)

@@ -6,11 +6,12 @@ from typing import Any
 
 from tensocket_plugins.contract.errors import ShapeError
 
-from .creation import finish, full, mark_uninitialized, options, shape_of
-from .dispatch.factories import seen, watched
-from .dispatch.modes import ACTIVE
-from .execute.layout import empty_strided_array, ordered_strides
-from .promotion import get_default_dtype
+from ..dispatch.factories import seen, watched
+from ..dispatch.modes import ACTIVE
+from ..execute.layout import empty_strided_array, ordered_strides
+from ..promotion import get_default_dtype
+from .base import finish, mark_uninitialized, options, shape_of
+from .sizes import full
 
 
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -51,6 +52,3 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     """A 0-dimensional tensor of the default dtype with one value."""
     return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device,
                 requires_grad=requires_grad, **rest)
-
-
-__all__ = ["empty_permuted", "empty_strided", "scalar_tensor"]

@@ -1,0 +1,51 @@
+"""Factories: tensors from sizes, values and host data."""
+
+from __future__ import annotations
+
+from .base import check_range, fill_array, finish, options, shape_of
+from .data import from_values, tensor
+from .likes import (
+    empty_like,
+    full_like,
+    new_arange,
+    new_empty,
+    new_full,
+    new_ones,
+    new_tensor,
+    new_zeros,
+    ones_like,
+    zeros_like,
+)
+from .ranges import arange, linspace
+from .sizes import empty, eye, full, ones, zeros
+from .strided import empty_permuted, empty_strided, scalar_tensor
+
+__all__ = [
+    "arange",
+    "check_range",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "eye",
+    "fill_array",
+    "finish",
+    "from_values",
+    "full",
+    "full_like",
+    "linspace",
+    "new_arange",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_tensor",
+    "new_zeros",
+    "ones",
+    "ones_like",
+    "options",
+    "scalar_tensor",
+    "shape_of",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]

@@ -1,0 +1,144 @@
+"""What every factory does: checks of sizes, dtypes and values, new arrays, and leaves on them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+
+from .. import tensors
+from ..deterministic import SETTING
+from ..device import DeviceEntry, default_entry, open_entry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.modes import ACTIVE, STATE
+from ..dispatch.operator import check_dtype
+from ..execute.convert import to_dtype
+from ..execute.generated import as_number, run_generated
+from ..execute.primitive import primitive
+from ..promotion import get_default_dtype
+
+
+def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape given as ints or as one sequence.
+
+    Raises:
+        ShapeError: A size is negative, or there are more elements than any device can hold.
+        ArgumentTypeError: A size is not an integer.
+    """
+    if not size:
+        raise ArgumentTypeError(operator, "no size", "a size is given", "pass () for a zero-dimensional tensor")
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = tuple(size[0])
+    if not all(hasattr(n, "__index__") and n is not True and n is not False for n in size):
+        raise ArgumentTypeError(operator, f"size {size!r}", "sizes are integers", "pass integers")
+    shape = tuple(n.__index__() for n in size)
+    if any(n < 0 for n in shape) or math.prod(n for n in shape if n) >= 1 << 62:
+        raise ShapeError(operator, f"size {list(shape)}", "sizes are not negative and their product fits 62 bits",
+                         "pass smaller, non-negative sizes")
+    return shape
+
+
+def finish(array: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool) -> Any:
+    """A new leaf on a handle."""
+    tensor = tensors.wrap(array, entry.key | dtype_bit(dtype))
+    if ACTIVE:
+        for transform in STATE.transforms:
+            tensor = transform.created(tensor)
+        if STATE.inference is not None:
+            STATE.inference(tensor)
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+def made_from(input: Any, tensor: Any) -> Any:
+    """A new tensor made after ``input``: of a transform that runs on many examples, with one copy for each."""
+    stack = STATE.transforms
+    while input._level and stack[input._level - 1:input._level] != (input._transform,):
+        input = input._value  # of a transform that has ended
+    if not input._level:
+        return tensor
+    result = input._like(tensor._real if tensor._level else tensor)
+    for transform in stack[input._level:]:
+        result = transform.created(result)
+    return result
+
+
+def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
+    """The dtype and device of a factory call, checked."""
+    chosen = (default or get_default_dtype()) if dtype is None else dtype
+    if not isinstance(chosen, DType):
+        raise ArgumentTypeError(
+            operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
+        )
+    entry = default_entry() if device is None else open_entry(device)
+    check_dtype(operator, entry, chosen)
+    return chosen, entry
+
+
+def check_range(operator: str, value: Any, dtype: DType) -> None:
+    """Refuse what is no number, and numbers that an integer dtype cannot hold; unsigned ones wrap negatives.
+
+    Raises:
+        ArgumentTypeError: It is no number.
+        ArgumentError: It is out of range.
+    """
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise ArgumentTypeError(
+            operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number"
+        )
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, complex) and dtype.kind not in ("complex", "bool"):
+        if value.imag:
+            raise ArgumentError(operator, f"{value!r} for {dtype.name}", "real numbers have no imaginary part",
+                                "use a complex dtype")
+        value = value.real
+    if dtype.kind in ("int", "uint"):
+        limit = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
+        if not -limit - (dtype.kind == "int") <= value <= limit:
+            raise ArgumentError(
+                operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype"
+            )
+
+
+def fill_array(operator: str, entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
+    """Write one value everywhere."""
+    check_range(operator, value, dtype)
+    if 0 in out.shape:
+        return
+    runtime = entry.runtime
+    if runtime.profile.host_resident:
+        out[...] = to_dtype(np.asarray(value), dtype)
+    elif runtime.target is not None:
+        run_generated(entry, ("fill", dtype), lambda x: x, [(value, dtype)],
+                      out.shape, [(out, dtype)])
+    else:
+        primitive("fill", entry, "fill", dtype)([out], [], (as_number(value, dtype),), entry.stream)
+
+
+def filled(
+    operator: str, shape: tuple[int, ...], value: Any, dtype: DType, entry: DeviceEntry, requires_grad: bool = False
+) -> Any:
+    """A tensor with one value everywhere."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    fill_array(operator, entry, out, value, dtype)
+    return finish(out, dtype, entry, requires_grad)
+
+
+def uninitialized(shape: tuple[int, ...], dtype: DType, entry: DeviceEntry) -> Any:
+    """A new array; while results must be reproducible, filled with what shows that nobody wrote it."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    mark_uninitialized(out, dtype, entry)
+    return out
+
+
+def mark_uninitialized(out: Any, dtype: DType, entry: DeviceEntry) -> None:
+    """While results must be reproducible, fill a new array with what shows that nobody wrote it."""
+    if SETTING.filling:
+        largest = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
+        value = {"bool": True, "float": math.nan, "complex": complex(math.nan, 0)}.get(dtype.kind, largest)
+        fill_array("empty", entry, out, value, dtype)

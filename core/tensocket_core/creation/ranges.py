@@ -1,0 +1,110 @@
+"""Evenly spaced values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
+from tensocket_plugins.ir.nodes import cast as expr_cast
+from tensocket_plugins.ir.schedule import Strategy
+
+from ..device import DeviceEntry
+from ..dispatch.factories import seen, watched
+from ..dispatch.modes import ACTIVE
+from ..execute.convert import to_dtype
+from ..execute.copying import from_host
+from ..execute.generated import as_number
+from ..execute.nests import Operand, pointwise_nest
+from ..execute.primitive import primitive
+from ..execute.programs import index_dtype, launch
+from ..promotion import FLOAT8, number_dtype
+from .base import finish, options
+
+
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
+           requires_grad: bool = False, **rest: Any) -> Any:
+    """start, start + step, ... up to but without end; int64 for integers. With one number, that is the end.
+
+    Raises:
+        ArgumentError: step is zero, or leads away from end, or a number is not finite.
+        ArgumentTypeError: Nothing is given.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(arange, start, end, step, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if start is None and end is None:
+        raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
+    bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
+    first, last, step = (x.item() if hasattr(x, "_key") else x for x in bounds)
+    if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
+        raise ArgumentError(
+            "arange",
+            f"start={first}, end={last}, step={step}",
+            "numbers are finite, and step is not zero and leads from start to end",
+            "change the sign of step",
+        )
+    whole = all(isinstance(x, int) for x in (first, last, step))
+    chosen, entry = options("arange", dtype, device, dtypes.int64 if whole else None)
+    if chosen.is_complex or chosen in FLOAT8:
+        raise UndefinedDtype("arange", f"dtype {chosen.name}", "ranges are of integers and real floats",
+                             "convert with .to(dtype)")
+    if chosen.category < 2:
+        first, last, step, whole = int(first), int(last), int(step), True
+    count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
+    out = entry.runtime.empty((count,), chosen, entry.stream)
+    if count:
+        _fill_range(entry, out, first, step, chosen)
+    return finish(out, chosen, entry, requires_grad)
+
+
+def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DType) -> None:
+    runtime = entry.runtime
+    if runtime.profile.host_resident:
+        wide = np.float64 if dtype.kind == "float" else np.int64
+        out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
+    elif runtime.target is not None:
+        index = index_dtype(entry, (out.size,))
+        number = Operand("number", dtype)
+        launch(
+            entry,
+            ("arange", dtype, index),
+            lambda: pointwise_nest(
+                "arange",
+                lambda i, a, b: a + expr_cast(i, a.dtype) * b,
+                [number, number],
+                [Operand("flat", dtype)],
+                1,
+                index,
+                position=True,
+            ),
+            Strategy.SERIAL,
+            [out],
+            [out.size, as_number(first, dtype), as_number(step, dtype)],
+        )
+    else:
+        primitive("arange", entry, "arange", dtype)(
+            [out], [], (as_number(first, dtype), as_number(step, dtype)), entry.stream
+        )
+
+
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """``steps`` evenly spaced values from start to end, both included."""
+    if rest or (ACTIVE and watched()):
+        return seen(linspace, start, end, steps, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    either = isinstance(start, complex) or isinstance(end, complex)
+    chosen, entry = options("linspace", dtype, device, number_dtype(3) if either else None)
+    if either and not chosen.is_complex:
+        raise ArgumentError("linspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
+                            "use a complex dtype")
+    if steps < 0:
+        raise ArgumentError(
+            "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
+        )
+    values = to_dtype(np.linspace(start, end, steps), chosen)
+    return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
