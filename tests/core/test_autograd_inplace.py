@@ -81,7 +81,7 @@ def test_changes_of_a_view_reach_its_base_and_other_views():
     y = x * 1
     whole, head = y.view(2, 2), y[:2]
     head.mul_(3)
-    assert y.grad_fn.name() == "CopySlices"
+    assert y.grad_fn.name() == "torch::autograd::CopySlices"
     whole.sum().backward()
     assert x.grad.tolist() == [3.0, 3.0, 1.0, 1.0]
 

@@ -15,6 +15,19 @@ SHAPE: Final = -2
 UNUSED: Final = -1000
 #: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
 RESULTS: Final = -2000
+#: Names of nodes that do not follow from the operator's.
+_NODE_NAMES: Final = {
+    "basic_index": "SliceBackward0",
+    "basic_put_": "torch::autograd::CopySlices",
+    "copy_": "torch::autograd::CopyBackwards",
+    "copy_slices": "torch::autograd::CopySlices",
+    "convert": "ToCopyBackward0",
+    "gather_valid": "GatherBackward0",
+    "log_softmax_rows": "LogSoftmaxBackward0",
+    "scatter_valid": "ScatterBackward0",
+    "softmax_rows": "SoftmaxBackward0",
+}
+
 
 class Derivative:
     """How gradients flow back through an operator.
@@ -62,7 +75,8 @@ class Derivative:
 
     def bind(self, schema: Schema) -> None:
         """Resolve names against the operator's schema: which arguments to save and what each function is given."""
-        self.name = schema.name.strip("_").title().replace("_", "") + "Backward0"
+        title = schema.name.strip("_").title().replace("_", "")
+        self.name = _NODE_NAMES.get(schema.name, f"{title}Backward0")
         names = self.names = schema.names
         self.parameters = len(names)
         self.tensors = schema.tensors

@@ -25,6 +25,7 @@ from ..recording import SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate
 from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
+from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
 
@@ -67,7 +68,8 @@ class _Pass:
 
     def give(self, edge: Any, grad: Any, sole: bool = False) -> None:
         """Add to the gradient of an edge's target."""
-        if type(edge) is Node:
+        kind = type(edge)
+        if kind is Node or kind in NAMED:
             if grad._array.shape != edge.shape or grad._key & OPTIONS != edge.options:
                 grad = fit(grad, edge.shape, edge.options)
             sequence = edge.sequence
@@ -78,7 +80,7 @@ class _Pass:
                 self.nodes[sequence] = edge
                 heapq.heappush(self.heap, -sequence)
             return
-        if type(edge) is not Output and not isinstance(edge, Node):
+        if kind is not Output and not isinstance(edge, Node):
             if grad._array.shape != edge._array.shape or (grad._key ^ edge._key) & OPTIONS:
                 grad, sole = fit(grad, edge._array.shape, edge._key & OPTIONS), True
             self._give_leaf(edge, grad, sole)

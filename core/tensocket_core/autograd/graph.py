@@ -10,12 +10,14 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..dispatch.keys import AUTOGRAD
 from .engine import current_pass
+from .mutation import allow_mutation_on_saved_tensors
 from .node import Node, gradient_place
 from .saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",

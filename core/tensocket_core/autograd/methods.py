@@ -17,6 +17,7 @@ from . import differentiate
 from .engine import run_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
 from .inference import is_inference
+from .inspection import named
 from .node import Output, gradient_place
 from .record import keep_gradient, retained_by
 
@@ -43,7 +44,7 @@ class Recorded:
     def grad_fn(self) -> Any:
         """The node that made this tensor; None for leaves."""
         made = self._grad_fn
-        return made.node if type(made) is Output else made
+        return None if made is None else named(made.node if type(made) is Output else made)
 
     @property
     def output_nr(self) -> int:

@@ -16,6 +16,8 @@ from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, set_grad_enabled
 from .derivative import RESULT, RESULTS
 from .hooks import RemovableHandle, extras_of
+from .inspection import PACKED as PACKED
+from .inspection import Inspected, named
 
 if TYPE_CHECKING:
     from .hooks import Extras
@@ -23,14 +25,11 @@ if TYPE_CHECKING:
 #: Consumers always get a higher number than what they consume, so that the engine needs no dependency pass.
 SEQUENCE: Final = itertools.count(1)
 
-#: "Version" of a saved value that a hook packed.
-PACKED: Final = -2
-
 #: Saved tensors with these bits are not used as they are.
 _PARTS: Final = AUTOGRAD | WRAPPER
 
 
-class Node:
+class Node(Inspected):
     """One recorded operation.
 
     Attributes:
@@ -56,7 +55,7 @@ class Node:
     versions: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(named(self)).__name__} object at {id(self):#x}>"
 
     def name(self) -> str:
         """``AddBackward0``."""
@@ -136,24 +135,6 @@ class Node:
         alias._key |= AUTOGRAD
         return alias
 
-    def __getattr__(self, name: str) -> Any:
-        """``_saved_self``: a saved value by the name of its parameter; PyTorch calls the first one ``self``."""
-        if name.startswith("_saved_"):
-            wanted = name.removeprefix("_saved_")
-            positions = self.derivative.saved_positions
-            for k, position in enumerate(positions):
-                if wanted in self._saved_names(position):
-                    return self.unpack(STATE.grad_enabled)[k]
-        raise AttributeError(f"{self.name()} has no attribute {name!r}", name=name, obj=self)
-
-    def _saved_names(self, position: int) -> tuple[str, ...]:
-        names = self.derivative.names
-        if position >= 0:
-            return (names[position], *(("self",) if position == 0 else ()))
-        if position == RESULT:
-            return ("result",)
-        return (f"result{RESULTS - position}",) if position <= RESULTS else ()
-
     # ------------------------------------------------------------------------------------------ running
 
     def apply(self, grad: Any, edges: tuple[Any, ...], differentiable: bool) -> list[Any]:
@@ -214,7 +195,7 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Gradients of the inputs from those of the outputs, outside of an engine's pass."""
-        given = grads[0] if type(self) is Node else grads
+        given = grads if isinstance(self, MultiNode) else grads[0]
         results = tuple(self.apply(given, self.edges, STATE.grad_enabled))
         return results[0] if len(results) == 1 else results
 
@@ -254,7 +235,7 @@ class AccumulateGrad(Node):
 
     def name(self) -> str:
         """PyTorch's name."""
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -274,10 +255,12 @@ class AccumulateGrad(Node):
 
 def gradient_place(edge: Any) -> tuple[Any, int]:
     """The node and output behind an edge; of leaves their ``AccumulateGrad``."""
-    if edge is None or isinstance(edge, Node):
-        return edge, 0
+    if edge is None:
+        return None, 0
+    if isinstance(edge, Node):
+        return named(edge), 0
     if type(edge) is Output:
-        return edge.node, edge.index
+        return named(edge.node), edge.index
     known = edge._accumulator
     node = None if known is None else known()
     if node is None:

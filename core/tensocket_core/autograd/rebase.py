@@ -89,7 +89,6 @@ _WRITE: Final = Derivative(
     input=lambda grad, base, view: _remainder(grad, base, view), src=lambda grad, base, view: _region(grad, base, view)
 )
 _WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
-_WRITE.name = "CopySlices"
 
 
 def _parts(grad: Any) -> Any:
@@ -109,7 +108,6 @@ def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
     )
     read.bind(parse_schema("as_strided(Tensor input, any base, any view) -> Tensor"))
     write.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view) -> Tensor"))
-    write.name = "CopySlices"
     return read, write
 
 

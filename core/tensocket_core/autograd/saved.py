@@ -14,9 +14,9 @@ from ..device import thread_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS
 from ..recording import Reason
 from . import anomaly
+from . import node as nodes
 from .derivative import Derivative
 from .hooks import Extras
-from .node import PACKED, SEQUENCE, Node
 
 _new = object.__new__
 Pack = Callable[[Any], Any]
@@ -90,10 +90,10 @@ def _passed_on(value: Any, edge: Any) -> Any:
     """An edge that a tensor can have: of a leaf, a node that passes gradients on to it."""
     if not hasattr(edge, "_key"):
         return edge
-    node = _new(Node)
+    node = _new(nodes.Node)
     node.derivative = _IDENTITY
     node.edges = (edge,)
-    node.sequence = next(SEQUENCE)
+    node.sequence = next(nodes.SEQUENCE)
     node.shape = value._array.shape
     node.options = value._key & OPTIONS
     node.saved = node.versions = ()
@@ -112,7 +112,7 @@ def pack_values(saved: tuple[Any, ...], versions: tuple[int, ...]) -> tuple[tupl
         packed = tuple([Packed(v, pack, unpack) if n >= 0 else v for v, n in zip(saved, versions, strict=True)])
     finally:
         _THREAD.hooks = before
-    return packed, tuple([PACKED if n >= 0 else n for n in versions])
+    return packed, tuple([nodes.PACKED if n >= 0 else n for n in versions])
 
 
 def complete(node: Any) -> None:

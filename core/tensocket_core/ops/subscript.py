@@ -192,7 +192,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
             value = input.new_tensor(value) if number else trimmed(value, view.ndim)
         else:
             value = view.new_tensor(value) if number else value
-            if not recording:
+            if not (recording or STATE.dispatch_modes):  # modes see what is written
                 write_indices(view, advanced, value)
                 return
             value = view.index_put(advanced, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensocket_core.autograd.graph import (
     GradientEdge,
     Node,
+    allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
     get_gradient_edge,
     increment_version,
@@ -16,6 +17,7 @@ from tensocket_core.autograd.graph import (
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",

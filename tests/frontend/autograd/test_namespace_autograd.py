@@ -14,7 +14,8 @@ PATHS = {
     "autograd.anomaly_mode": "detect_anomaly set_detect_anomaly",
     "autograd.function": "Function FunctionCtx once_differentiable",
     "autograd.functional": "hessian hvp jacobian jvp vhp vjp",
-    "autograd.grad_mode": "enable_grad inference_mode no_grad set_grad_enabled",
+    "autograd.grad_mode": "enable_grad inference_mode is_multithreading_enabled no_grad set_grad_enabled "
+                          "set_multithreading_enabled",
     "autograd.graph": "GradientEdge Node disable_saved_tensors_hooks get_gradient_edge increment_version "
                       "register_multi_grad_hook save_on_cpu saved_tensors_hooks",
     "autograd.gradcheck": "GradcheckError gradcheck gradgradcheck",
