@@ -104,7 +104,14 @@ from .random import (
     randn,
     randn_like,
     randperm,
+    seed,
     set_rng_state,
+)
+from .settings import (
+    get_float32_matmul_precision,
+    get_num_threads,
+    set_float32_matmul_precision,
+    set_num_threads,
 )
 from .storages import TypedStorage, UntypedStorage, is_storage
 from .typenames import (
@@ -118,6 +125,7 @@ from .typenames import (
     IntTensor,
     LongTensor,
     ShortTensor,
+    set_default_tensor_type,
     typename,
 )
 
@@ -144,6 +152,12 @@ __all__ = [
     "IntTensor",
     "LongTensor",
     "ShortTensor",
+    "set_default_tensor_type",
+    "get_float32_matmul_precision",
+    "get_num_threads",
+    "set_float32_matmul_precision",
+    "set_num_threads",
+    "seed",
     "typename",
     "accelerator",
     "arange",

@@ -10,6 +10,8 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from . import creation, tensors
+from .device import set_default_device
+from .promotion import set_default_dtype
 
 _NAMES: Final = {
     "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
@@ -63,6 +65,34 @@ def type_name(tensor: Any) -> str:
     return f"tensocket.{place}{name}Tensor"
 
 
+def _named(wanted: str) -> tuple[str, DType]:
+    """The device and dtype of a name of tensors; the device is empty for those on the host.
+
+    Raises:
+        ArgumentError: There is no such name.
+    """
+    module, _, name = wanted.rpartition(".")
+    dtype = _NAMES.get(name.removesuffix("Tensor"))
+    root, _, place = module.partition(".")
+    if dtype is None or root not in ("tensocket", "torch") or not name.endswith("Tensor"):
+        raise ArgumentError("type", repr(wanted), "a name is like 'tensocket.FloatTensor'", "pass a dtype")
+    return place, dtype
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype and device by a class of tensors or its name, as programs did before there were dtypes.
+
+    Raises:
+        ArgumentTypeError: It is nothing of these, or its dtype is no real floating-point one.
+    """
+    place, dtype = _named(t) if isinstance(t, str) else ("", getattr(t, "dtype", None))
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise ArgumentTypeError("set_default_tensor_type", repr(t), "the default type is of real floats",
+                                "pass for example tensocket.FloatTensor, or use set_default_dtype")
+    set_default_dtype(dtype)
+    set_default_device(place or None)
+
+
 def converted(tensor: Any, wanted: Any) -> Any:
     """A tensor as another dtype, given as such, as a class or as a name.
 
@@ -77,11 +107,7 @@ def converted(tensor: Any, wanted: Any) -> Any:
     if not isinstance(wanted, str):
         raise ArgumentTypeError("type", f"{wanted!r}", "a type is a dtype, a class of tensors or its name",
                                 "pass for example tensocket.float32")
-    module, _, name = wanted.rpartition(".")
-    dtype = _NAMES.get(name.removesuffix("Tensor"))
-    root, _, place = module.partition(".")
-    if dtype is None or root not in ("tensocket", "torch") or not name.endswith("Tensor"):
-        raise ArgumentError("type", repr(wanted), "a name is like 'tensocket.FloatTensor'", "pass a dtype")
+    place, dtype = _named(wanted)
     return tensor.to(place or HOST_DEVICE, dtype)
 
 
@@ -93,4 +119,4 @@ def typename(obj: Any) -> str:
 
 
 __all__ = ["BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-           "IntTensor", "LongTensor", "ShortTensor", "typename"]
+           "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type", "typename"]

@@ -27,8 +27,25 @@ from tensocket_core._generated.functions import *
 from tensocket_core.dispatch.namespaces import ops
 
 from . import _C as _C
-from . import autograd, dispatch, errors, fft, func, library, linalg, nn, optim, overrides, serialization, utils
+from . import (
+    autograd,
+    dispatch,
+    errors,
+    fft,
+    func,
+    library,
+    linalg,
+    nn,
+    optim,
+    overrides,
+    random,
+    serialization,
+    utils,
+    version,
+)
+from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .devices import available_devices
+from .errors import OutOfMemoryError
 from .func import vmap
 from .serialization import load, save
 
@@ -48,6 +65,21 @@ def __getattr__(name: str) -> object:
     if name == "array_api":
         return import_module("tensocket.array_api")
     raise AttributeError(f"module 'tensocket' has no attribute {name!r}")
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory, cut off from the graph."""
+    return input.detach()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Cut ``input`` off from the graph, in place."""
+    return input.detach_()
+
+
+def get_device(input: Tensor) -> builtins.int:
+    """Index of the device of ``input``, -1 on the host."""
+    return input.get_device()
 
 
 def is_tensor(obj: object) -> builtins.bool:
@@ -90,6 +122,8 @@ __all__ = [
     "bool",
     "cdouble",
     "cfloat",
+    "detach",
+    "detach_",
     "dispatch",
     "double",
     "e",
@@ -97,9 +131,13 @@ __all__ = [
     "fft",
     "float",
     "func",
+    "get_device",
     "half",
+    "OutOfMemoryError",
     "inf",
     "int",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_floating_point",
     "is_nonzero",
     "is_same_size",
@@ -117,9 +155,11 @@ __all__ = [
     "optim",
     "overrides",
     "pi",
+    "random",
     "save",
     "serialization",
     "short",
     "utils",
+    "version",
     "vmap",
 ]

@@ -40,7 +40,7 @@ COMPLEX = """
 adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
 polar real resolve_conj resolve_neg sgn vdot view_as_complex view_as_real
 """
-TYPES = "Event Generator LedgerRecord Size Stream Tensor device dtype"
+TYPES = "Event Generator LedgerRecord OutOfMemoryError Size Stream Tensor device dtype"
 MODES = """
 finfo iinfo inference_mode is_inference is_inference_mode_enabled vmap
 are_deterministic_algorithms_enabled default_dtype get_deterministic_debug_mode
@@ -56,7 +56,7 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "array_api autograd dispatch errors fft func library linalg nn ops optim overrides serialization utils"
+PACKAGES = "array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization utils version"
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
 diagonal_scatter dsplit dstack equal hsplit hstack index_add
@@ -70,11 +70,21 @@ contiguous_format get_printoptions layout memory_format preserve_format printopt
 strided
 is_nonzero is_same_size is_signed newaxis
 """
+IN_PLACE = """
+abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_
+clamp_min_ clip_ conj_physical_ cos_ cosh_ erf_ exp2_ exp_ expm1_ fill_ fix_ floor_ index_put_ log10_ log1p_ log2_ log_
+neg_ negative_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ zero_
+"""
+SETTINGS = """
+detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
+seed set_default_tensor_type set_float32_matmul_precision set_num_threads
+"""
 REST = "__version__ e inf load nan pi save"
 
 
 def test_names_of_the_package():
-    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE, REST]
+    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
+              IN_PLACE, SETTINGS, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -152,3 +162,26 @@ def test_import_loads_no_backend_and_nothing_heavy():
             "'safetensors', 'scipy', 'tensocket_cpu', 'tensocket_opencl', 'tensocket_cuda'}))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_forked_generators_go_on_where_they_were():
+    torch.manual_seed(3)
+    with torch.random.fork_rng():
+        inside = torch.rand(4)
+    assert torch.rand(4).equal(inside)
+    with torch.random.fork_rng(enabled=False):
+        torch.manual_seed(3)
+        torch.rand(4)
+    assert not torch.rand(4).equal(inside)
+
+
+def test_functions_of_tensors():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    assert not torch.detach(y).requires_grad
+    assert torch.detach_(y) is y
+    assert y.is_leaf
+    assert torch.get_device(x) == x.get_device()
+    assert issubclass(torch.OutOfMemoryError, RuntimeError)
+    assert not torch.is_anomaly_enabled()
+    assert torch.version.__version__ == torch.__version__

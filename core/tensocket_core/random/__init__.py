@@ -7,7 +7,7 @@ ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numb
 from __future__ import annotations
 
 from .functions import bernoulli, normal_, rand, rand_like, randint, randn, randn_like, randperm, uniform_
-from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, set_rng_state
+from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .state import fork_rng_states, rng_states
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "randn_like",
     "randperm",
     "rng_states",
+    "seed",
     "set_rng_state",
     "uniform_",
 ]

@@ -141,6 +141,13 @@ def manual_seed(seed: int) -> Generator:
     return first
 
 
+def seed() -> int:
+    """Start a stream that nobody can predict, on all devices; returns its seed."""
+    chosen = secrets.randbits(64)
+    manual_seed(chosen)
+    return chosen
+
+
 def initial_seed() -> int:
     """The seed of the default device's generator."""
     return default_generator(open_entry(None)).initial_seed()
