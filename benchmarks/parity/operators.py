@@ -1,0 +1,190 @@
+"""Operators beside PyTorch's: the samples of PyTorch's own test database, run through both libraries and compared.
+
+    python benchmarks/parity/operators.py --peer-python ENV/bin/python [--device opencl] [--gradients] [--only abs,add]
+
+ENV is an environment of the same Python version with PyTorch and what its test utilities import (expecttest). An entry
+of the database counts as equal only if all of its samples (float32; the first supported dtype for operators without
+it) agree in values, shapes and dtypes. Draws of random numbers are compared in shape and dtype.
+
+Copies to the host stay forbidden; entries that used a host kernel that the backend declares are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from comparison import SHAPE_ONLY, difference, host, leaves, tensor_difference
+from translation import add_peer, convert, database, label, ours, rebind
+
+import tensocket
+
+#: Seconds that one entry may take.
+TIME_LIMIT: Final = 300
+PASSED: Final = "passed"
+
+
+def sample_dtype(entry: Any) -> Any:
+    """float32, or the first dtype of an operator without it."""
+    import torch
+
+    known = entry.supported_dtypes("cpu")
+    order = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float64)
+    return next((dtype for dtype in order if dtype in known), None)
+
+
+def run_entry(entry: Any, device: str, gradients: bool) -> dict[str, Any]:
+    """Compare all samples of an entry."""
+    import torch
+
+    report: dict[str, Any] = {"entry": label(entry), "samples": 0, "host": False}
+    call = ours(entry)
+    if call is None:
+        return report | {"result": "missing"}
+    dtype = sample_dtype(entry)
+    differentiable = gradients and entry.supports_autograd and dtype == torch.float32
+    if gradients and not differentiable:
+        return report | {"result": "not differentiable"}
+    tensocket.reset_fallback_ledger()
+    try:
+        torch.manual_seed(0)
+        for sample in entry.sample_inputs("cpu", dtype, requires_grad=differentiable):
+            report["samples"] += 1
+            text = run_sample(entry, call, sample, device, differentiable)
+            if text:
+                return report | {"result": f"sample {report['samples']}: {text}", "given": str(sample)[:300]}
+    except Exception as error:
+        return report | {"result": f"sample {report['samples']}: {type(error).__name__}: {str(error)[:300]}"}
+    return report | {"result": PASSED, "host": bool(tensocket.fallback_ledger())}
+
+
+def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, gradients: bool) -> str:
+    """Compare one call; how it differs, or nothing."""
+    import torch
+
+    made: list[tuple[Any, Any]] = []
+    args = convert((sample.input, *sample.args), device, made)
+    keywords = convert(dict(sample.kwargs), device, made)
+    if gradients:
+        made = [pair for pair in made if pair[0].is_leaf]
+    theirs = entry.op(sample.input, *sample.args, **sample.kwargs)
+    mine = call(*args, **keywords)
+    if not gradients:
+        return difference(theirs, mine, "values", entry.name)
+    if entry.name in SHAPE_ONLY:
+        return ""
+    process = sample.output_process_fn_grad
+    theirs, mine = process(theirs), rebind(process)(mine)
+    pairs = [(x, y) for x, y in zip(leaves(theirs), leaves(mine), strict=True)
+             if isinstance(x, torch.Tensor) and x.requires_grad]
+    if not pairs or not made:
+        return ""
+    generator = np.random.default_rng(0)
+    weights = [_weight(generator, x) for x, _ in pairs]
+    expected = torch.autograd.grad([x for x, _ in pairs], [a for a, _ in made], [torch.from_numpy(w) for w in weights],
+                                   allow_unused=True)
+    cotangents = [tensocket.from_numpy(w).to(device) for w in weights]
+    got = tensocket.autograd.grad([y for _, y in pairs], [b for _, b in made], cotangents, allow_unused=True)
+    return _gradient_difference(expected, got)
+
+
+def _weight(generator: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]:
+    shape = tuple(tensor.shape)
+    kind = str(tensor.dtype).rpartition(".")[2]
+    if kind.startswith("complex"):
+        return np.asarray(generator.normal(size=shape) + 1j * generator.normal(size=shape), dtype=kind)
+    return np.asarray(generator.normal(size=shape), dtype=kind)
+
+
+def _gradient_difference(expected: Any, got: Any) -> str:
+    for index, (a, b) in enumerate(zip(expected, got, strict=True)):
+        if a is None and b is not None and not host(b).any():
+            continue
+        if (a is None) != (b is None):
+            zero = b is None and not host(a).any()
+            text = "" if zero else f"{'no ' if b is None else 'a '}gradient"
+        else:
+            text = "" if a is None else tensor_difference(a, b, "gradients", "")
+        if text:
+            return f"gradient {index}: {text}"
+    return ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _expired(*_: Any) -> None:
+    raise TimeoutError(f"more than {TIME_LIMIT} s")
+
+
+def _start(python: str) -> None:
+    add_peer(python)
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _expired)
+
+
+def _work(job: tuple[int, str, bool]) -> dict[str, Any]:
+    index, device, gradients = job
+    signal.alarm(TIME_LIMIT)
+    try:
+        return run_entry(database()[index], device, gradients)
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+        return {"entry": label(database()[index]), "samples": 0, "host": False, "result": text}
+    finally:
+        signal.alarm(0)
+
+
+def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts over entries."""
+    counted = [r for r in reports if r["result"] != "not differentiable"]
+    passed = [r for r in counted if r["result"] == PASSED]
+    return {"entries": len(counted), "equal": len(passed),
+            "of these on declared host kernels": sum(r["host"] for r in passed),
+            "missing": sum(r["result"] == "missing" for r in counted),
+            "samples": sum(r["samples"] for r in counted), "share": round(len(passed) / max(1, len(counted)), 4)}
+
+
+def main() -> int:
+    """Run the comparison; prints what differs and a summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", required=True, help="interpreter of an environment with PyTorch")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--gradients", action="store_true", help="compare gradients instead of values")
+    parser.add_argument("--only", default="", help="names of operators, by comma")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--output", type=Path, help="a JSON file for all results")
+    options = parser.parse_args()
+    _start(options.peer_python)
+    chosen = set(filter(None, options.only.split(",")))
+    jobs = [(i, options.device, options.gradients) for i, entry in enumerate(database())
+            if not chosen or entry.name in chosen or label(entry) in chosen]
+    started, reports = time.monotonic(), []
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(options.workers, len(jobs)), _start, (options.peer_python,), maxtasksperchild=200) as pool:
+        for report in pool.imap_unordered(_work, jobs):
+            reports.append(report)
+            if report["result"] not in (PASSED, "not differentiable"):
+                print(f"{report['entry']}: {report['result']}", *([report["given"]] if "given" in report else []),
+                      sep="\n    ", flush=True)
+    compared = "gradients" if options.gradients else "values"
+    total = {"device": options.device, "compared": compared, **summary(reports),
+             "seconds": round(time.monotonic() - started)}
+    print(json.dumps(total, indent=1))
+    if options.output:
+        reports.sort(key=lambda r: r["entry"])
+        options.output.write_text(json.dumps({"summary": total, "entries": reports}, indent=1) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
