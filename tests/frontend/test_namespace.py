@@ -56,7 +56,9 @@ get_device_info get_device_module is_available memory_allocated memory_stats pro
 reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
-PACKAGES = "array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization utils version"
+PACKAGES = """
+array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization utils version
+"""
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
 diagonal_scatter dsplit dstack equal hsplit hstack index_add
@@ -74,6 +76,7 @@ IN_PLACE = """
 abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_
 clamp_min_ clip_ conj_physical_ cos_ cosh_ erf_ exp2_ exp_ expm1_ fill_ fix_ floor_ index_put_ log10_ log1p_ log2_ log_
 neg_ negative_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ zero_
+absolute_ expand view
 """
 SETTINGS = """
 detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
