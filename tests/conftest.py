@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -65,6 +66,13 @@ def tensocket_describe():
 def tensocket_backend():
     return BACKEND()
 '''
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage, of which tests ask for many, do not look at what was there before the first test."""
+    gc.collect()
+    gc.freeze()
+
 
 MakeDistribution = Callable[..., Path]
 

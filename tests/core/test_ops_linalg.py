@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 import tensocket_core as tc
 from tensocket_core import functions as f
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, LinAlgError, ShapeError
+from tensocket_core.optional import require
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    AutogradError,
+    DtypeError,
+    LinAlgError,
+    MissingPackage,
+    ShapeError,
+)
 
 RNG = np.random.default_rng(11)
 SQUARE = RNG.normal(size=(2, 4, 4))
@@ -105,6 +114,25 @@ def test_triangular_solutions(place):
             same(got, np.linalg.solve(used, b), np.float64)
     left = f.linalg_solve_triangular(tc.tensor(a), tc.tensor(b.T.copy()), upper=True, left=False)
     same(left @ tc.tensor(np.triu(a)), b.T, np.float64)
+
+
+def test_without_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+    with pytest.raises(MissingPackage, match="an environment without scipy — this operator needs an optional package — "
+                       r'pip install "tensocket-core\[scipy\]"') as caught:
+        f.linalg_solve_triangular(tc.ones(2, 2), tc.ones(2, 1), upper=True)
+    assert isinstance(caught.value, ImportError)
+    assert caught.value.operator == "linalg.solve_triangular"
+    monkeypatch.undo()
+    assert f.linalg_solve_triangular(tc.ones(1, 1), tc.ones(1, 1), upper=True).tolist() == [[1.0]]
+
+
+def test_errors_inside_of_optional_packages_are_theirs(tmp_path, monkeypatch):
+    (tmp_path / "scipy_of_a_test.py").write_text("import a_module_that_is_not_there\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="a_module_that_is_not_there") as caught:
+        require("scipy_of_a_test", "test")
+    assert type(caught.value) is ModuleNotFoundError
 
 
 @pytest.mark.parametrize("order", ["fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf])

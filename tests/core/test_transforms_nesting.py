@@ -351,13 +351,13 @@ def test_threads_transform_at_once() -> None:
 
     def work(seed: int) -> None:
         try:
+            torch.set_default_device("ref")
             rows = np.random.default_rng(seed).uniform(-1, 1, (3, 3))
             for _ in range(5):
                 close(vmap(hessian(cubic))(tensor(rows)), np.stack([cubic_hessian(row) for row in rows]))
         except BaseException as error:
             failures.append(error)
 
-    torch.set_default_device("ref")
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
         thread.start()

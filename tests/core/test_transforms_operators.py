@@ -35,7 +35,7 @@ def case(name: str, k: int, record: bool) -> tuple[Callable[..., Any], list[Any]
 
 
 def values(tensor: Any) -> np.ndarray:
-    return np.array(tensor.detach().cpu().tolist()) if tensor.device.type != "ref" else np.array(tensor.tolist())
+    return np.array(tensor.detach().tolist())
 
 
 def batch(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:

@@ -68,6 +68,7 @@ def test_fingerprint_follows_the_projects(dev, tmp_path, monkeypatch):
         (folder / "pyproject.toml").write_text("one", "utf-8")
     monkeypatch.setattr(dev, "ROOT", tmp_path)
     before = dev._fingerprint(["plugins"])
+    assert len({before, dev._fingerprint(["plugins[scipy]"]), dev._fingerprint([])}) == 3
     assert dev._fingerprint(["plugins"]) == before
     (tmp_path / "plugins" / "pyproject.toml").write_text("two", "utf-8")
     assert dev._fingerprint(["plugins"]) != before

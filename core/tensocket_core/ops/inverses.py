@@ -15,6 +15,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator, same_shape
+from ..optional import require
 from . import decompositions as parts
 from .choices import true_somewhere
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded, packed
@@ -43,15 +44,14 @@ solution: Final[HostOperator] = HostOperator(
 
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     """SciPy solves one system at a time."""
-    from scipy.linalg import solve_triangular
-
+    solve = require("scipy.linalg", "linalg.solve_triangular").solve_triangular
     lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     rows = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:])).reshape(-1, *matrix.shape[-2:])
     sides = np.broadcast_to(right, (*lead, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
     out = np.empty((*lead, *right.shape[-2:]), np.result_type(matrix, right))
     flat = out.reshape(sides.shape)
     for k in range(len(rows) if out.size else 0):
-        flat[k] = solve_triangular(rows[k], sides[k], lower=not upper, unit_diagonal=unit, check_finite=False)
+        flat[k] = solve(rows[k], sides[k], lower=not upper, unit_diagonal=unit, check_finite=False)
     return out
 
 

@@ -204,15 +204,15 @@ class Info:
 
 def dims_of(transform: Batching, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """0 for batched tensors, None for everything else, lists of these for lists with tensors."""
+    return tuple([_dim_of(transform, value) for value in args])
 
-    def dim(value: Any) -> Any:
-        if hasattr(value, "_key"):
-            return 0 if transform.owns(value) else None
-        if isinstance(value, (tuple, list)) and any(hasattr(item, "_key") for item in value):
-            return [dim(item) for item in value]
-        return None
 
-    return tuple([dim(value) for value in args])
+def _dim_of(transform: Batching, value: Any) -> Any:
+    if hasattr(value, "_key"):
+        return 0 if transform.owns(value) else None
+    if isinstance(value, (tuple, list)) and any(hasattr(item, "_key") for item in value):
+        return [_dim_of(transform, item) for item in value]
+    return None
 
 
 def _collect(dims: Any, found: list[int]) -> None:

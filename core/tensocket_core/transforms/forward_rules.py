@@ -7,7 +7,7 @@ the result, and its gradient is the tangent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
@@ -103,29 +103,31 @@ def matmul(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...]) -> A
     return right if left is None else left if right is None else left + right
 
 
+# Functions of the module, for one that refers to itself in a closure would be a cycle that keeps the tensors.
+def _moving(value: Any, tangent: Any) -> Iterator[tuple[Any, Any]]:
+    """Tensors that have a tangent, and their tangents."""
+    if isinstance(value, (tuple, list)) and tangent is not None:
+        for item, direction in zip(value, tangent, strict=True):
+            yield from _moving(item, direction)
+    elif tangent is not None and hasattr(tangent, "_key"):
+        yield value, tangent
+
+
+def _rebuilt(value: Any, tangent: Any, new: Iterator[Any]) -> Any:
+    """The value with new tensors where there is a tangent."""
+    if isinstance(value, (tuple, list)) and tangent is not None:
+        return type(value)([_rebuilt(x, t, new) for x, t in zip(value, tangent, strict=True)])
+    return next(new) if tangent is not None and hasattr(tangent, "_key") else value
+
+
 def transposed_twice(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The gradient of the gradient with respect to the gradient of the result."""
-    points: list[Any] = []
-    directions: list[Any] = []
-
-    def collect(value: Any, tangent: Any) -> None:
-        if isinstance(value, (tuple, list)) and tangent is not None:
-            for item, direction in zip(value, tangent, strict=True):
-                collect(item, direction)
-        elif tangent is not None and hasattr(tangent, "_key"):
-            points.append(value)
-            directions.append(tangent.to(value.dtype))
-
-    def rebuilt(value: Any, tangent: Any, new: Any) -> Any:
-        if isinstance(value, (tuple, list)) and tangent is not None:
-            return type(value)([rebuilt(x, t, new) for x, t in zip(value, tangent, strict=True)])
-        return next(new) if tangent is not None and hasattr(tangent, "_key") else value
-
-    collect(args, tangents)
+    pairs = list(_moving(args, tangents))
+    points, directions = [x for x, _ in pairs], [t.to(x.dtype) for x, t in pairs]
 
     def function(*values: Any) -> Any:
         given = iter(values)
-        found = call(operator, *[rebuilt(x, t, given) for x, t in zip(args, tangents, strict=True)])
+        found = call(operator, *[_rebuilt(x, t, given) for x, t in zip(args, tangents, strict=True)])
         return tuple(found) if isinstance(found, (tuple, list)) else found
 
     result, pull, _ = pull_back(operator.name, function, tuple(points), None, False)

@@ -99,20 +99,22 @@ class Graph(list[Call]):
             raise ArgumentError("replay", f"arguments {structure!r} for {self._structure!r}",
                                 "a graph runs on arguments of the structure that was traced", "trace it anew")
         known = {symbol: x for symbol, x in zip(self.inputs, leaves, strict=True) if isinstance(symbol, Value)}
-
-        def look_up(value: Any) -> Any:
-            if isinstance(value, Value):
-                return known[value]
-            if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-                return type(value)([look_up(item) for item in value])
-            return value
-
         for entry in self:
-            result = entry.operator(*map(look_up, entry.args), **{k: look_up(v) for k, v in entry.kwargs.items()})
+            result = entry.operator(*[_look_up(known, x) for x in entry.args],
+                                    **{k: _look_up(known, v) for k, v in entry.kwargs.items()})
             symbols = entry.results if isinstance(entry.results, tuple) else (entry.results,)
             for symbol, x in zip(symbols, result if isinstance(entry.results, tuple) else (result,), strict=True):
                 known[symbol] = x
-        return tree_unflatten([look_up(x) for x in self.outputs], self._out_structure)
+        return tree_unflatten([_look_up(known, x) for x in self.outputs], self._out_structure)
+
+
+def _look_up(known: dict[Value, Any], value: Any) -> Any:
+    """An argument of a replay: what is known of a graph's value."""
+    if isinstance(value, Value):
+        return known[value]
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        return type(value)([_look_up(known, item) for item in value])
+    return value
 
 
 class TracedTensor(LevelTensor):

@@ -20,6 +20,7 @@
     ├── ExchangeError (BufferError, RuntimeError)  memory that cannot be shared through DLPack
     ├── OutOfMemoryError (RuntimeError)
     ├── LinAlgError (RuntimeError)         a matrix without the inverse or decomposition that was asked for
+    ├── MissingPackage (ModuleNotFoundError)       an optional package that is not installed
     ├── KernelError (RuntimeError)         a kernel that failed to compile or to run
     └── SerializationError (RuntimeError)  a file that cannot be read or written
 
@@ -149,6 +150,10 @@ class OutOfMemoryError(TensocketError, RuntimeError):
 
 class LinAlgError(TensocketError, RuntimeError):
     """A matrix without the inverse or decomposition that was asked for."""
+
+
+class MissingPackage(TensocketError, ModuleNotFoundError):
+    """An operator needs an optional package that is not installed."""
 
 
 class KernelError(TensocketError, RuntimeError):
