@@ -116,6 +116,16 @@ def test_what_needs_values_raises(operator: str, function: Any) -> None:
         function()
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: x.prod(0), lambda x: tc.functions.linalg_det(x), lambda x: x.masked_scatter(x > 0, x * 2),
+    lambda x: x.scatter_reduce(0, meta(4, 4, dtype=tc.int64), x, "amax"),
+    lambda x: x.scatter_reduce(0, meta(4, 4, dtype=tc.int64), x, "prod", include_self=False)])
+def test_ways_that_depend_on_values_have_gradients(function: Any) -> None:
+    x = meta(4, 4, requires_grad=True)
+    function(x).sum().backward()
+    assert (tuple(x.grad.shape), x.grad.device.type) == ((4, 4), "meta")
+
+
 @pytest.mark.skipif(not tc.is_available("cpu"), reason="operators fall back to the host")
 def test_no_fallback_makes_up_values() -> None:
     tc.set_fallback("cpu")

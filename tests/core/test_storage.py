@@ -135,6 +135,13 @@ def test_a_wider_dtype_takes_several_elements(device):
     values = np.arange(8, dtype=np.int16).reshape(2, 4)
     assert torch.tensor(values).view(torch.int64).tolist() == values.view(np.int64).tolist()
     assert torch.tensor(values).t().view(torch.uint16).tolist() == values.T.tolist()
+    assert torch.tensor(values).view(dtype=torch.int32).tolist() == values.view(np.int32).tolist()
+
+
+def test_other_dtypes_of_no_elements(device):
+    x = torch.zeros(0, 4, dtype=torch.int16)
+    assert (x.view(torch.int64).shape, x.view(torch.int8).shape) == ((0, 1), (0, 8))
+    assert torch.zeros(4, 0, dtype=torch.int16).view(torch.int8).shape == (4, 0)
 
 
 def test_elements_of_another_dtype_have_no_gradient():

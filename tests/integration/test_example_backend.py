@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tensocket_plugins.kit.host_operators import HOST_OPERATORS
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "backend_example"
 
 
@@ -59,7 +61,7 @@ def test_it_passes_conformance(run, tmp_path):
     assert report["identity"]["backend"] == "tensocket-toy"
     assert report["totals"]["by_tier"]["T0"]["PASS"] > 10
     assert report["totals"]["PASS"] > 300
-    assert {entry["operator"] for entry in report["fallback_ledger"]} == {"randperm"}
+    assert {"randperm"} <= {entry["operator"] for entry in report["fallback_ledger"]} <= HOST_OPERATORS
 
 
 def test_its_errors_surface_and_it_keeps_working(run):

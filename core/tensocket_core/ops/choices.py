@@ -10,7 +10,12 @@ from ..dispatch.modes import STATE, untransformed
 
 
 def true_somewhere(mask: Any) -> bool:
-    """Whether an element is true, in any example of a batch: for a way that is right for all, and needed by these."""
+    """Whether an element is true, in any example of a batch: for a way that is right for all, and needed by these.
+
+    Without data it is true, so that this way infers shapes.
+    """
+    if not mask._entry.holds_data:
+        return True
     if STATE.transforms or mask._level:
         with untransformed():
             return bool((mask._real if mask._level else mask).any())

@@ -131,7 +131,9 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise DtypeError("masked_scatter", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
     shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
-    places = mask.expand(shape).reshape(-1).nonzero().reshape(-1)
+    # Without data: no places, which gives the same shapes and the same graph.
+    places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._entry.holds_data
+              else mask.new_empty((0,), dtype=dtypes.int64))
     if places.numel() > source.numel():
         raise ShapeError("masked_scatter", f"{source.numel()} elements for {places.numel()} places",
                          "source has an element for every place of the mask", "pass a larger source")
@@ -175,7 +177,8 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     target = index
     widened = [*out.shape]
     widened[axis] = spare + 1
-    for _ in range(flat):
+    rounds = flat if src._entry.holds_data else min(flat, 1)
+    for _ in range(rounds):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
         taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
         if not true_somewhere(taken):
