@@ -132,6 +132,64 @@ def test_further_checks() -> None:
     assert gradcheck(lambda a: (a * 2).argmax() + 0 * a.sum(), leaf([1.0, 5.0]))
 
 
+@pytest.mark.parametrize("options", MODES)
+def test_forward_mode(options: dict[str, Any]) -> None:
+    x, y, z = leaf([[0.5, -1.0], [2.0, 0.3]]), leaf([1.0, 3.0]), leaf([0.5 + 1j, -1 + 0.3j], torch.complex128)
+    options = {**options, "check_forward_ad": True, "check_batched_forward_grad": True}
+    assert gradcheck(lambda a, b: (a * b, (a.exp() * b).sum()), (x, y), **options)
+    assert gradcheck(lambda a: a * a * a.conj(), z, **options)
+    assert gradcheck(lambda a: a.sum(), leaf(np.zeros((0, 2))), check_forward_ad=True)
+    assert gradcheck(lambda a: (a * 2, a.detach() * 3), x, check_forward_ad=True)
+
+
+def test_wrong_tangents_are_found() -> None:
+    class Double(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * 3
+
+    x = leaf([0.5, -1.0])
+    assert gradcheck(Double.apply, x)
+    with pytest.raises(GradcheckError, match=r"(?s)output 0 with respect to input 0\nby differences.* — "
+                       "tangents agree with differences"):
+        gradcheck(Double.apply, x, check_forward_ad=True, check_backward_ad=False)
+
+
+def test_tangents_that_differ_in_batches() -> None:
+    calls = itertools.count()
+
+    class Changing(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * (2 if next(calls) < 2 else 3)
+
+    with pytest.raises(GradcheckError, match=r"batched tangents of output 0 — "
+                       "batched tangents are those of each entry"):
+        gradcheck(Changing.apply, leaf([0.5, -1.0]), check_batched_forward_grad=True)
+
+
 def test_gradients_that_differ_in_batches() -> None:
     class Counting(Function):
         generate_vmap_rule = True
@@ -177,10 +235,9 @@ def test_single_precision_is_warned_about() -> None:
     (lambda: gradcheck(lambda a: a * 1, torch.ones(1, dtype=torch.float64).expand(2).requires_grad_()), ArgumentError,
      "[gradcheck] input 0 of shape [2] with elements that share memory — elements are changed one by one"),
     (lambda: gradcheck(lambda a: 3, leaf([1.0])), ArgumentTypeError, "[gradcheck] a result of type int"),
-    (lambda: gradcheck(lambda a: a, leaf([1.0]), check_forward_ad=True), ArgumentError,
-     "[gradcheck] check_forward_ad or check_batched_forward_grad — gradients of backward mode are checked"),
-    (lambda: gradgradcheck(lambda a: a, leaf([1.0]), check_fwd_over_rev=True), ArgumentError, "check_forward_ad"),
-], ids=range(5))
+    (lambda: gradgradcheck(lambda a: a, leaf([1.0]), check_fwd_over_rev=True), ArgumentError,
+     "[gradgradcheck] check_fwd_over_rev — gradients of gradients are of backward mode"),
+], ids=range(4))
 def test_refusals(run: Any, kind: Any, message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):
         run()

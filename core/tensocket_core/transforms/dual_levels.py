@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tensocket_plugins.contract.errors import AutogradError
 
+from ..autograd.jacobians import ALONG
 from .forward import _ENABLED, Forward, check_tangent
 
 
@@ -101,3 +103,14 @@ class set_forward_grad_enabled:
 
     def __exit__(self, *error: object) -> None:
         _ENABLED.value = self._before
+
+
+def pushed_along(function: Callable[[Any], tuple[Any, ...]], x: Any, tangent: Any) -> list[Any]:
+    """Tangents of a function's results for one of its argument; zeros where a result does not depend on it."""
+    with dual_level():
+        found = [unpack_dual(y) for y in function(make_dual(x, tangent))]
+        return [y.primal.new_zeros(tuple(y.primal.shape)) if y.tangent is None else y.tangent for y in found]
+
+
+# Checks of gradients compare tangents, too.
+ALONG.append(pushed_along)

@@ -1,0 +1,148 @@
+"""Jacobians as real matrices: by differences, by backward passes and by forward mode. What ``gradcheck`` compares.
+
+A complex number is a pair of real ones here. With PyTorch's convention, the gradient of an output element for the seed
+1 holds the derivatives of its real part, for the seed 1j those of its imaginary part, with respect to the real (real
+part) and imaginary (imaginary part) parts of the inputs. So one real matrix per input and output is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.errors import ArgumentTypeError
+
+from .differentiate import BATCHED
+from .differentiate import grad as gradients
+
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+#: ``pushed_along`` of dual levels and the transform ``jvp``, which put themselves here: both stand on this package.
+ALONG: Final[list[Callable[..., Any]]] = []
+FORWARD: Final[list[Callable[..., Any]]] = []
+
+
+def tensors_in(values: Any) -> tuple[Any, ...]:
+    """One value or several, as a tuple."""
+    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
+
+
+def reals(tensor: Any) -> Vector:
+    """A tensor's values as a real vector."""
+    values = np.ascontiguousarray(np.array(tensor.detach()._values())).reshape(-1)
+    if values.dtype.kind == "c":
+        return values.astype(np.complex128).view(np.float64).copy()
+    return values.astype(np.float64)
+
+
+def count(tensor: Any) -> int:
+    """Real numbers in a tensor."""
+    return int(tensor.numel()) * (2 if tensor.dtype.kind == "complex" else 1)
+
+
+def _set(tensor: Any, index: int, values: Vector) -> None:
+    """Write one element of a tensor, past autograd; ``values`` is the whole as a real vector."""
+    place = np.unravel_index(index, tuple(tensor.shape)) if tensor.ndim else ()
+    at = tuple(int(k) for k in place)
+    number = complex(*values[2 * index:2 * index + 2]) if tensor.dtype.kind == "complex" else float(values[index])
+    tensor.detach()[at if at else ...] = number
+
+
+def write(tensor: Any, values: Vector) -> None:
+    """Write all elements of a tensor, past autograd."""
+    for index in range(tensor.numel()):
+        _set(tensor, index, values)
+
+
+def outputs_of(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Results that have gradients; where none has, those that could, whose differences are then zero."""
+    found = tensors_in(function(*inputs))
+    for value in found:
+        if not hasattr(value, "_key"):
+            raise ArgumentTypeError("gradcheck", f"a result of type {type(value).__name__}",
+                                    "the function returns tensors", "return tensors")
+    differentiable = tuple([y for y in found if y.requires_grad])
+    return differentiable or tuple([y for y in found if y.dtype.kind in ("float", "complex")])
+
+
+def shaped_like(tensor: Any, values: Vector) -> Any:
+    """A tensor of these values with the shape and dtype of another."""
+    numbers = values.view(np.complex128) if tensor.dtype.kind == "complex" else values
+    return tensor.detach().new_tensor(numbers.reshape(tuple(tensor.shape)).tolist(), dtype=tensor.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------ the two sides
+
+
+def evaluate(function: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Vector]:
+    """Results that have gradients, as real vectors."""
+    return [reals(y) for y in outputs_of(function, inputs)]
+
+
+def numerical(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, eps: float) -> list[Vector]:
+    """By output, the real Jacobian with respect to one input: rows are outputs."""
+    values, columns = reals(x), []
+    parts = 2 if x.dtype.kind == "complex" else 1
+    for k in range(len(values)):
+        sides = []
+        for step in (eps, -eps):
+            changed = values.copy()
+            changed[k] += step
+            _set(x, k // parts, changed)
+            sides.append(evaluate(function, inputs))
+        _set(x, k // parts, values)
+        columns.append([(high - low) / (2 * eps) for high, low in zip(*sides, strict=True)])
+    if not columns:
+        return [np.zeros((count(y), 0)) for y in outputs_of(function, inputs)]
+    return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
+
+
+def seeded(output: Any, wanted: Sequence[Any], seed: Vector) -> list[Vector]:
+    """Gradients of one output for a seed, as real vectors; zeros for inputs that it does not depend on."""
+    if not output.requires_grad:
+        return [np.zeros(count(x)) for x in wanted]
+    found = gradients(output, wanted, shaped_like(output, seed), retain_graph=True, allow_unused=True)
+    return [np.zeros(count(x)) if g is None else reals(g) for x, g in zip(wanted, found, strict=True)]
+
+
+def analytical(output: Any, wanted: Sequence[Any]) -> list[Vector]:
+    """By input, the real Jacobian of one output by backward passes."""
+    rows = []
+    for k in range(count(output)):
+        seed = np.zeros(count(output))
+        seed[k] = 1
+        rows.append(seeded(output, wanted, seed))
+    if not rows:
+        return [np.zeros((0, count(x))) for x in wanted]
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def _directions(x: Any) -> list[Any]:
+    """Tangents of an input, one for each of its real numbers."""
+    return [shaped_like(x, row) for row in np.eye(count(x))]
+
+
+def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any) -> list[Vector]:
+    """By output, the real Jacobian with respect to one input by forward mode."""
+    of_input = _of_one(function, inputs, x)
+    columns = [[reals(y) for y in ALONG[0](of_input, x, tangent)] for tangent in _directions(x)]
+    if not columns:
+        return [np.zeros((count(y), 0)) for y in outputs_of(function, inputs)]
+    return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
+
+
+def pushed_in_batch(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, rows: list[Vector]) -> list[Vector]:
+    """By output, tangents for several tangents of one input, computed at once: a row of real numbers for each."""
+    tangents = x.detach().new_zeros((len(rows), *x.shape))
+    for k, row in enumerate(rows):
+        tangents[k] = shaped_like(x, row)
+    of_input = _of_one(function, inputs, x)
+    found = BATCHED[0](lambda tangent: FORWARD[0](of_input, (x,), (tangent,))[1])(tangents)
+    return [reals(y).reshape(len(rows), -1) for y in found]
+
+
+def _of_one(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The function of one of its inputs."""
+    at = next(k for k, given in enumerate(inputs) if given is x)
+    return lambda value: outputs_of(function, (*inputs[:at], value, *inputs[at + 1:]))
