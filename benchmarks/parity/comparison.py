@@ -46,7 +46,7 @@ def host(value: Any) -> np.ndarray[Any, Any]:
     name = str(value.dtype).rpartition(".")[2]
     if hasattr(value, "resolve_conj"):
         value = value.resolve_conj().resolve_neg()
-    return np.asarray((value.float() if name == "bfloat16" else value).cpu().numpy())
+    return np.asarray((value.float() if name == "bfloat16" else value).cpu().numpy(force=True))
 
 
 def difference(theirs: Any, mine: Any, kind: str, name: str) -> str:

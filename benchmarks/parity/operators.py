@@ -90,9 +90,9 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
         return ""
     generator = np.random.default_rng(0)
     weights = [_weight(generator, x) for x, _ in pairs]
-    expected = torch.autograd.grad([x for x, _ in pairs], [a for a, _ in made], [torch.from_numpy(w) for w in weights],
-                                   allow_unused=True)
-    cotangents = [tensocket.from_numpy(w).to(device) for w in weights]
+    wanted = [torch.from_numpy(w).to(x.dtype) for (x, _), w in zip(pairs, weights, strict=True)]
+    expected = torch.autograd.grad([x for x, _ in pairs], [a for a, _ in made], wanted, allow_unused=True)
+    cotangents = [tensocket.from_numpy(w).to(device, y.dtype) for (_, y), w in zip(pairs, weights, strict=True)]
     got = tensocket.autograd.grad([y for _, y in pairs], [b for _, b in made], cotangents, allow_unused=True)
     return _gradient_difference(expected, got)
 
@@ -102,7 +102,7 @@ def _weight(generator: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]
     kind = str(tensor.dtype).rpartition(".")[2]
     if kind.startswith("complex"):
         return np.asarray(generator.normal(size=shape) + 1j * generator.normal(size=shape), dtype=kind)
-    return np.asarray(generator.normal(size=shape), dtype=kind)
+    return np.asarray(generator.normal(size=shape), dtype="float32" if kind == "bfloat16" else kind)
 
 
 def _gradient_difference(expected: Any, got: Any) -> str:

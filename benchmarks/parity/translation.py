@@ -79,9 +79,9 @@ def lookup(name: str) -> Any:
     here: Any = tensocket
     for part in name.split("."):
         here = getattr(here, part, None)
-        if here is None:
-            return getattr(tensocket.Tensor, name, None) or getattr(tensocket.nn.functional, name, None)
-    return here
+    if callable(here):
+        return here
+    return getattr(tensocket.Tensor, name, None) or getattr(tensocket.nn.functional, name, None)
 
 
 def ours(entry: Any) -> Any:
@@ -125,11 +125,9 @@ def _tensor(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
     if plain.layout != torch.strided:
         raise NotImplementedError(f"layout {plain.layout}")
     widened = plain.float() if plain.dtype == torch.bfloat16 else plain
-    here = tensocket.as_tensor(np.array(widened.numpy(force=True)), dtype=dtype, device=device)
-    if not plain.is_contiguous() and plain.dim() and all(plain.stride()) and plain.numel():
-        order = sorted(range(plain.dim()), key=lambda d: -plain.stride(d))
-        back = [order.index(d) for d in range(plain.dim())]
-        here = here.permute(order).contiguous().permute(back)
+    memory = torch.as_strided(widened, (widened.untyped_storage().nbytes() // widened.itemsize,), (1,), 0)
+    here = tensocket.as_tensor(np.array(memory.numpy(force=True)), dtype=dtype, device=device)
+    here = here.as_strided(tuple(plain.shape), plain.stride(), widened.storage_offset())
     if value.requires_grad:
         here.requires_grad_(True)
         made.append((value, here))

@@ -35,7 +35,8 @@ UNARY: dict[str, list[Case]] = {
 POSITIVE: dict[str, list[Case]] = {name: [(P,)] for name in ("log", "log1p", "rsqrt", "sqrt")}
 BINARY: dict[str, list[Case]] = {
     name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE), (X, 1.5)]
-    for name in ("add", "sub", "mul", "div", "maximum", "minimum", "fmod", "remainder", "clamp_min", "clamp_max")}
+    for name in ("add", "sub", "mul", "div", "maximum", "minimum", "fmod", "remainder", "clamp_min", "clamp_max",
+                 "floor_divide", "truncated_divide")}
 REDUCED: dict[str, list[Case]] = {
     name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)] for name in ("amax", "amin")
 } | {
@@ -295,6 +296,8 @@ ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c"
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
 ELSEWHERE = {"cpu", "cuda", "getitem", "setitem"}
+#: A step by one unit in the last place, which differences do not see; in test_ops_elementary.
+ELSEWHERE_RECORDS |= {"nextafter", "nextafter_"}
 #: Those about complex numbers, in test_complex.
 ELSEWHERE_RECORDS |= {
     "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_", "angle", "sgn",

@@ -128,3 +128,28 @@ def test_errors_of_small_products(device):
         f.tensordot(tc.ones(2), tc.ones(2), 3)
     with pytest.raises(ShapeError, match=r"\[tensordot\] shapes \[2, 3\] and \[3, 2\], dims \[0\] and \[0\]"):
         f.tensordot(tc.ones(2, 3), tc.ones(3, 2), ([0], [0]))
+
+
+def test_a_contracted_dimension_of_size_one_is_broadcast(device, near):
+    one, many = np.full((1, 1, 1), 3.0), np.arange(4.0).reshape(2, 1, 2)
+    near(f.tensordot(tc.tensor(one), tc.tensor(many), ([0, 1], [2, 0])), one[0] * many.sum((0, 2)))
+    near(f.tensordot(tc.tensor(many), tc.tensor(one), ([2, 0], [0, 1])), many.sum((0, 2))[:, None] * one[0])
+
+
+def test_positions_along_a_dimension_count_from_its_end(device, near):
+    x = np.arange(12.0).reshape(3, 4)
+    at = np.array([[-1, 0], [-4, 3], [2, -2]])
+    near(f.take_along_dim(tc.tensor(x), tc.tensor(at), 1), np.take_along_axis(x, at, 1))
+    with pytest.raises(IndexOutOfRange, match=r"\[take_along_dim\] index -5 of a dimension of size 4"):
+        f.take_along_dim(tc.tensor(x), tc.tensor([[-5]]), 1)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 5), (2, 0, 3)])
+def test_an_empty_index_has_any_rank(shape, device):
+    x, index = tc.tensor([1.0, 2.0]), tc.zeros(shape, dtype=tc.int64)
+    assert tuple(f.gather(x, 0, index).shape) == shape
+    assert f.scatter(x, 0, index, 5.0).tolist() == [1.0, 2.0]
+
+
+def test_no_differences_leave_out_what_stands_before_and_behind(device):
+    assert f.diff(tc.tensor([1.0, 3.0]), n=0, prepend=tc.tensor([7.0])).tolist() == [1.0, 3.0]

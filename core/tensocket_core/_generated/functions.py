@@ -436,6 +436,10 @@ _c_byte = COMPOSITES['byte']
 _c_byte_table = _c_byte.table
 _c_bool = COMPOSITES['bool']
 _c_bool_table = _c_bool.table
+_c_cfloat = COMPOSITES['cfloat']
+_c_cfloat_table = _c_cfloat.table
+_c_cdouble = COMPOSITES['cdouble']
+_c_cdouble_table = _c_cdouble.table
 _c_type_as = COMPOSITES['type_as']
 _c_type_as_table = _c_type_as.table
 _c_cpu = COMPOSITES['cpu']
@@ -472,10 +476,14 @@ _c_vdot = COMPOSITES['vdot']
 _c_vdot_table = _c_vdot.table
 _c_is_complex = COMPOSITES['is_complex']
 _c_is_complex_table = _c_is_complex.table
-_c_cfloat = COMPOSITES['cfloat']
-_c_cfloat_table = _c_cfloat.table
-_c_cdouble = COMPOSITES['cdouble']
-_c_cdouble_table = _c_cdouble.table
+_c_gather = COMPOSITES['gather']
+_c_gather_table = _c_gather.table
+_c_scatter = COMPOSITES['scatter']
+_c_scatter_table = _c_scatter.table
+_c_scatter_add = COMPOSITES['scatter_add']
+_c_scatter_add_table = _c_scatter_add.table
+_c_index_select = COMPOSITES['index_select']
+_c_index_select_table = _c_index_select.table
 _c_tril = COMPOSITES['tril']
 _c_tril_table = _c_tril.table
 _c_triu = COMPOSITES['triu']
@@ -536,14 +544,6 @@ _c_fft_fftshift = COMPOSITES['fft_fftshift']
 _c_fft_fftshift_table = _c_fft_fftshift.table
 _c_fft_ifftshift = COMPOSITES['fft_ifftshift']
 _c_fft_ifftshift_table = _c_fft_ifftshift.table
-_c_gather = COMPOSITES['gather']
-_c_gather_table = _c_gather.table
-_c_scatter = COMPOSITES['scatter']
-_c_scatter_table = _c_scatter.table
-_c_scatter_add = COMPOSITES['scatter_add']
-_c_scatter_add_table = _c_scatter_add.table
-_c_index_select = COMPOSITES['index_select']
-_c_index_select_table = _c_index_select.table
 _c_nonzero = COMPOSITES['nonzero']
 _c_nonzero_table = _c_nonzero.table
 _c_index_put = COMPOSITES['index_put']
@@ -5209,6 +5209,36 @@ def method_bool(input: Any, memory_format: Any = None) -> Any:
     return run(input, memory_format)
 
 
+def method_cfloat(input: Any, memory_format: Any = None) -> Any:
+    """This tensor as complex64."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cfloat, (input, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_cfloat, key, (input, memory_format))
+    try:
+        run = _c_cfloat_table[key]
+    except KeyError:
+        run = _c_cfloat.resolve(key)
+    return run(input, memory_format)
+
+
+def method_cdouble(input: Any, memory_format: Any = None) -> Any:
+    """This tensor as complex128."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cdouble, (input, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_cdouble, key, (input, memory_format))
+    try:
+        run = _c_cdouble_table[key]
+    except KeyError:
+        run = _c_cdouble.resolve(key)
+    return run(input, memory_format)
+
+
 def method_type_as(input: Any, other: Any) -> Any:
     """This tensor with another tensor's dtype."""
     try:
@@ -5512,34 +5542,83 @@ def is_complex(input: Any) -> Any:
     return run(input)
 
 
-def method_cfloat(input: Any) -> Any:
-    """This tensor as complex64."""
+def gather(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+    if out is not None:
+        if overridden(input, index, out):
+            return asked(_c_gather, input, dim, index, out=out)
+        return write_out('gather', out, gather(input, dim, index))
     try:
-        key = input._key
+        key = input._key | index._key
     except AttributeError:
-        key = foreign_key(_c_cfloat, (input,))
+        key = key_of(_c_gather, (input, dim, index,))
     if ACTIVE:
-        return run_with_modes(_c_cfloat, key, (input,))
+        return run_with_modes(_c_gather, key, (input, dim, index))
     try:
-        run = _c_cfloat_table[key]
+        run = _c_gather_table[key]
     except KeyError:
-        run = _c_cfloat.resolve(key)
-    return run(input)
+        run = _c_gather.resolve(key)
+    return run(input, dim, index)
 
 
-def method_cdouble(input: Any) -> Any:
-    """This tensor as complex128."""
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None) -> Any:
+    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
+
+    ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
+    """
+    if out is not None:
+        if overridden(input, index, src, value, out):
+            return asked(_c_scatter, input, dim, index, src, value, reduce, out=out)
+        return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce))
     try:
-        key = input._key
+        key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
     except AttributeError:
-        key = foreign_key(_c_cdouble, (input,))
+        key = key_of(_c_scatter, (input, dim, index, src, value, reduce,))
     if ACTIVE:
-        return run_with_modes(_c_cdouble, key, (input,))
+        return run_with_modes(_c_scatter, key, (input, dim, index, src, value, reduce))
     try:
-        run = _c_cdouble_table[key]
+        run = _c_scatter_table[key]
     except KeyError:
-        run = _c_cdouble.resolve(key)
-    return run(input)
+        run = _c_scatter.resolve(key)
+    return run(input, dim, index, src, value=value, reduce=reduce)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
+    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
+    if out is not None:
+        if overridden(input, index, src, out):
+            return asked(_c_scatter_add, input, dim, index, src, out=out)
+        return write_out('scatter_add', out, scatter_add(input, dim, index, src))
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        key = key_of(_c_scatter_add, (input, dim, index, src,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter_add, key, (input, dim, index, src))
+    try:
+        run = _c_scatter_add_table[key]
+    except KeyError:
+        run = _c_scatter_add.resolve(key)
+    return run(input, dim, index, src)
+
+
+def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+    """Positions of a dimension, in the order of a vector of indices."""
+    if out is not None:
+        if overridden(input, index, out):
+            return asked(_c_index_select, input, dim, index, out=out)
+        return write_out('index_select', out, index_select(input, dim, index))
+    try:
+        key = input._key | index._key
+    except AttributeError:
+        key = key_of(_c_index_select, (input, dim, index,))
+    if ACTIVE:
+        return run_with_modes(_c_index_select, key, (input, dim, index))
+    try:
+        run = _c_index_select_table[key]
+    except KeyError:
+        run = _c_index_select.resolve(key)
+    return run(input, dim, index)
 
 
 def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
@@ -5693,7 +5772,10 @@ def take(input: Any, index: Any, *, out: Any = None) -> Any:
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
+    Negative positions count from the end of ``dim``.
+
     Raises:
+        IndexOutOfRange: A position lies outside of the dimension.
         ShapeError: Both have different numbers of dimensions.
     """
     if out is not None:
@@ -6039,85 +6121,6 @@ def fft_ifftshift(input: Any, dim: Any = None) -> Any:
     except KeyError:
         run = _c_fft_ifftshift.resolve(key)
     return run(input, dim)
-
-
-def gather(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
-    if out is not None:
-        if overridden(input, index, out):
-            return asked(_c_gather, input, dim, index, out=out)
-        return write_out('gather', out, gather(input, dim, index))
-    try:
-        key = input._key | index._key
-    except AttributeError:
-        key = key_of(_c_gather, (input, dim, index,))
-    if ACTIVE:
-        return run_with_modes(_c_gather, key, (input, dim, index))
-    try:
-        run = _c_gather_table[key]
-    except KeyError:
-        run = _c_gather.resolve(key)
-    return run(input, dim, index)
-
-
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None) -> Any:
-    """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.
-
-    ``value`` is ``src`` as one number. With ``reduce``, ``add`` or ``multiply``, values are combined with input.
-    """
-    if out is not None:
-        if overridden(input, index, src, value, out):
-            return asked(_c_scatter, input, dim, index, src, value, reduce, out=out)
-        return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce))
-    try:
-        key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
-    except AttributeError:
-        key = key_of(_c_scatter, (input, dim, index, src, value, reduce,))
-    if ACTIVE:
-        return run_with_modes(_c_scatter, key, (input, dim, index, src, value, reduce))
-    try:
-        run = _c_scatter_table[key]
-    except KeyError:
-        run = _c_scatter.resolve(key)
-    return run(input, dim, index, src, value=value, reduce=reduce)
-
-
-def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
-    """A copy of input with out[index[i, j], j] += src[i, j] for dim=0, and likewise for other dims and ranks."""
-    if out is not None:
-        if overridden(input, index, src, out):
-            return asked(_c_scatter_add, input, dim, index, src, out=out)
-        return write_out('scatter_add', out, scatter_add(input, dim, index, src))
-    try:
-        key = input._key | index._key | src._key
-    except AttributeError:
-        key = key_of(_c_scatter_add, (input, dim, index, src,))
-    if ACTIVE:
-        return run_with_modes(_c_scatter_add, key, (input, dim, index, src))
-    try:
-        run = _c_scatter_add_table[key]
-    except KeyError:
-        run = _c_scatter_add.resolve(key)
-    return run(input, dim, index, src)
-
-
-def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
-    """Positions of a dimension, in the order of a vector of indices."""
-    if out is not None:
-        if overridden(input, index, out):
-            return asked(_c_index_select, input, dim, index, out=out)
-        return write_out('index_select', out, index_select(input, dim, index))
-    try:
-        key = input._key | index._key
-    except AttributeError:
-        key = key_of(_c_index_select, (input, dim, index,))
-    if ACTIVE:
-        return run_with_modes(_c_index_select, key, (input, dim, index))
-    try:
-        run = _c_index_select_table[key]
-    except KeyError:
-        run = _c_index_select.resolve(key)
-    return run(input, dim, index)
 
 
 def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
@@ -8532,6 +8535,8 @@ _c_short.public = method_short
 _c_char.public = method_char
 _c_byte.public = method_byte
 _c_bool.public = method_bool
+_c_cfloat.public = method_cfloat
+_c_cdouble.public = method_cdouble
 _c_type_as.public = method_type_as
 _c_cpu.public = method_cpu
 _c_cuda.public = method_cuda
@@ -8550,8 +8555,10 @@ _c_isreal.public = isreal
 _c_adjoint.public = adjoint
 _c_vdot.public = vdot
 _c_is_complex.public = is_complex
-_c_cfloat.public = method_cfloat
-_c_cdouble.public = method_cdouble
+_c_gather.public = gather
+_c_scatter.public = scatter
+_c_scatter_add.public = scatter_add
+_c_index_select.public = index_select
 _c_tril.public = tril
 _c_triu.public = triu
 _c_trace.public = trace
@@ -8582,10 +8589,6 @@ _c_fft_irfftn.public = fft_irfftn
 _c_fft_irfft2.public = fft_irfft2
 _c_fft_fftshift.public = fft_fftshift
 _c_fft_ifftshift.public = fft_ifftshift
-_c_gather.public = gather
-_c_scatter.public = scatter
-_c_scatter_add.public = scatter_add
-_c_index_select.public = index_select
 _c_nonzero.public = nonzero
 _c_index_put.public = index_put
 _c_index_put_.public = method_index_put_

@@ -300,6 +300,8 @@ class Operators:
     char: Callable[..., Any] = _f.method_char
     byte: Callable[..., Any] = _f.method_byte
     bool: Callable[..., Any] = _f.method_bool
+    cfloat: Callable[..., Any] = _f.method_cfloat
+    cdouble: Callable[..., Any] = _f.method_cdouble
     type_as: Callable[..., Any] = _f.method_type_as
     cpu: Callable[..., Any] = _f.method_cpu
     cuda: Callable[..., Any] = _f.method_cuda
@@ -311,8 +313,10 @@ class Operators:
     isreal: Callable[..., Any] = _f.isreal
     adjoint: Callable[..., Any] = _f.adjoint
     vdot: Callable[..., Any] = _f.vdot
-    cfloat: Callable[..., Any] = _f.method_cfloat
-    cdouble: Callable[..., Any] = _f.method_cdouble
+    gather: Callable[..., Any] = _f.gather
+    scatter: Callable[..., Any] = _f.scatter
+    scatter_add: Callable[..., Any] = _f.scatter_add
+    index_select: Callable[..., Any] = _f.index_select
     tril: Callable[..., Any] = _f.tril
     triu: Callable[..., Any] = _f.triu
     trace: Callable[..., Any] = _f.trace
@@ -326,10 +330,6 @@ class Operators:
     outer: Callable[..., Any] = _f.outer
     ger: Callable[..., Any] = _f.outer
     cross: Callable[..., Any] = _f.cross
-    gather: Callable[..., Any] = _f.gather
-    scatter: Callable[..., Any] = _f.scatter
-    scatter_add: Callable[..., Any] = _f.scatter_add
-    index_select: Callable[..., Any] = _f.index_select
     nonzero: Callable[..., Any] = _f.nonzero
     index_put: Callable[..., Any] = _f.index_put
     index_put_: Callable[..., Any] = _f.method_index_put_

@@ -145,6 +145,7 @@ floor_divide: Final = Pointwise(
     "Quotient rounded down: floor(input / other).",
     _floor_divide,
     kinds="if",
+    derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
     guard_values=True, guard=_no_zero_divisor("floor_divide"),
     dunder=("__floordiv__", "__rfloordiv__"),
     inplace=True,
@@ -166,6 +167,7 @@ fmod: Final = Pointwise(
 truncated_divide: Final = Pointwise(
     "truncated_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded towards zero: trunc(input / other).",
     lambda m, x, y: m.trunc(x / y) if is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
+    derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
     guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
 
 

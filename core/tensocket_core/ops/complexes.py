@@ -241,15 +241,3 @@ def vdot(input: Any, other: Any) -> Any:
 def is_complex(input: Any) -> bool:
     """Whether the dtype is a complex one."""
     return bool(input.dtype.is_complex)
-
-
-@composite("cfloat(Tensor input) -> Tensor", function=False)
-def cfloat(input: Any) -> Any:
-    """This tensor as complex64."""
-    return input.to(dtypes.complex64)
-
-
-@composite("cdouble(Tensor input) -> Tensor", function=False)
-def cdouble(input: Any) -> Any:
-    """This tensor as complex128."""
-    return input.to(dtypes.complex128)

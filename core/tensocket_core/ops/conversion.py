@@ -77,6 +77,8 @@ to_short: Final = _conversion(dtypes.int16, "short")
 to_char: Final = _conversion(dtypes.int8, "char")
 to_byte: Final = _conversion(dtypes.uint8, "byte")
 to_bool: Final = _conversion(dtypes.bool_, "bool")
+to_cfloat: Final = _conversion(dtypes.complex64, "cfloat")
+to_cdouble: Final = _conversion(dtypes.complex128, "cdouble")
 
 
 @composite("type_as(Tensor input, Tensor other) -> Tensor", function=False)

@@ -324,4 +324,6 @@ copysign: Final = Pointwise(
                           other=lambda grad: grad * 0), **_FLOAT)
 nextafter: Final = Pointwise(
     "nextafter(Tensor input, Tensor other) -> Tensor",
-    "The next representable number from input towards other.", _nextafter, kinds="f", guard=_no_halves, inplace=True)
+    "The next representable number from input towards other.", _nextafter, kinds="f", guard=_no_halves, inplace=True,
+    derivative=Derivative(input=lambda grad, input, other: grad * (input != other),
+                          other=lambda grad, input, other: grad * (input == other)))

@@ -131,7 +131,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     axis = normalize_axis("gather", dim, input.ndim)
     if input.ndim == 0:
         return input.reshape(1).gather(0, index.reshape(-1)).reshape(tuple(index.shape))
-    same_rank("gather", input, index, axis)
+    if 0 not in index._array.shape:
+        same_rank("gather", input, index, axis)
     return call(gather_valid, input, axis, checked_index("gather", index, input._array.shape[axis]))
 
 
@@ -141,6 +142,8 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
         src = input.new_full(tuple(index.shape), src)
     if input.ndim == 0:
         return _scattered(operator, input.reshape(1), 0, index.reshape(-1), src.reshape(-1), add).reshape(())
+    if 0 in index._array.shape:
+        return input.clone()
     same_rank(operator, input, index, axis, src)
     if src.dtype is not input.dtype:
         raise DtypeError(

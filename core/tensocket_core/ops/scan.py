@@ -151,7 +151,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise ArgumentError("diff", f"n={n}", "the number of differences is not negative", "pass 0 or more")
     axis = normalize_axis("diff", dim, input.ndim)
-    parts = [x for x in (prepend, input, append) if x is not None]
+    parts = [x for x in (prepend, input, append) if x is not None and n]
     result = functions.cat(parts, axis) if len(parts) > 1 else input
     for _ in range(min(n, result.shape[axis])):
         rest = result.shape[axis] - 1

@@ -16,6 +16,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import as_strided, broadcast_shapes, element_strides, normalize_axes, normalize_axis
 from ..execute.host import HostOperator
 from ..execute.views import View
+from .indexing import checked_index, gather_valid
 from .views import sizes
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
@@ -210,7 +211,10 @@ def take(input: Any, index: Any) -> Any:
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
+    Negative positions count from the end of ``dim``.
+
     Raises:
+        IndexOutOfRange: A position lies outside of the dimension.
         ShapeError: Both have different numbers of dimensions.
     """
     if dim is None:
@@ -222,7 +226,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     ones = [tuple(1 if k == axis else n for k, n in enumerate(x.shape)) for x in (input, indices)]
     lead = broadcast_shapes("take_along_dim", ones)
     wide = [x.expand(tuple(x.shape[axis] if k == axis else n for k, n in enumerate(lead))) for x in (input, indices)]
-    return wide[0].gather(axis, wide[1])
+    valid = checked_index("take_along_dim", wide[1], input.shape[axis], negative=True)
+    return call(gather_valid, wide[0], axis, valid)
 
 
 @composite("count_nonzero(Tensor input, any dim=None) -> Tensor")
@@ -296,6 +301,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         ShapeError: The dimensions have different sizes.
     """
     first, second = _contracted(a, b, dims)
+    # As broadcasting has it: a dimension of size 1 meets the sum over the other's.
+    for k, m in zip(first, second, strict=True):
+        if a.shape[k] != b.shape[m]:
+            a, b = a.sum(k, True) if b.shape[m] == 1 else a, b.sum(m, True) if a.shape[k] == 1 else b
     if [a.shape[k] for k in first] != [b.shape[k] for k in second]:
         raise ShapeError("tensordot", f"shapes {list(a.shape)} and {list(b.shape)}, dims {first} and {second}",
                          "the dims summed over have equal sizes", "check dims")

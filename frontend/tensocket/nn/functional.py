@@ -229,8 +229,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """``input / max(|input|_p, eps)`` with the p-norm along ``dim``."""
-    norm = (input.abs() ** p).sum(dim, True) ** (1.0 / p)
-    return input / norm.clamp(min=eps)
+    return input / ops.linalg_vector_norm(input, p, dim, True).clamp(min=eps)
 
 
 __all__ = [
