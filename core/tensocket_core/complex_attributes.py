@@ -15,42 +15,42 @@ class ComplexAttributes:
     __slots__ = ()
 
     @property
-    def real(self) -> Any:
+    def real(self: Any) -> Any:
         """The real parts, a view; a real tensor itself. Assigning writes them."""
         return functions.real(self)
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self: Any, value: Any) -> None:
         functions.real(self).copy_(value)
 
     @property
-    def imag(self) -> Any:
+    def imag(self: Any) -> Any:
         """The imaginary parts of a complex tensor, a view. Assigning writes them."""
         return functions.imag(self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self: Any, value: Any) -> None:
         functions.imag(self).copy_(value)
 
     @property
-    def mH(self) -> Any:  # noqa: N802  PyTorch's name
+    def mH(self: Any) -> Any:  # noqa: N802  PyTorch's name
         """Conjugate transposes of the matrices in the last two dimensions."""
         return functions.adjoint(self)
 
     @property
-    def H(self) -> Any:  # noqa: N802  PyTorch's name
+    def H(self: Any) -> Any:  # noqa: N802  PyTorch's name
         """The conjugate transpose of a matrix.
 
         Raises:
             ShapeError: The tensor has another number of dimensions than two.
         """
-        rank = len(self._array.shape)  # type: ignore[attr-defined]
+        rank = len(self._array.shape)
         if rank != 2:
             raise ShapeError("H", f"a {rank}-dimensional tensor", "a matrix has 2 dimensions", "use .mH for batches")
         return functions.adjoint(self)
 
-    def __complex__(self) -> complex:
-        return complex(self.item())  # type: ignore[attr-defined]
+    def __complex__(self: Any) -> complex:
+        return complex(self.item())
 
 
 def real_number(operator: str, value: Any) -> Any:

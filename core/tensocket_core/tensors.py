@@ -179,7 +179,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
             raise ArgumentError("contains", f"an element of type {type(element).__name__}",
                                 "elements are numbers or tensors", "pass a number")
-        return bool((self == element).any())
+        same: Any = self == element
+        return bool(same.any())
 
     __hash__ = object.__hash__
 

@@ -12,12 +12,13 @@ import tensocket_core as torch
 from tensocket_core._generated import functions
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 
-TOOL = Path(__file__).parents[2] / "tools" / "generate_operators.py"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
-@pytest.mark.skipif(not TOOL.exists(), reason="the tools of the repository are not beside the tests")
-def test_generated_files_are_up_to_date() -> None:
-    done = subprocess.run([sys.executable, str(TOOL), "--check"], capture_output=True, text=True, timeout=120)
+@pytest.mark.skipif(not TOOLS.exists(), reason="the tools of the repository are not beside the tests")
+@pytest.mark.parametrize("tool", ["generate_operators.py", "generate_stubs.py"])
+def test_generated_files_are_up_to_date(tool: str) -> None:
+    done = subprocess.run([sys.executable, str(TOOLS / tool), "--check"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -75,7 +75,7 @@ _ROWS: Final[tuple[tuple[str, _Act, str, str, str], ...]] = (
     ("add_.cast", lambda x: x.index(1).add_(x(1)), "DtypeError", "add_", "float"),
     ("matmul.dtypes", lambda x: x(2, 2) @ x.index(1, 2), "DtypeError|ShapeError", "matmul", ""),
     ("div_.integers", lambda x: x.index(1, 2).div_(2), "DtypeError", "div", ""),
-    ("add.string", lambda x: ts.add(x(3), "a"), "ArgumentTypeError", "add", "str"),
+    ("add.string", lambda x: ts.add(x(3), cast(Any, "a")), "ArgumentTypeError", "add", "str"),
     ("split.size", lambda x: x(4).split(0), "ArgumentError|ShapeError", "split", "0"),
     ("chunk.count", lambda x: x(4).chunk(0), "ArgumentError|ShapeError", "chunk", "0"),
     ("dropout.p", lambda x: _F.dropout(x(3), 1.5), "ArgumentError", "dropout", "1.5"),

@@ -15,7 +15,7 @@ def to_bytes(tensor: Tensor) -> memoryview:
     """The elements in row-major order. The view shares memory with a contiguous tensor on the host."""
     host = tensor.detach().cpu().contiguous()._host()
     little = host.astype(host.dtype.newbyteorder("<"), copy=False)
-    return memoryview(little.reshape(-1).view(np.uint8))
+    return little.reshape(-1).view(np.uint8).data
 
 
 def from_bytes(data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]], dtype: DType) -> Tensor:
