@@ -1,0 +1,19 @@
+"""The reference pages are what the records say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_reference_is_up_to_date(root):
+    done = subprocess.run([sys.executable, str(root / "tools" / "generate_reference.py"), "--check"], cwd=root,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_most_operators_have_an_example(root):
+    pages = "".join(path.read_text("utf-8") for path in (root / "docs" / "reference").glob("*.md"))
+    entries, examples = pages.count("\n### "), pages.count("\nShapes: ")
+    assert entries > 300
+    assert examples > 0.9 * entries
