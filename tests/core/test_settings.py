@@ -13,12 +13,12 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
 @pytest.fixture(autouse=True)
-def defaults() -> Iterator[None]:
+def settings() -> Iterator[None]:
     precision, dtype, state = torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.get_rng_state()
     yield
     torch.set_float32_matmul_precision(precision)
     torch.set_default_dtype(dtype)
-    torch.set_default_device(None)
+    torch.set_default_device("ref")
     torch.set_rng_state(state)
 
 
@@ -41,6 +41,7 @@ def test_precision_is_kept() -> None:
     assert torch.get_float32_matmul_precision() == "high"
 
 
+@pytest.mark.skipif(not torch.is_available("cpu"), reason="the old default types are on the host")
 def test_default_type() -> None:
     torch.set_default_tensor_type("torch.DoubleTensor")
     assert torch.ones(1).dtype is torch.float64
