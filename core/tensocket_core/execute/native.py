@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.native import Box, NativeForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
 
+from .. import tensors
+from ..dispatch.keys import DIM0
 from ..dispatch.registry import COMPOSITES
 from .programs import scheduled
 
@@ -35,16 +38,58 @@ _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",
     "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "sign"})
+#: Slots of a new tensor that hold nothing.
+_EMPTY: Final = ("_grad", "_grad_fn", "_version_counter", "_base")
 _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
 
 
-def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel,
-                  build: Callable[[], tuple[Program, NativeForm]]) -> Kernel:
-    """``kernel``, or its native form: at once, or after many calls.
+Build = Callable[[], tuple[Program, NativeForm]]
+
+
+def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], key: int, kernel: Kernel,
+                   build: Build, make: Callable[[Kernel], Callable[..., Any]]) -> Callable[..., Any]:
+    """``make(kernel)``, a closure over tensors, or what does the same natively: at once, or after many calls.
 
     Args:
-        operator: Whose kernel it is; its table is cleared on promotion.
+        operator: Whose closure it is; its table is cleared on promotion.
+        entry: The device.
+        variant: What tells this closure from others of the operator.
+        key: Key of the result, without ``DIM0``.
+        kernel: What the closure runs.
+        build: Makes the unscheduled program and its form, without a box.
+        make: Makes the closure, which also serves what does not fit the native form.
+    """
+    if not ENABLED or entry.runtime.target is None:
+        return make(kernel)
+    place = (operator.name, *variant, key)
+    known: Callable[..., Any] | None = entry.natives.get(place)
+    if known is not None:
+        return known
+
+    def promote() -> Callable[..., Any]:
+        slow = make(kernel)
+        box = Box(tensors.Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)))
+
+        def boxed() -> tuple[Program, NativeForm]:
+            program, form = build()
+            return program, replace(form, box=box, limit=min(form.limit, kernel.limit or form.limit))
+
+        made: Callable[..., Any] = _entry(entry, slow, boxed) or slow
+        entry.natives[place] = made
+        return made
+
+    if operator.name not in _EXACT:
+        return promote()
+    return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
+
+
+def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel,
+                  build: Build) -> Kernel:
+    """``kernel``, or its native form on arrays, for closures with arguments of their own.
+
+    Args:
+        operator: Whose kernel it is: one that is native from the start.
         entry: The device.
         variant: What tells this kernel from others of the operator.
         kernel: What runs otherwise, and where operands do not fit.
@@ -52,13 +97,12 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
     """
     if not ENABLED or entry.runtime.target is None:
         return kernel
-    key = (operator.name, *variant)
-    known: Kernel | None = entry.natives.get(key)
-    if known is not None:
-        return known
-    if operator.name in _EXACT:
-        return Kernel(_counted(operator, entry, key, kernel, build), True, kernel.limit)
-    return _promote(entry, key, kernel, build)
+    place = (operator.name, *variant)
+    known: Kernel | None = entry.natives.get(place)
+    if known is None:
+        made = _entry(entry, kernel.run, build)
+        known = entry.natives[place] = kernel if made is None else Kernel(made, True, kernel.limit)
+    return known
 
 
 def served(*kinds: DType) -> bool:
@@ -66,16 +110,16 @@ def served(*kinds: DType) -> bool:
     return _SERVED.issuperset(kinds)
 
 
-def _counted(operator: Operator, entry: DeviceEntry, key: tuple[Any, ...], kernel: Kernel,
-             build: Callable[[], tuple[Program, NativeForm]]) -> Callable[..., Any]:
-    left, run = _CALLS, kernel.run
+def _counted(operator: Operator, entry: DeviceEntry, place: tuple[Any, ...], run: Callable[..., Any],
+             promote: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    left = _CALLS
 
     def counted(*args: Any) -> Any:
-        nonlocal left, run
+        nonlocal left
         left -= 1
         # Threads may count past zero together; later calls of a closure that is still held find the entry made.
-        if left <= 0 and key not in entry.natives:
-            run = _promote(entry, key, kernel, build).run
+        if left <= 0 and place not in entry.natives:
+            promote()
             operator.table.clear()
             for item in list(COMPOSITES.values()):
                 if item.direct is not None:  # may hold this operator's closure
@@ -85,14 +129,11 @@ def _counted(operator: Operator, entry: DeviceEntry, key: tuple[Any, ...], kerne
     return counted
 
 
-def _promote(entry: DeviceEntry, key: tuple[Any, ...], kernel: Kernel,
-             build: Callable[[], tuple[Program, NativeForm]]) -> Kernel:
+def _entry(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Callable[..., Any] | None:
     program, form = build()
     target = entry.runtime.target
     assert target is not None
     try:
-        made = entry.runtime.native_entry(scheduled(program, target, Strategy.SERIAL), form, kernel.run)
+        return entry.runtime.native_entry(scheduled(program, target, Strategy.SERIAL), form, fallback)
     except KernelError:  # the reference serves as well
-        made = None
-    result = entry.natives[key] = kernel if made is None else Kernel(made, True, kernel.limit)
-    return result
+        return None

@@ -158,35 +158,37 @@ class Pointwise(Operator):
         if kernel is None:
             return None
         out_key = entry.key | dtype_bit(result)
-        kernel = self._native(entry, compute, result, kernel, bool(number))
+        make = self._maker(out_key, dtype, bool(number), zero_dim, general)
+        if make is None or not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
+            return None if make is None else make(kernel)
+        return native.native_closure(self, entry, (compute, bool(number), zero_dim), out_key, kernel,
+                                     partial(self._native_form, compute, result, bool(number)), make)
+
+    def _maker(self, key: int, dtype: DType, number: bool, zero_dim: bool,
+               general: Callable[..., Any]) -> Callable[[Kernel], Callable[..., Any]] | None:
+        """Makes the direct closure on a kernel; None where there is none for such operands."""
         if self.condition:
             # A mask of bools is told from values of the same key by looking; 0-d operands are left to promotion.
-            return None if number or zero_dim or dtype is dtypes.bool_ else direct.choice(
-                kernel, out_key, dtype, general)
+            return None if number or zero_dim or dtype is dtypes.bool_ else lambda kernel: direct.choice(
+                kernel, key, dtype, general)
         if self.count == 1:
-            return direct.unary(kernel, out_key, zero_dim, general)
+            return lambda kernel: direct.unary(kernel, key, zero_dim, general)
         if self.count == 2 and not number:
-            return direct.binary(kernel, out_key, zero_dim, general)
+            return lambda kernel: direct.binary(kernel, key, zero_dim, general)
         # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
         if self.count == 2 and arithmetic_dtype(dtype) is dtype:
-            return direct.number(kernel, out_key, dtype, zero_dim, general)
+            return lambda kernel: direct.number(kernel, key, dtype, zero_dim, general)
         return None
 
-    def _native(self, entry: DeviceEntry, compute: DType, result: DType, kernel: Kernel, number: bool) -> Kernel:
-        """The kernel, or its native form; with a Python number, the second operand is one."""
-        if not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
-            return kernel
-        dtypes_of = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
-
-        def build() -> tuple[Program, NativeForm]:
-            formula, _, _ = self._bind(compute, ())
-            specs = [Operand("number" if number and k else "flat", dtype) for k, dtype in enumerate(dtypes_of)]
-            nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
-            numbers = frozenset({1}) if number else frozenset()
-            scalars = ("size", "number1") if number else ("size",)
-            return nest, NativeForm(dtypes_of, result, "same", scalars, numbers)
-
-        return native.native_kernel(self, entry, (compute, number), kernel, build)
+    def _native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
+        """The operator on dense operands as a program; with a Python number, the second operand is one."""
+        kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
+        formula, _, _ = self._bind(compute, ())
+        specs = [Operand("number" if number and k else "flat", dtype) for k, dtype in enumerate(kinds)]
+        nest = pointwise_nest(self.name, formula, specs, [Operand("flat", result)], 1, dtypes.int64)
+        numbers = frozenset({1}) if number else frozenset()
+        scalars = ("size", "number1") if number else ("size",)
+        return nest, NativeForm(kinds, result, "same", scalars, numbers)
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
         """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""

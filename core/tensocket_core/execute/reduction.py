@@ -87,34 +87,26 @@ class Reduction(Operator):
             return general
         count = len(self.schema.names)
         everything = entry.runtime.kernels.find(f"{self.name}_all", compute.name, direct=True)
+        key = entry.key | dtype_bit(stored)
         last = None
-        if native.served(compute, stored) and compute is dtype and self.result == "same":
-            everything = self._native(entry, compute, kernel, "scalar", everything)
-            last = self._native(entry, compute, kernel, "rows", None)
-        return direct.reduction(kernel, everything, last, entry.key | dtype_bit(stored), count == 3, general)
+        if not native.served(compute, stored) or compute is not dtype or self.result != "same":
+            return direct.reduction(kernel, everything, last, key, count == 3, general)
+        along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
+        made = native.native_kernel(self, entry, (dtype,), along, partial(self._native_form, entry, dtype, ()))
+        return native.native_closure(
+            self, entry, (dtype,), key, kernel, partial(self._native_form, entry, dtype, (None, False, None)[:count - 1]),
+            lambda kernel: direct.reduction(kernel, everything, None if made is along else made, key, count == 3, general))
 
-    def _native(self, entry: DeviceEntry, dtype: DType, kernel: Kernel, shape: Literal["scalar", "rows"],
-                known: Kernel | None) -> Kernel | None:
-        """``kernel(x)`` over all dimensions or the last one, where the device makes it native; else what is known."""
-        run = kernel.run
-        fallback = known
-        if fallback is None:
-            axes = (lambda x: tuple(range(x.ndim))) if shape == "scalar" else (lambda x: (x.ndim - 1,))
-            fallback = Kernel(lambda x: run(x, axes(x), False), True, kernel.limit)
-
-        def build() -> tuple[Program, NativeForm]:
-            accumulator = accumulation_dtype(entry, dtype) if self.wide else arithmetic_dtype(dtype)
-            ranks = (0, 1) if shape == "scalar" else (1, 1)
-            nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
-                                  dtypes.int64)
-            form = "float_" if accumulator.kind == "float" else ""
-            scalars: tuple[str | int, ...] = ("size", 1, f"{form}size" if form else 1)
-            if shape == "rows":
-                scalars = ("rows", "columns", "columns", 1, f"{form}columns" if form else 1)
-            return nest, NativeForm((dtype,), dtype, shape, scalars)
-
-        made = native.native_kernel(self, entry, (dtype, shape), fallback, build)
-        return known if made is fallback else made
+    def _native_form(self, entry: DeviceEntry, dtype: DType, rest: tuple[Any, ...]) -> tuple[Program, NativeForm]:
+        """The operator on a dense operand as a program: over all dimensions where arguments follow, else the last."""
+        accumulator = accumulation_dtype(entry, dtype) if self.wide else arithmetic_dtype(dtype)
+        ranks = (0, 1) if rest else (1, 1)
+        nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
+                              dtypes.int64)
+        size = "size" if rest else "columns"
+        count: str | int = f"float_{size}" if accumulator.kind == "float" else 1
+        scalars: tuple[str | int, ...] = ("size", 1, count) if rest else ("rows", "columns", "columns", 1, count)
+        return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, rest=rest)
 
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """Convert, normalise the dimensions, run, wrap."""

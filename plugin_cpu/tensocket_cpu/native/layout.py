@@ -30,7 +30,11 @@ class Layout:
         data, rank, shape, dtype, flags: Of an array's fields.
         new_array: ``PyArray_NewFromDescr``.
         call: ``PyObject_Vectorcall``.
-        retain: ``Py_IncRef``.
+        retain, release: ``Py_IncRef`` and ``Py_DecRef``.
+        is_subtype: ``PyType_IsSubtype``.
+        as_integer: ``PyLong_AsLongLongAndOverflow``.
+        new_object: What ``object.__new__`` calls.
+        number: Byte offset of a float's value.
     """
 
     type: int
@@ -42,6 +46,11 @@ class Layout:
     new_array: int
     call: int
     retain: int
+    release: int
+    is_subtype: int
+    as_integer: int
+    new_object: int
+    number: int
 
 
 def _word(address: int) -> int:
@@ -89,16 +98,37 @@ def _new_array_works(layout: Layout) -> bool:
     return right and sys.getrefcount(dtype) == before
 
 
-def _functions() -> tuple[int, int, int]:
+#: Number of ``tp_new`` among the slots that ``PyType_GetSlot`` knows.
+_TP_NEW: Final = 65
+
+
+def _functions() -> dict[str, int]:
     """Addresses of the C functions."""
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     table = api.PyCapsule_GetPointer(capsule, None)
-    address = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (api.PyObject_Vectorcall,
-                                                                                  api.Py_IncRef)]
-    return _word(table + _WORD * _NEW_FROM_DESCR), address[0], address[1]
+    named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
+             "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
+    found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
+    api.PyType_GetSlot.restype = ctypes.c_void_p
+    api.PyType_GetSlot.argtypes = [ctypes.py_object, ctypes.c_int]
+    return found | {"new_array": _word(table + _WORD * _NEW_FROM_DESCR),
+                    "new_object": api.PyType_GetSlot(object, _TP_NEW)}
+
+
+def _new_object_works(layout: Layout) -> bool:
+    """Whether the function makes objects as ``object.__new__`` does, and floats lie where they should."""
+
+    class Specimen:
+        __slots__ = ("x",)
+
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(layout.new_object)
+    made = create(Specimen, (), None)
+    value = 1.25e-7
+    return (type(made) is Specimen and not hasattr(made, "x")
+            and ctypes.c_double.from_address(id(value) + layout.number).value == value)
 
 
 def find_layout() -> Layout | None:
@@ -110,10 +140,11 @@ def find_layout() -> Layout | None:
     header = object.__basicsize__
     try:
         layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 5 * _WORD,
-                        header + 6 * _WORD, *_functions())
+                        header + 6 * _WORD, number=header, **_functions())
     except (AttributeError, ValueError):  # a NumPy that keeps its table elsewhere
         return None
-    right = all(_reads_right(array, layout) for array in _specimens()) and _new_array_works(layout)
+    right = all(_reads_right(array, layout) for array in _specimens())
+    right = right and _new_array_works(layout) and _new_object_works(layout)
     return layout if right else None
 
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from .dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Objects that hold an array in one of their slots, as operands and results of a native entry.
+
+    Attributes:
+        kind: The class of new objects, made as ``object.__new__`` makes them; operands are of it or of a subclass.
+        array: Name of the slot with the array.
+        slots: The other slots of a new object: name, value, and the value where the array has no dimensions.
+    """
+
+    kind: type
+    array: str
+    slots: tuple[tuple[str, Any, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NativeForm:
     """What a native entry is called with, and how that becomes a program's arguments.
 
-    The entry is called with one array per operand and returns a new array. It serves dense arrays of the given dtypes
-    and of one shape, with 1 to ``limit`` elements; everything else it hands to its fallback.
+    The entry is called with one array per operand and returns a new array; with a ``box``, with objects around arrays,
+    and it returns such an object. It serves dense arrays of the given dtypes and of one shape, with 1 to ``limit``
+    elements; everything else it hands to its fallback.
 
     Attributes:
         operands: Dtypes of the operands.
@@ -21,9 +37,12 @@ class NativeForm:
         shape: Of the result: ``same`` as the operands', ``rows``: without the last dimension, ``scalar``: none.
         scalars: Meaning of the program's scalars, in order: an int; ``size``, ``rows`` or ``columns`` of the first
             operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number1``:
-            the value of operand 1, an array without dimensions.
+            the value of operand 1, an array without dimensions; with a ``box`` a Python float, or an int that the
+            dtype holds exactly if it is a float dtype. Others are cut to the dtype's bits.
         numbers: Positions of the operands that are such numbers, and no buffers of the program.
         limit: Most elements.
+        box: What operands and result come in; None for plain arrays.
+        rest: What arguments behind the operands are, the very objects; others go to the fallback.
     """
 
     operands: tuple[DType, ...]
@@ -32,6 +51,8 @@ class NativeForm:
     scalars: tuple[str | int, ...]
     numbers: frozenset[int] = frozenset()
     limit: int = 16384
+    box: Box | None = None
+    rest: tuple[Any, ...] = ()
 
     @property
     def rows(self) -> bool:

@@ -1,0 +1,110 @@
+"""Objects around arrays: where they keep what their slots hold, and how machine code opens and makes them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.native import Box
+
+from .layout import Layout
+from .writer import Text
+
+_WORD: Final = 8
+_EMPTY: Final = ()
+#: Integers up to here are the same as double-precision numbers.
+_EXACT: Final = 1 << 53
+
+
+def slot_offsets(box: Box) -> dict[str, int] | None:
+    """Byte offsets of a box's slots, found by filling the slots of a new object with objects of known addresses.
+
+    Returns:
+        None where a value is not in exactly one place.
+    """
+    names = [box.array, *[name for name, _, _ in box.slots]]
+    marks = [object() for _ in names]
+    specimen: Any = object.__new__(box.kind)
+    for name, mark in zip(names, marks, strict=True):
+        object.__setattr__(specimen, name, mark)
+    header, size = object.__basicsize__, box.kind.__basicsize__
+    words = (ctypes.c_uint64 * ((size - header) // _WORD)).from_address(id(specimen) + header)
+    found = {name: [header + _WORD * k for k, word in enumerate(words) if word == id(mark)]
+             for name, mark in zip(names, marks, strict=True)}
+    return {name: places[0] for name, places in found.items()} if all(
+        len(places) == 1 for places in found.values()) else None
+
+
+def open_box(w: Text, layout: Layout, box: Box, offset: int, item: str) -> str:
+    """The array in an object; goes to ``slow`` where the object is of another class, or its slot is empty."""
+    kind = w.known(id(box.kind))
+    own = w.field(item, layout.type, "ptr")
+    heir, ready = w.label(), w.label()
+    w.do(f"br i1 {w.op(f'icmp eq ptr {own}, {kind}')}, label %{ready}, label %{heir}")
+    w.do(f"{heir}:")
+    answer = w.op(f"call i32 {w.known(layout.is_subtype)}(ptr {own}, ptr {kind})")
+    w.branch([w.op(f"icmp ne i32 {answer}, 0")], ready)
+    array = w.field(item, offset, "ptr")
+    w.branch([w.op(f"icmp ne ptr {array}, null")])
+    return array
+
+
+def close_box(w: Text, layout: Layout, box: Box, offsets: dict[str, int], array: str, rank: str) -> str:
+    """A new object with the array; the array is given up where there is no memory for one."""
+    made = w.op(f"call ptr {w.known(layout.new_object)}(ptr {w.known(id(box.kind))}, ptr {w.known(id(_EMPTY))}, "
+                "ptr null)")
+    w.do(f"  %lost = icmp eq ptr {made}, null")
+    w.do("br i1 %lost, label %drop, label %fill")
+    w.do("drop:")
+    w.do(f"call void {w.known(layout.release)}(ptr {array})")
+    w.do("ret ptr null")
+    w.do("fill:")
+    flat = w.op(f"icmp eq i32 {rank}, 0")
+    for name, value, value_0d in box.slots:
+        held = w.known(id(value))
+        if value is not value_0d:
+            held = w.op(f"select i1 {flat}, ptr {w.known(id(value_0d))}, ptr {held}")
+        w.do(f"call void {w.known(layout.retain)}(ptr {held})")
+        _store(w, made, offsets[name], held)
+    _store(w, made, offsets[box.array], array)
+    return made
+
+
+def _store(w: Text, base: str, offset: int, value: str) -> None:
+    at = w.op(f"getelementptr i8, ptr {base}, i64 {offset}")
+    w.do(f"store ptr {value}, ptr {at}")
+
+
+def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
+    """A Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype's bits."""
+    own = w.field(item, layout.type, "ptr")
+    if dtype.kind != "float":
+        value = _python_int(w, layout, own, item)
+        if dtype.itemsize == _WORD:
+            return value
+        narrow = w.op(f"trunc i64 {value} to i{8 * dtype.itemsize}")
+        return w.op(f"{'sext' if dtype.kind == 'int' else 'zext'} i{8 * dtype.itemsize} {narrow} to i64")
+    is_float, other, ready = w.label(), w.label(), w.label()
+    w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(float))}")], is_float, other)
+    real = w.field(item, layout.number, "double")
+    w.do(f"br label %{ready}")
+    w.do(f"{other}:")
+    value = _python_int(w, layout, own, item)
+    exact = w.label()
+    shifted = w.op(f"add i64 {value}, {_EXACT}")
+    w.branch([w.op(f"icmp ule i64 {shifted}, {2 * _EXACT}")], exact)
+    whole = w.op(f"sitofp i64 {value} to double")
+    w.do(f"br label %{ready}")
+    w.do(f"{ready}:")
+    number = w.op(f"phi double [{real}, %{is_float}], [{whole}, %{exact}]")
+    if dtype.itemsize < _WORD:
+        number = w.op(f"fpext float {w.op(f'fptrunc double {number} to float')} to double")
+    return w.op(f"bitcast double {number} to i64")
+
+
+def _python_int(w: Text, layout: Layout, own: str, item: str) -> str:
+    w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(int))}")])
+    value = w.op(f"call i64 {w.known(layout.as_integer)}(ptr {item}, ptr %beyond)")
+    w.branch([w.op(f"icmp eq i32 {w.op('load i32, ptr %beyond')}, 0")])
+    return value
