@@ -11,6 +11,9 @@ from typing import Any, Final
 
 #: One entry per reason.
 SPECIAL: Final[list[object]] = []
+#: Not empty once a kernel of a built-in operator, or all of a layer, was replaced: then gradients are computed by
+#: calling operators.
+REPLACED: Final[list[object]] = []
 
 
 class Reason:

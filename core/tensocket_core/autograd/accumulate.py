@@ -15,7 +15,7 @@ from ..dispatch.modes import set_grad_enabled
 from ..execute.geometry import element_strides
 
 #: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
-_LOCKS: Final = tuple(threading.RLock() for _ in range(16))
+LOCKS: Final = tuple(threading.RLock() for _ in range(16))
 
 
 _PARTS: Final = AUTOGRAD | WRAPPER
@@ -44,7 +44,7 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
         create_graph: Whether the computation is recorded.
         sole: Whether only the caller knows ``grad``.
     """
-    with _LOCKS[id(leaf) >> 5 & 15]:
+    with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
             leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else laid_out(grad, leaf)

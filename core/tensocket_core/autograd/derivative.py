@@ -47,8 +47,10 @@ class Derivative:
     """
 
     __slots__ = (
+        "_named",
         "_plans",
         "arguments",
+        "arrays",
         "functions",
         "joint",
         "multiple",
@@ -62,6 +64,9 @@ class Derivative:
 
     def __init__(self, joint: Callable[..., Any] | None = None, **functions: Callable[..., Any]) -> None:
         self.joint = joint
+        #: What runs on arrays instead of ``functions``; empty where nothing does.
+        self.arrays: tuple[Callable[..., Any] | str | None, ...] = ()
+        self._named: dict[str, Callable[..., Any] | str] = {}
         self.arguments = tuple(functions)
         self.functions: tuple[Callable[..., Any] | None, ...] = tuple(functions.values())
         self.picks: tuple[tuple[int, ...], ...] = ()
@@ -72,6 +77,17 @@ class Derivative:
         self.names: tuple[str, ...] = ()
         self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
+
+    def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:
+        """Say how gradients of small arrays are computed on the arrays themselves.
+
+        Args:
+            functions: For every argument that has a gradient a function of NumPy arrays, with the parameters of the
+                function on tensors and the same result; or the name of an operator whose kernel it is. A function
+                returns NotImplemented where it does not know.
+        """
+        self._named = functions
+        return self
 
     def bind(self, schema: Schema) -> None:
         """Resolve names against the operator's schema: which arguments to save and what each function is given."""
@@ -87,6 +103,8 @@ class Derivative:
             if unknown:
                 raise ValueError(f"derivative of {schema.name} for unknown arguments {sorted(unknown)}")
             self.functions = tuple(by_name.get(name) for name in tensors)
+            if self._named:
+                self.arrays = tuple(self._named.get(name) for name in tensors)
         else:
             self.functions = (self.joint,)
         used = [_parameters(f)[1:] if f is not None else () for f in self.functions]

@@ -20,11 +20,12 @@ from typing import Any, Final
 
 from ..device import thread_streams, use_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
-from ..dispatch.modes import STATE, set_grad_enabled
-from ..recording import SPECIAL
+from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
+from ..recording import REPLACED, SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate
 from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
+from .handles import follow
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
@@ -121,10 +122,18 @@ class _Pass:
             self.needed = on_the_way(self.nodes.values(), self.wanted)
         heap, retain = self.heap, self.retain_graph
         plain = self.wanted is None and not self.create_graph and not SPECIAL
+        on_arrays = plain and not ACTIVE and not REPLACED
         while heap:
             sequence = -heapq.heappop(heap)
             node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
             while node is not None:
+                if on_arrays and type(node) is Node and node.extras is None and node.derivative.arrays:
+                    node, grad, last = follow(self, node, grad)
+                    sequence = last or sequence
+                    if node is None:
+                        break
+                    if last:
+                        grad = fit(grad, node.shape, node.options)
                 edges = node.edges
                 if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
                     outputs = node.apply_plain(grad)

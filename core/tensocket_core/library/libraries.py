@@ -16,6 +16,7 @@ from ..dispatch.layers import FALLTHROUGH
 from ..dispatch.namespaces import BUILT_IN, built_in
 from ..dispatch.operator import Operator
 from ..dispatch.registry import COMPOSITES, OPERATORS, clear_tables
+from ..recording import REPLACED
 from .operators import LibraryOperator, fake_kernel
 
 _DEVICE: Final = re.compile(r"[a-z][a-z0-9_]{1,31}")
@@ -87,6 +88,7 @@ def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, 
         raise ArgumentError("impl", f"a second kernel of {operator.name} for {place}", "there is one for each key",
                             "pass allow_override=True, or remove the first one")
     operator.overrides[place] = kernel
+    REPLACED[:] = (True,)
     operator.table.clear()
     return partial(_restore, operator.overrides, place, kernel, before, operator.table)
 
@@ -116,6 +118,7 @@ def add_fallback(key: str, function: Callable[..., Any]) -> Undo:
     place = place_of(key)
     before = FALLBACKS.get(place)
     FALLBACKS[place] = function
+    REPLACED[:] = (True,)
     clear_tables()
 
     def undo() -> None:

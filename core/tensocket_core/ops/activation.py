@@ -40,7 +40,7 @@ relu: Final = Pointwise(
     lambda m, x: m.maximum(x, 0),
     kinds="if",
     inplace=True,
-    derivative=Derivative(input=lambda grad, result: grad.relu_backward(result)),
+    derivative=Derivative(input=lambda grad, result: grad.relu_backward(result)).on_arrays(input="relu_backward"),
 )
 relu_backward: Final = Pointwise(
     "relu_backward(Tensor upstream, Tensor output) -> Tensor",

@@ -28,7 +28,8 @@ add: Final = Pointwise(
     "add(Tensor input, Operand other) -> Tensor",
     "Sum: input + alpha * other.",
     lambda m, x, y: x | y if m.dtype is bool_ else x + y,
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad),
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad: grad).on_arrays(
+        input=lambda grad: grad, other=lambda grad: grad),
     dunder=("__add__", "__radd__"),
     kinds="bifc",
     inplace=True,
@@ -40,7 +41,8 @@ sub: Final = Pointwise(
     lambda m, x, y: x - y,
     kinds="ifc",
     bools=False,
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad),
+    derivative=Derivative(input=lambda grad: grad, other=lambda grad: -grad).on_arrays(
+        input=lambda grad: grad, other="neg"),
     aliases=("subtract",),
     dunder=("__sub__", "__rsub__"),
     inplace=True,
@@ -49,7 +51,8 @@ sub: Final = Pointwise(
 mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
     lambda m, x, y: x & y if m.dtype is bool_ else x * y,
-    derivative=Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input),
+    derivative=Derivative(input=lambda grad, other: grad * other, other=lambda grad, input: grad * input).on_arrays(
+        input="mul", other="mul"),
     aliases=("multiply",), dunder=("__mul__", "__rmul__"), inplace=True, kinds="bifc")
 div: Final = Pointwise(
     "div(Tensor input, Operand other) -> Tensor",
@@ -70,7 +73,7 @@ neg: Final = Pointwise(
     "Negative: -input.",
     lambda m, x: -x,
     kinds="ifc",
-    derivative=Derivative(input=lambda grad: -grad),
+    derivative=Derivative(input=lambda grad: -grad).on_arrays(input="neg"),
     aliases=("negative",),
     dunder=("__neg__",),
     inplace=True,

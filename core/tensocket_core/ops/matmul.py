@@ -125,6 +125,10 @@ def _weight_gradient(grad: Any, input: Any) -> Any:
         input=lambda grad, weight: grad.matmul(weight),
         weight=lambda grad, input: _weight_gradient(grad, input),
         bias=lambda grad: grad,
+    ).on_arrays(
+        input=lambda grad, weight: grad.dot(weight) if grad.ndim == 2 else NotImplemented,
+        weight=lambda grad, input: grad.T.dot(input) if grad.ndim == 2 else NotImplemented,
+        bias=lambda grad: grad,
     ),
 )
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

@@ -7,6 +7,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
@@ -46,6 +48,12 @@ def spread(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     if dim is None and not keepdim:
         return value.expand(shape)
     return restore(value, shape, dim, keepdim).expand(shape)
+
+
+def _spread_array(grad: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """``spread`` of one element as an array."""
+    return NotImplemented if grad.ndim or dim is not None or keepdim or 0 in shape else np.ndarray(
+        shape, grad.dtype, grad, 0, (0,) * len(shape))
 
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:
@@ -102,7 +110,8 @@ sum: Final = Reduction(
     compute="sum",
     wide=True,
     complex=True,
-    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)),
+    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)).on_arrays(
+        input=_spread_array),
 )
 mean: Final = Reduction(
     f"mean({_DIMS}, *, dtype? dtype=None) -> Tensor",

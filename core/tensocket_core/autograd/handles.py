@@ -1,0 +1,229 @@
+"""Nodes of small arrays on the host, run on the arrays themselves.
+
+On a few elements, a gradient costs what it costs to make tensors and find kernels. Where a pass records nothing, no
+mode is on and no kernel was replaced, a node whose derivative says how it runs on arrays needs none of that. Whatever
+is unusual (hooks, large arrays, other dtypes, sums over several dimensions) is left to the engine's general way, which
+computes the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+
+from .. import tensors
+from ..device import BY_KEY, DeviceEntry
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER
+from ..execute import direct
+from .accumulate import LOCKS, SOLE
+from .derivative import Derivative
+from .node import Node
+
+_Array = np.ndarray
+_PARTS: Final = AUTOGRAD | WRAPPER
+#: Elements of a gradient up to which this pays.
+_LIMIT: Final = 4096
+#: NumPy reports flags so where warnings are errors; the general way runs kernels without warnings.
+_REFUSED: Final = (RuntimeWarning, FloatingPointError)
+Rule = Callable[..., Any]
+
+
+class Host:
+    """One dtype on one host-resident device.
+
+    Attributes:
+        options: Key bits of both.
+        dtype: NumPy's.
+        numbers: Python numbers as arrays, ``direct.NUMBERS``.
+        total: ``total(x, dims, keepdim)`` adds up.
+        rules: Functions on arrays by derivative; None where it has none.
+    """
+
+    __slots__ = ("_entry", "_kind", "dtype", "numbers", "options", "rules", "total")
+
+    def __init__(self, options: int, entry: DeviceEntry, kind: DType, total: Rule) -> None:
+        self._entry = entry
+        self._kind = kind
+        self.options = options
+        self.dtype = kind.numpy
+        self.numbers = direct.NUMBERS[kind]
+        self.total = total
+        self.rules: dict[Derivative, tuple[Rule | None, ...] | None] = {}
+
+    def resolve(self, derivative: Derivative) -> tuple[Rule | None, ...] | None:
+        """The functions of a derivative, with kernels in place of their names."""
+        found: list[Rule | None] | None = [] if derivative.arrays else None
+        for rule in derivative.arrays:
+            if isinstance(rule, str):
+                kernel = self._entry.runtime.kernels.find(rule, self._kind.name, direct=True)
+                if kernel is None or (kernel.limit or _LIMIT) < _LIMIT:
+                    found = None
+                    break
+                rule = kernel.run
+            if found is not None:
+                found.append(rule)
+        rules = self.rules[derivative] = None if found is None else tuple(found)
+        return rules
+
+    def number(self, value: Any) -> Any:
+        """A Python number as an array."""
+        try:
+            return self.numbers[value]
+        except KeyError:
+            return direct.number_array(value, self._kind)
+
+
+#: By options; None where arrays are not run.
+_HOSTS: Final[dict[int, Host | None]] = {}
+
+
+def _host(options: int) -> Host | None:
+    entry, kind = BY_KEY[options & DEVICE_MASK], DTYPE_OF[options & DTYPE_MASK]
+    host = None
+    if entry.runtime.profile.host_resident and entry.holds_data and kind in (dtypes.float32, dtypes.float64):
+        kernel = entry.runtime.kernels.find("sum", kind.name, direct=True)
+        host = None if kernel is None else Host(options, entry, kind, kernel.run)
+    _HOSTS[options] = host
+    return host
+
+
+def _saved(node: Node, host: Host) -> tuple[Any, ...] | None:
+    """Saved arrays and other values; None where there is anything that the general way looks at."""
+    saved = node.saved
+    if not saved:
+        return saved
+    values = []
+    for value, version in zip(saved, node.versions, strict=True):
+        if version >= 0:
+            counter = value._version_counter
+            if (0 if counter is None else counter[0]) != version or value._key & WRAPPER:
+                return None
+            value = value._array
+            if value.dtype is not host.dtype:
+                return None
+        elif version != -1:
+            return None
+        elif type(value) is float or type(value) is int:
+            value = host.number(value)
+        values.append(value)
+    return tuple(values)
+
+
+def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
+    """Gradients of a node's arguments; None where they are left to the general way."""
+    derivative = node.derivative
+    try:
+        rules = host.rules[derivative]
+    except KeyError:
+        rules = host.resolve(derivative)
+    if rules is None or array.size > _LIMIT or array.dtype is not host.dtype:
+        return None
+    saved = _saved(node, host)
+    if saved is None:
+        return None
+    outputs: list[Any] = []
+    try:
+        for edge, rule, pick in zip(node.edges, rules, derivative.picks, strict=True):
+            if edge is None or rule is None:
+                outputs.append(None)
+                continue
+            output = rule(array, *[saved[k] for k in pick]) if pick else rule(array)
+            if type(output) is not _Array:
+                if output is NotImplemented:
+                    return None
+                output = np.asarray(output)
+            outputs.append(output)
+    except _REFUSED:
+        return None
+    return outputs
+
+
+def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
+    """Run a node, and as long as nothing else waits what it leads to.
+
+    Args:
+        state: The pass.
+        node: A node.
+        grad: Its gradient, a tensor on a NumPy array.
+
+    Returns:
+        The node that the general way goes on with and its gradient, or None twice; and the number of the last node
+        that ran, 0 where none did.
+    """
+    options, sequence = node.options, 0
+    try:
+        host = _HOSTS[options]
+    except KeyError:
+        host = _host(options)
+    if host is None or grad._key & ~DIM0 != options:
+        return node, grad, 0
+    array, grad = grad._array, None
+    while True:
+        outputs = _outputs(node, host, array)
+        if outputs is None:
+            return node, tensors.wrap(array, options), sequence
+        sequence, edges = node.sequence, node.edges
+        if not state.retain_graph and node.saved:
+            node.saved = None
+        array = None
+        first = edges[0]
+        if state.heap or state.held or type(first) is not Node or outputs[0] is None or len(edges) > 2 or (
+                len(edges) == 2 and edges[1] is not None):
+            _pass_on(state, host, edges, outputs)
+            return None, None, sequence
+        array, node = outputs[0], first
+        if node.extras is not None or node.options != options or array.shape != node.shape:
+            return node, tensors.wrap(array, options), sequence
+
+
+def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any]) -> None:
+    for edge in reversed(edges):
+        array = outputs.pop()
+        if edge is None or array is None:
+            continue
+        # Before anything else refers to it.
+        sole = sys.getrefcount(array) == SOLE
+        if isinstance(edge, tensors.Tensor) and edge._key & _PARTS == AUTOGRAD and edge._extras is None and (
+                edge._key & OPTIONS == host.options):
+            kept = _add_to_leaf(edge, host, array, sole)
+            if kept:
+                continue
+        state.give(edge, tensors.wrap(array, host.options))
+
+
+def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
+    """Add to a leaf's gradient; False where the general way does it."""
+    own = leaf._array
+    if array.shape != own.shape:
+        if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > _LIMIT:
+            return False
+        array, sole = host.total(array, (0,), False), True
+    with LOCKS[id(leaf) >> 5 & 15]:
+        old = leaf._grad
+        if old is None:
+            if not own.flags.c_contiguous:
+                return False
+            flags = array.flags
+            # What others know or have a part of is copied.
+            leaf._grad = tensors.wrap(array if sole and flags.owndata and flags.c_contiguous else array.copy(),
+                                      host.options)
+            return True
+        held = old._array
+        if (old._key & ~DIM0 != host.options or not held.flags.carray or array.shape != held.shape):
+            return False
+        counter = old._version_counter
+        if counter is None:
+            old._version_counter = [1]
+        else:
+            counter[0] += 1
+        try:
+            np.add(held, array, held)
+        except _REFUSED:
+            pass  # NumPy reports flags after its loop: the sum is there
+        return True
