@@ -48,7 +48,6 @@ class Derivative:
 
     __slots__ = (
         "_named",
-        "_plans",
         "arguments",
         "arrays",
         "functions",
@@ -58,6 +57,7 @@ class Derivative:
         "names",
         "parameters",
         "picks",
+        "plans",
         "saved_positions",
         "tensors",
     )
@@ -75,7 +75,8 @@ class Derivative:
         self.parameters = 0
         self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
         self.names: tuple[str, ...] = ()
-        self._plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        #: ``needed`` so far, by which edges there are.
+        self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
 
     def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:
@@ -115,10 +116,10 @@ class Derivative:
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
         """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
         wanted = tuple([edge is not None for edge in edges])
-        plan = self._plans.get(wanted)
+        plan = self.plans.get(wanted)
         if plan is None:
             used = {k for present, pick in zip(wanted, self.picks, strict=True) if present for k in pick}
-            plan = self._plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
+            plan = self.plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
         return plan
 
 

@@ -14,7 +14,6 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -36,7 +35,6 @@ class _Current(threading.local):
 
 _CURRENT: Final = _Current()
 _NUMBERS: Final = itertools.count(1)
-_NOTHING: Final = nullcontext()
 
 
 class _Pass:
@@ -47,6 +45,9 @@ class _Pass:
         create_graph: Whether the computation is recorded.
         retain_graph: Whether saved tensors are kept.
     """
+
+    __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "last_uses", "needed", "nodes",
+                 "number", "retain_graph", "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
         self.number = next(_NUMBERS)
@@ -115,6 +116,12 @@ class _Pass:
         self.captured[target] = grad if old is None else old + grad
 
     # ------------------------------------------------------------------------------------------ visiting
+
+    def start(self, roots: Iterable[tuple[Any, Any]]) -> None:
+        """Visit everything that gradients of ``roots`` reach."""
+        for edge, gradient in roots:
+            self.give(edge, gradient)
+        self.run()
 
     def run(self) -> None:
         """Visit all nodes that have a gradient."""
@@ -291,11 +298,12 @@ def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_g
     state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph)
     outer, _CURRENT.running = _CURRENT.running, state
     try:
-        # Without recording, nothing that plain nodes compute with is part of a graph: no mode is needed for them.
-        with set_grad_enabled(True) if create_graph else _NOTHING:
-            for edge, gradient in roots:
-                state.give(edge, gradient)
-            state.run()
+        if create_graph:
+            with set_grad_enabled(True):
+                state.start(roots)
+        else:
+            # Nothing that plain nodes compute with is part of a graph: no mode is needed for them.
+            state.start(roots)
     finally:
         _CURRENT.running = outer
     return state.captured

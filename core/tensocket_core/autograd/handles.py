@@ -32,6 +32,7 @@ _LIMIT: Final = 4096
 #: NumPy reports flags so where warnings are errors; the general way runs kernels without warnings.
 _REFUSED: Final = (RuntimeWarning, FloatingPointError)
 Rule = Callable[..., Any]
+Plan = tuple[tuple[int, Rule, tuple[int, ...]], ...]
 
 
 class Host:
@@ -42,10 +43,11 @@ class Host:
         dtype: NumPy's.
         numbers: Python numbers as arrays, ``direct.NUMBERS``.
         total: ``total(x, dims, keepdim)`` adds up.
-        rules: Functions on arrays by derivative; None where it has none.
+        plans: By derivative for every argument with a gradient its position, the function on arrays and which saved
+            values that is given; None where it has none.
     """
 
-    __slots__ = ("_entry", "_kind", "dtype", "numbers", "options", "rules", "total")
+    __slots__ = ("_entry", "_kind", "dtype", "numbers", "options", "plans", "total")
 
     def __init__(self, options: int, entry: DeviceEntry, kind: DType, total: Rule) -> None:
         self._entry = entry
@@ -54,22 +56,22 @@ class Host:
         self.dtype = kind.numpy
         self.numbers = direct.NUMBERS[kind]
         self.total = total
-        self.rules: dict[Derivative, tuple[Rule | None, ...] | None] = {}
+        self.plans: dict[Derivative, Plan | None] = {}
 
-    def resolve(self, derivative: Derivative) -> tuple[Rule | None, ...] | None:
+    def resolve(self, derivative: Derivative) -> Plan | None:
         """The functions of a derivative, with kernels in place of their names."""
-        found: list[Rule | None] | None = [] if derivative.arrays else None
-        for rule in derivative.arrays:
+        plan: list[tuple[int, Rule, tuple[int, ...]]] | None = [] if derivative.arrays else None
+        for position, (rule, picks) in enumerate(zip(derivative.arrays, derivative.picks, strict=False)):
             if isinstance(rule, str):
                 kernel = self._entry.runtime.kernels.find(rule, self._kind.name, direct=True)
                 if kernel is None or (kernel.limit or _LIMIT) < _LIMIT:
-                    found = None
+                    plan = None
                     break
                 rule = kernel.run
-            if found is not None:
-                found.append(rule)
-        rules = self.rules[derivative] = None if found is None else tuple(found)
-        return rules
+            if rule is not None and plan is not None:
+                plan.append((position, rule, picks))
+        found = self.plans[derivative] = None if plan is None else tuple(plan)
+        return found
 
     def number(self, value: Any) -> Any:
         """A Python number as an array."""
@@ -93,52 +95,53 @@ def _host(options: int) -> Host | None:
     return host
 
 
-def _saved(node: Node, host: Host) -> tuple[Any, ...] | None:
-    """Saved arrays and other values; None where there is anything that the general way looks at."""
-    saved = node.saved
-    if not saved:
-        return saved
-    values = []
-    for value, version in zip(saved, node.versions, strict=True):
-        if version >= 0:
-            counter = value._version_counter
-            if (0 if counter is None else counter[0]) != version or value._key & WRAPPER:
-                return None
-            value = value._array
-            if value.dtype is not host.dtype:
-                return None
-        elif version != -1:
-            return None
-        elif type(value) is float or type(value) is int:
-            value = host.number(value)
-        values.append(value)
-    return tuple(values)
+def _value(node: Node, host: Host, position: int) -> Any:
+    """A saved array or other value; NotImplemented where the general way looks at it."""
+    value, version = node.saved[position], node.versions[position]  # type: ignore[index]  # asked for where not freed
+    if version < 0:
+        if version != -1:
+            return NotImplemented
+        return host.number(value) if type(value) is float or type(value) is int else value
+    counter = value._version_counter
+    array = value._array
+    unusual = (0 if counter is None else counter[0]) != version or value._key & WRAPPER
+    return NotImplemented if unusual or array.dtype is not host.dtype else array
 
 
 def _outputs(node: Node, host: Host, array: Any) -> list[Any] | None:
     """Gradients of a node's arguments; None where they are left to the general way."""
-    derivative = node.derivative
     try:
-        rules = host.rules[derivative]
+        plan = host.plans[node.derivative]
     except KeyError:
-        rules = host.resolve(derivative)
-    if rules is None or array.size > _LIMIT or array.dtype is not host.dtype:
+        plan = host.resolve(node.derivative)
+    if plan is None or array.size > _LIMIT or array.dtype is not host.dtype or node.saved is None:
         return None
-    saved = _saved(node, host)
-    if saved is None:
-        return None
-    outputs: list[Any] = []
+    edges = node.edges
+    outputs = [None] * len(edges)
     try:
-        for edge, rule, pick in zip(node.edges, rules, derivative.picks, strict=True):
-            if edge is None or rule is None:
-                outputs.append(None)
+        for position, rule, picks in plan:
+            if edges[position] is None:
                 continue
-            output = rule(array, *[saved[k] for k in pick]) if pick else rule(array)
+            if not picks:
+                output = rule(array)
+            elif len(picks) == 1:
+                value = _value(node, host, picks[0])
+                if value is NotImplemented:
+                    return None
+                output = rule(array, value)
+            else:
+                values = []
+                for pick in picks:
+                    value = _value(node, host, pick)
+                    if value is NotImplemented:
+                        return None
+                    values.append(value)
+                output = rule(array, *values)
             if type(output) is not _Array:
                 if output is NotImplemented:
                     return None
                 output = np.asarray(output)
-            outputs.append(output)
+            outputs[position] = output
     except _REFUSED:
         return None
     return outputs

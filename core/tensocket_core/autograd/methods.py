@@ -11,7 +11,8 @@ import numpy as np
 from tensocket_plugins.contract.dtypes import float32, float64
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
-from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, WRAPPER, dtype_bit
+from .. import tensors
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, OPTIONS, WRAPPER, dtype_bit
 from ..dispatch.modes import ACTIVE
 from . import differentiate
 from .engine import run_pass
@@ -68,9 +69,9 @@ class Recorded:
         if (type(array) is np.ndarray and array.size == 1 and self._key & _KIND in _LOSSES
                 and gradient is None and inputs is None and not ACTIVE):
             # What losses are: an own way of some microseconds less.
-            one = self._cut()
-            one._array, one._version_counter = array.copy(), None
-            one._array.fill(1)
+            ones = array.copy()
+            ones.fill(1)
+            one = tensors.wrap(ones, self._key & OPTIONS)
             run_pass(((self._grad_fn or self, one),), None, retain_graph, create_graph)
             return
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)

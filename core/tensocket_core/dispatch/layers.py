@@ -39,7 +39,7 @@ class Layer:
 
 def record(derivative: Derivative | None, below: Callable[..., Any], key: int) -> Callable[..., Any]:
     """``below``, the closure for a key, with recording; as it is where nothing is recorded."""
-    return below if derivative is None else recorder(for_key(derivative, key), below)
+    return below if derivative is None else recorder(for_key(derivative, key), below, key)
 
 
 def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
