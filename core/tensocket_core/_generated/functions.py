@@ -2655,8 +2655,11 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_cat, (tensors, dim,))
     else:
@@ -7149,8 +7152,11 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_stack, (tensors, dim,))
     else:
@@ -7261,8 +7267,11 @@ def broadcast_tensors(*tensors: Any) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_broadcast_tensors, (tensors,))
     else:
@@ -7664,8 +7673,11 @@ def hstack(tensors: Any, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_hstack, (tensors,))
     else:
@@ -7688,8 +7700,11 @@ def vstack(tensors: Any, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_vstack, (tensors,))
     else:
@@ -7712,8 +7727,11 @@ def dstack(tensors: Any, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_dstack, (tensors,))
     else:
@@ -7736,8 +7754,11 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
     key = 0
     if type(tensors) in LISTS:
         try:
-            for item in tensors:
-                key |= item._key
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
         except AttributeError:
             key = key_of(_c_column_stack, (tensors,))
     else:

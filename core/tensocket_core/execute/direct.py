@@ -298,12 +298,12 @@ def join(key: int, limit: int, general: Closure) -> Closure:
     Tensor, concatenate = tensors.Tensor, undispatched(np.concatenate)
 
     def direct_join(items: Any, dim: int = 0) -> Any:
-        first = items[0]._array
-        if first.size > limit:
+        # Pairs are the most common case, and a comprehension costs as much as a field of a dozen.
+        arrays = (items[0]._array, items[1]._array) if len(items) == 2 else [t._array for t in items]
+        if arrays[0].size > limit:
             return general(items, dim)
         try:
-            # Pairs are the most common case, and a comprehension costs as much as a field of a dozen.
-            r = concatenate((first, items[1]._array) if len(items) == 2 else [t._array for t in items], dim)
+            r = concatenate(arrays, dim)
         except (ValueError, TypeError):
             return general(items, dim)
         if not r.flags.c_contiguous:
