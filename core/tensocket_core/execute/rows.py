@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -73,21 +74,17 @@ class Row(Operator):
             return None
         dtype = DTYPE_OF[bits]
         kernel = entry.runtime.kernels.find(self.name, dtype.name, direct=True)
-        return None if kernel is None else direct.row(kernel, self._native(entry, dtype, kernel), key, general)
-
-    def _native(self, entry: DeviceEntry, dtype: DType, kernel: Kernel) -> Kernel:
-        """``kernel(x)`` along the last dimension."""
-        run = kernel.run
-        fallback = Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
-        if not native.served(dtype):
-            return fallback
+        if kernel is None or not native.served(dtype):
+            return None if kernel is None else direct.row(kernel, _along_last(kernel), key, general)
 
         def build() -> tuple[Program, NativeForm]:
             nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulation_dtype(entry, dtype), 1,
                             True, dtypes.int64)
             return nest, NativeForm((dtype,), dtype, "same", ("rows", "columns", "columns", 1, "columns", 1))
 
-        return native.native_kernel(self, entry, (dtype,), fallback, build)
+        last = native.native_kernel(self, entry, (dtype,), _along_last(kernel), build)
+        return native.native_closure(self, entry, (dtype,), key, kernel, lambda: _on_last(*build()),
+                                     lambda kernel: direct.row(kernel, last, key, general))
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap. The last argument is the dimension."""
@@ -142,6 +139,17 @@ class Row(Operator):
             arrays,
             [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last))],
         )
+
+
+def _along_last(kernel: Kernel) -> Kernel:
+    """``kernel(x)`` along the last dimension."""
+    run = kernel.run
+    return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
+
+
+def _on_last(program: Program, form: NativeForm) -> tuple[Program, NativeForm]:
+    """The form for calls with ``dim=-1`` and no dtype."""
+    return program, replace(form, rest=(-1, None))
 
 
 def _same(value: Any, position: Any) -> Any:

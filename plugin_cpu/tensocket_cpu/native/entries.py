@@ -30,8 +30,8 @@ from .writer import Text
 if TYPE_CHECKING:
     from ..compiler import Compiler
 
-#: Flag of C functions that take an array of arguments.
-_FASTCALL: Final = 0x0080
+#: Flags of C functions that take an array of arguments: with those by name at its end, and their names in a tuple.
+_FASTCALL: Final = 0x0080 | 0x0002
 _NAME: Final = "tensocket_native"
 #: Everything that compiled entries point to; they live as long as the process.
 _ALIVE: Final[list[Any]] = []
@@ -81,7 +81,7 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     """The kernel, and the function around it."""
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
     given = len(form.operands)
-    w.branch([w.op(f"icmp eq i64 %count, {given + len(form.rest)}")])
+    _count(w, layout, given + len(form.rest))
     items = [w.item("%args", k, "ptr") for k in range(given + len(form.rest))]
     if form.rest:
         w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}")
@@ -103,15 +103,27 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     w.do("ret ptr null")
     _slow(w, layout, fallback)
     kernel = print_llvm(program, pointer_field=layout.data)
-    head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count) {{"
+    head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
     return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(program))} x i64], align 16",
                       "  %beyond = alloca i32", *w.lines, "}", ""])
+
+
+def _count(w: Text, layout: Layout, expected: int) -> None:
+    """Whether the arguments are as many as expected, by position or by name."""
+    some, every = w.label(), w.label()
+    w.do(f"br i1 {w.op('icmp eq ptr %names, null')}, label %{every}, label %{some}")
+    w.do(f"{some}:")
+    named = w.op(f"call i64 {w.known(layout.tuple_size)}(ptr %names)")
+    w.do(f"br label %{every}")
+    w.do(f"{every}:")
+    more = w.op(f"phi i64 [0, %entry], [{named}, %{some}]")
+    w.branch([w.op(f"icmp eq i64 {w.op(f'add i64 %count, {more}')}, {expected}")])
 
 
 def _slow(w: Text, layout: Layout, fallback: Callable[..., Any]) -> None:
     """Calling the fallback."""
     w.do("slow:")
-    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(fallback))}, ptr %args, i64 %count, ptr null)")
+    answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(fallback))}, ptr %args, i64 %count, ptr %names)")
     w.do(f"ret ptr {answer}")
 
 

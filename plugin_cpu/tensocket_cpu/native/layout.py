@@ -31,6 +31,7 @@ class Layout:
         new_array: ``PyArray_NewFromDescr``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
+        tuple_size: ``PyTuple_Size``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: What ``object.__new__`` calls.
@@ -47,6 +48,7 @@ class Layout:
     call: int
     retain: int
     release: int
+    tuple_size: int
     is_subtype: int
     as_integer: int
     new_object: int
@@ -110,6 +112,7 @@ def _functions() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     table = api.PyCapsule_GetPointer(capsule, None)
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
+             "tuple_size": api.PyTuple_Size,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
     api.PyType_GetSlot.restype = ctypes.c_void_p

@@ -42,7 +42,8 @@ class NativeForm:
         numbers: Positions of the operands that are such numbers, and no buffers of the program.
         limit: Most elements.
         box: What operands and result come in; None for plain arrays.
-        rest: What arguments behind the operands are, the very objects; others go to the fallback.
+        rest: What arguments behind the operands are, the very objects; others go to the fallback. They may be given by
+            name: the fallback has no other names than theirs.
     """
 
     operands: tuple[DType, ...]
