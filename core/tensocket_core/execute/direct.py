@@ -187,9 +187,12 @@ def choice(kernel: Kernel, key: int, dtype: DType, general: Closure) -> Closure:
     return direct_choice
 
 
-def inplace(kernel: Kernel, dtype: DType, with_number: bool, general: Closure) -> Closure:
-    """``kernel(x, y)`` written to ``x``, for a contiguous target and an operand of its shape, or a number."""
-    run, limit, ufunc, cache = kernel.run, size_limit(kernel), isinstance(kernel.run, np.ufunc), NUMBERS[dtype]
+def inplace(kernel: Kernel, dtype: DType, with_number: bool, ufunc: bool, general: Closure) -> Closure:
+    """``kernel(x, y)`` written to ``x``, for a contiguous target and an operand of its shape, or a number.
+
+    ``ufunc``: the kernel takes the array that it writes to as a third argument.
+    """
+    run, limit, cache = kernel.run, size_limit(kernel), NUMBERS[dtype]
 
     def direct_inplace(target: Any, other: Any) -> Any:
         x = target._array

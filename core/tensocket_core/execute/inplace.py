@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.ir.nodes import Program
 
 from ..autograd.conjugate import for_key
 from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT
+from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
-from . import direct
+from . import direct, native
 from .geometry import broadcast_shapes, element_strides, partly_shared
 from .math import arithmetic_dtype
 from .pointwise import Pointwise
@@ -109,7 +112,18 @@ class InPlace(InPlaceOperator):
 
         if kernel is None:
             return run
-        return direct.inplace(kernel, DTYPE_OF[key & DTYPE_MASK], bool(key & SCALAR_MASK), run)
+        dtype, number, ufunc = DTYPE_OF[key & DTYPE_MASK], bool(key & SCALAR_MASK), isinstance(kernel.run, np.ufunc)
+
+        def make(kernel: Kernel) -> Callable[..., Any]:
+            return direct.inplace(kernel, dtype, number, ufunc, run)
+
+        def form() -> tuple[Program, NativeForm]:
+            program, found = origin.native_form(dtype, dtype, number)
+            return program, replace(found, shape="into")
+
+        if not native.exact(origin.name) or not native.served(dtype):
+            return make(kernel)
+        return native.native_closure(self, entry, (dtype, number), entry.key | dtype_bit(dtype), kernel, form, make)
 
     def _direct(self, key: int, entry: DeviceEntry) -> Kernel | None:
         """The kernel for small arrays, where the key settles that dtype and number kind fit."""

@@ -69,7 +69,8 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
     def promote() -> Callable[..., Any]:
         slow = make(kernel)
-        box = Box(tensors.Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)))
+        box = Box(tensors.Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
+                  "_version_counter")
 
         def boxed() -> tuple[Program, NativeForm]:
             program, form = build()
@@ -79,7 +80,7 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
         entry.natives[place] = made
         return made
 
-    if operator.name not in _EXACT:
+    if operator.name.removesuffix("_") not in _EXACT:
         return promote()
     return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
 
@@ -103,6 +104,11 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
         made = _entry(entry, kernel.run, build)
         known = entry.natives[place] = kernel if made is None else Kernel(made, True, kernel.limit)
     return known
+
+
+def exact(operator: str) -> bool:
+    """Whether every correct implementation of an operator rounds alike."""
+    return operator in _EXACT
 
 
 def served(*kinds: DType) -> bool:

@@ -162,7 +162,7 @@ class Pointwise(Operator):
         if make is None or not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
             return None if make is None else make(kernel)
         return native.native_closure(self, entry, (compute, bool(number), zero_dim), out_key, kernel,
-                                     partial(self._native_form, compute, result, bool(number)), make)
+                                     partial(self.native_form, compute, result, bool(number)), make)
 
     def _maker(self, key: int, dtype: DType, number: bool, zero_dim: bool,
                general: Callable[..., Any]) -> Callable[[Kernel], Callable[..., Any]] | None:
@@ -180,7 +180,7 @@ class Pointwise(Operator):
             return lambda kernel: direct.number(kernel, key, dtype, zero_dim, general)
         return None
 
-    def _native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
+    def native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
         """The operator on dense operands as a program; with a Python number, the second operand is one."""
         kinds = tuple(dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count))
         formula, _, _ = self._bind(compute, ())

@@ -24,6 +24,7 @@ from tensocket_plugins.ir.nodes import Program, Var
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, slots, split_loop
 
 from .boxes import close_box, open_box, python_number, slot_offsets
+from .changes import check_target, count_change
 from .layout import DENSE, Layout
 from .writer import Text
 
@@ -86,7 +87,8 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     if form.rest:
         w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}")
                   for item, value in zip(items[given:], form.rest, strict=True)])
-    words = {}
+    words: dict[int, str] = {}
+    target = items[0]
     if form.box is not None:
         words = {k: python_number(w, layout, form.operands[k], items[k]) for k in form.numbers}
         items = [item if k in words else open_box(w, layout, form.box, offsets[form.box.array], item)
@@ -94,10 +96,17 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     arrays = {k: items[k] for k in range(given) if k not in words}
     _check(w, form, layout, arrays)
     sizes = _sizes(w, form, layout, arrays)
-    result, rank = _allocate(w, form, layout, sizes)
-    words |= {k: _number(w, layout, form.operands[k], array) for k, array in arrays.items() if k in form.numbers}
-    _run(w, program, form, arrays, result, sizes, words)
-    answer = result if form.box is None else close_box(w, layout, form.box, offsets, result, rank)
+    if form.shape == "into":
+        assert form.box is not None
+        counter = w.field(target, offsets[form.box.counter], "ptr")
+        nbytes = w.op(f"mul i64 {sizes['size']}, {form.result.itemsize}")
+        check_target(w, layout, arrays[0], [array for k, array in arrays.items() if k], nbytes, counter)
+        _run(w, program, form, arrays, arrays[0], sizes, words)
+        count_change(w, layout, counter, w.op(f"getelementptr i8, ptr {target}, i64 {offsets[form.box.counter]}"))
+        w.do(f"call void {w.known(layout.retain)}(ptr {target})")
+        answer = target
+    else:
+        answer = _new_result(w, program, form, layout, offsets, arrays, sizes, words)
     w.do(f"ret ptr {answer}")
     w.do("failed:")
     w.do("ret ptr null")
@@ -106,6 +115,15 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
     return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(program))} x i64], align 16",
                       "  %beyond = alloca i32", *w.lines, "}", ""])
+
+
+def _new_result(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: dict[str, int],
+                arrays: dict[int, str], sizes: dict[str, str], words: dict[int, str]) -> str:
+    """The kernel on a new array, in a box if there is one."""
+    result, rank = _allocate(w, form, layout, sizes)
+    words |= {k: _number(w, layout, form.operands[k], array) for k, array in arrays.items() if k in form.numbers}
+    _run(w, program, form, arrays, result, sizes, words)
+    return result if form.box is None else close_box(w, layout, form.box, offsets, result, rank)
 
 
 def _count(w: Text, layout: Layout, expected: int) -> None:
@@ -142,7 +160,7 @@ def _check(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) ->
         if k:
             wanted_rank = "0" if k in form.numbers else ranks[0]
             conditions.append(w.op(f"icmp eq i32 {ranks[k]}, {wanted_rank}"))
-    if form.shape != "same" or form.rows:
+    if form.shape in ("rows", "scalar") or form.rows:
         conditions.append(w.op(f"icmp sge i32 {ranks[0]}, 1"))
     w.branch(conditions, "dense")
 

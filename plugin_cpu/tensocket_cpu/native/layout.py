@@ -17,6 +17,8 @@ import numpy as np
 _WORD: Final = 8
 #: Bits of an array's flags field: C-contiguous and aligned.
 DENSE: Final = 0x0001 | 0x0100
+#: Bit of arrays that may be written.
+WRITEABLE: Final = 0x0400
 #: Place of ``PyArray_NewFromDescr`` in NumPy's table of C functions, the same since NumPy 1.0.
 _NEW_FROM_DESCR: Final = 94
 
@@ -32,6 +34,8 @@ class Layout:
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
         tuple_size: ``PyTuple_Size``.
+        list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
+        new_integer: ``PyLong_FromLongLong``.
         is_subtype: ``PyType_IsSubtype``.
         as_integer: ``PyLong_AsLongLongAndOverflow``.
         new_object: What ``object.__new__`` calls.
@@ -49,6 +53,10 @@ class Layout:
     retain: int
     release: int
     tuple_size: int
+    list_new: int
+    list_get: int
+    list_set: int
+    new_integer: int
     is_subtype: int
     as_integer: int
     new_object: int
@@ -80,9 +88,9 @@ def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
     if rank != array.ndim or _word(place + at.type) != id(np.ndarray) or _word(place + at.dtype) != id(array.dtype):
         return False
     sizes = _word(place + at.shape)
-    dense = (1 if flags.c_contiguous else 0) | (0x100 if flags.aligned else 0)
+    dense = (WRITEABLE if flags.writeable else 0) | (1 if flags.c_contiguous else 0) | (0x100 if flags.aligned else 0)
     return (_word(place + at.data) == array.__array_interface__["data"][0]
-            and _half(place + at.flags) & DENSE == dense
+            and _half(place + at.flags) & (DENSE | WRITEABLE) == dense
             and tuple(_word(sizes + _WORD * k) for k in range(rank)) == array.shape)
 
 
@@ -112,7 +120,8 @@ def _functions() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     table = api.PyCapsule_GetPointer(capsule, None)
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
-             "tuple_size": api.PyTuple_Size,
+             "tuple_size": api.PyTuple_Size, "new_integer": api.PyLong_FromLongLong,
+             "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}
     api.PyType_GetSlot.restype = ctypes.c_void_p

@@ -16,11 +16,13 @@ class Box:
         kind: The class of new objects, made as ``object.__new__`` makes them; operands are of it or of a subclass.
         array: Name of the slot with the array.
         slots: The other slots of a new object: name, value, and the value where the array has no dimensions.
+        counter: Name of the slot with a list whose first element counts changes in place, or None before the first one.
     """
 
     kind: type
     array: str
     slots: tuple[tuple[str, Any, Any], ...]
+    counter: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class NativeForm:
         operands: Dtypes of the operands.
         result: Dtype of the result.
         shape: Of the result: ``same`` as the operands', ``rows``: without the last dimension, ``scalar``: none.
+            ``into``: there is none; operand 0, which comes in a box, is written, counted as changed, and returned.
         scalars: Meaning of the program's scalars, in order: an int; ``size``, ``rows`` or ``columns`` of the first
             operand (``columns`` is the last size), with ``float_`` before it as a floating-point number; ``number1``:
             the value of operand 1, an array without dimensions; with a ``box`` a Python float, or an int that the
@@ -48,7 +51,7 @@ class NativeForm:
 
     operands: tuple[DType, ...]
     result: DType
-    shape: Literal["same", "rows", "scalar"]
+    shape: Literal["same", "rows", "scalar", "into"]
     scalars: tuple[str | int, ...]
     numbers: frozenset[int] = frozenset()
     limit: int = 16384
