@@ -227,6 +227,6 @@ def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
             counter[0] += 1
         try:
             np.add(held, array, held)
-        except _REFUSED:
-            pass  # NumPy reports flags after its loop: the sum is there
+        except _REFUSED:  # NumPy reports flags after its loop: the sum is there
+            return True
         return True

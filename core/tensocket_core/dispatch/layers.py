@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..autograd.conjugate import for_key
-from ..autograd.record import recorder
+from ..autograd.recorders import recorder
 from . import protocol
 from .fallback import FALLBACKS
 from .keys import AUTOCAST, AUTOGRAD, WRAPPER

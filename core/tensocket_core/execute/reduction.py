@@ -93,9 +93,12 @@ class Reduction(Operator):
             return direct.reduction(kernel, everything, last, key, count == 3, general)
         along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
         made = native.native_kernel(self, entry, (dtype,), along, partial(self._native_form, entry, dtype, ()))
-        return native.native_closure(
-            self, entry, (dtype,), key, kernel, partial(self._native_form, entry, dtype, (None, False, None)[:count - 1]),
-            lambda kernel: direct.reduction(kernel, everything, None if made is along else made, key, count == 3, general))
+
+        def make(kernel: Kernel) -> Callable[..., Any]:
+            return direct.reduction(kernel, everything, None if made is along else made, key, count == 3, general)
+
+        form = partial(self._native_form, entry, dtype, (None, False, None)[:count - 1])
+        return native.native_closure(self, entry, (dtype,), key, kernel, form, make)
 
     def _native_form(self, entry: DeviceEntry, dtype: DType, rest: tuple[Any, ...]) -> tuple[Program, NativeForm]:
         """The operator on a dense operand as a program: over all dimensions where arguments follow, else the last."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm

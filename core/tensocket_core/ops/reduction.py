@@ -110,8 +110,8 @@ sum: Final = Reduction(
     compute="sum",
     wide=True,
     complex=True,
-    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)).on_arrays(
-        input=_spread_array),
+    derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)
+                          ).on_arrays(input=_spread_array),
 )
 mean: Final = Reduction(
     f"mean({_DIMS}, *, dtype? dtype=None) -> Tensor",
