@@ -173,7 +173,7 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
         return ["try:", f"    key = {' | '.join(terms)}", "except AttributeError:", f"    {slow}"]
     return [
         f"key = {' | '.join(terms) or 0}",
-        f"if type({first.name}) in LISTS:",
+        f"if type({first.name}) is list or type({first.name}) is tuple:",
         "    try:",
         f"        if len({first.name}) == 2:",
         f"            key |= {first.name}[0]._key | {first.name}[1]._key" if terms
@@ -282,7 +282,7 @@ def functions_source() -> str:
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
         "from ..dispatch.call import key_of\n",
-        "from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT\n",
+        "from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
         "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",
         "from ..dispatch.registry import COMPOSITES, OPERATORS\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.call import key_of
-from ..dispatch.keys import LISTS, OPTIONAL, SCALAR, SCALAR_LEFT
+from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.overrides import overridden
 from ..dispatch.protocol import asked
@@ -2653,7 +2653,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             return asked(_cat, tensors, dim, out=out)
         return write_out('cat', out, cat(tensors, dim))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7150,7 +7150,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             return asked(_c_stack, tensors, dim, out=out)
         return write_out('stack', out, stack(tensors, dim))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7265,7 +7265,7 @@ def method_view_as(input: Any, other: Any) -> Any:
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape."""
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7671,7 +7671,7 @@ def hstack(tensors: Any, *, out: Any = None) -> Any:
             return asked(_c_hstack, tensors, out=out)
         return write_out('hstack', out, hstack(tensors))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7698,7 +7698,7 @@ def vstack(tensors: Any, *, out: Any = None) -> Any:
             return asked(_c_vstack, tensors, out=out)
         return write_out('vstack', out, vstack(tensors))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7725,7 +7725,7 @@ def dstack(tensors: Any, *, out: Any = None) -> Any:
             return asked(_c_dstack, tensors, out=out)
         return write_out('dstack', out, dstack(tensors))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key
@@ -7752,7 +7752,7 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
             return asked(_c_column_stack, tensors, out=out)
         return write_out('column_stack', out, column_stack(tensors))
     key = 0
-    if type(tensors) in LISTS:
+    if type(tensors) is list or type(tensors) is tuple:
         try:
             if len(tensors) == 2:
                 key = tensors[0]._key | tensors[1]._key

@@ -32,8 +32,6 @@ SCALAR_SHIFT: Final = 21
 SCALAR: Final[dict[type, int]] = {bool: 1 << 21, int: 1 << 22, float: 1 << 23, complex: 1 << 24}
 #: The same where None stands for no operand.
 OPTIONAL: Final[dict[type, int]] = {**SCALAR, type(None): 0}
-#: What lists of tensors come in.
-LISTS: Final[frozenset[type]] = frozenset({list, tuple})
 #: The same as the left operand.
 SCALAR_LEFT: Final[dict[type, int]] = {kind: bit << 4 for kind, bit in SCALAR.items()}
 SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT

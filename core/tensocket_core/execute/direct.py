@@ -301,9 +301,14 @@ def join(key: int, limit: int, general: Closure) -> Closure:
     Tensor, concatenate = tensors.Tensor, undispatched(np.concatenate)
 
     def direct_join(items: Any, dim: int = 0) -> Any:
-        # Pairs are the most common case, and a comprehension costs as much as a field of a dozen.
-        arrays = (items[0]._array, items[1]._array) if len(items) == 2 else [t._array for t in items]
-        if arrays[0].size > limit:
+        if len(items) == 2:  # the most common case; a comprehension costs as much as a field of a dozen
+            first, second = items
+            array = first._array
+            arrays: Any = (array, second._array)
+        else:
+            arrays = [t._array for t in items]
+            array = arrays[0]
+        if array.size > limit:
             return general(items, dim)
         try:
             r = concatenate(arrays, dim)

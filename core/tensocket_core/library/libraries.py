@@ -88,7 +88,8 @@ def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, 
         raise ArgumentError("impl", f"a second kernel of {operator.name} for {place}", "there is one for each key",
                             "pass allow_override=True, or remove the first one")
     operator.overrides[place] = kernel
-    REPLACED[:] = (True,)
+    if not isinstance(operator, LibraryOperator):
+        REPLACED[:] = (True,)
     operator.table.clear()
     return partial(_restore, operator.overrides, place, kernel, before, operator.table)
 
