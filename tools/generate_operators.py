@@ -171,21 +171,21 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
     first = operator.schema.parameters[0]
     if first.type != "Tensor[]":
         return ["try:", f"    key = {' | '.join(terms)}", "except AttributeError:", f"    {slow}"]
-    return [
-        f"key = {' | '.join(terms) or 0}",
-        f"if type({first.name}) is list or type({first.name}) is tuple:",
-        "    try:",
-        f"        if len({first.name}) == 2:",
-        f"            key |= {first.name}[0]._key | {first.name}[1]._key" if terms
-        else f"            key = {first.name}[0]._key | {first.name}[1]._key",
-        "        else:",
-        f"            for item in {first.name}:",
-        "                key |= item._key",
-        "    except AttributeError:",
-        f"        {slow}",
-        "else:",
+    name = first.name
+    lines = [
+        "try:",
+        f"    if len({name}) == 2:",
+        f"        key {'|=' if terms else '='} {name}[0]._key | {name}[1]._key",
+        "    else:",
+        f"        for item in {name}:",
+        "            key |= item._key",
+        "except AttributeError:",
         f"    {slow}",
     ]
+    if name != operator.variadic:  # what Python collects is a tuple
+        lines = [f"if type({name}) is list or type({name}) is tuple:", *(f"    {line}" for line in lines),
+                 "else:", f"    {slow}"]
+    return [f"key = {' | '.join(terms) or 0}", *lines]
 
 
 def _label(operator: Operator) -> str:

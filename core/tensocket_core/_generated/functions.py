@@ -7265,16 +7265,13 @@ def method_view_as(input: Any, other: Any) -> Any:
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape."""
     key = 0
-    if type(tensors) is list or type(tensors) is tuple:
-        try:
-            if len(tensors) == 2:
-                key = tensors[0]._key | tensors[1]._key
-            else:
-                for item in tensors:
-                    key |= item._key
-        except AttributeError:
-            key = key_of(_c_broadcast_tensors, (tensors,))
-    else:
+    try:
+        if len(tensors) == 2:
+            key = tensors[0]._key | tensors[1]._key
+        else:
+            for item in tensors:
+                key |= item._key
+    except AttributeError:
         key = key_of(_c_broadcast_tensors, (tensors,))
     if ACTIVE:
         return run_with_modes(_c_broadcast_tensors, key, (tensors,))
