@@ -13,7 +13,7 @@ import tensocket_core as torch
 from tensocket_core.autograd import graph
 from tensocket_core.autograd.derivative import Derivative
 from tensocket_core.autograd.node import AccumulateGrad, MultiNode
-from tensocket_core.autograd.record import recorder
+from tensocket_core.autograd.recorders import recorder
 from tensocket_core.dispatch.schema import parse_schema
 
 
@@ -29,7 +29,7 @@ def operator(schema: str, run: Any, derivative: Derivative) -> Any:
         with torch.no_grad():
             return run(*args)
 
-    return recorder(derivative, below)
+    return recorder(derivative, below, 0)
 
 
 #: (x + y, x * y, a constant integer)
