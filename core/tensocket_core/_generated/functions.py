@@ -15,14 +15,19 @@ from ..ops import arithmetic as _arithmetic
 from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import conditional as _conditional  # noqa: F401
 from ..ops import conversion as _conversion  # noqa: F401
+from ..ops import convolution as _convolution  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
+from ..ops import grids as _grids  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
+from ..ops import interpolation as _interpolation  # noqa: F401
 from ..ops import inverses as _inverses  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
+from ..ops import padding as _padding  # noqa: F401
+from ..ops import pooling as _pooling  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
@@ -32,6 +37,7 @@ from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
+from ..ops import unpooling as _unpooling  # noqa: F401
 from ..ops.out import again, called_again, foreign_key, write_out
 
 _add = OPERATORS['add']
@@ -732,6 +738,100 @@ _c_dstack = COMPOSITES['dstack']
 _c_dstack_table = _c_dstack.table
 _c_column_stack = COMPOSITES['column_stack']
 _c_column_stack_table = _c_column_stack.table
+_c_conv1d = COMPOSITES['conv1d']
+_c_conv1d_table = _c_conv1d.table
+_c_conv2d = COMPOSITES['conv2d']
+_c_conv2d_table = _c_conv2d.table
+_c_conv3d = COMPOSITES['conv3d']
+_c_conv3d_table = _c_conv3d.table
+_c_conv_transpose1d = COMPOSITES['conv_transpose1d']
+_c_conv_transpose1d_table = _c_conv_transpose1d.table
+_c_conv_transpose2d = COMPOSITES['conv_transpose2d']
+_c_conv_transpose2d_table = _c_conv_transpose2d.table
+_c_conv_transpose3d = COMPOSITES['conv_transpose3d']
+_c_conv_transpose3d_table = _c_conv_transpose3d.table
+_c_convolution = COMPOSITES['convolution']
+_c_convolution_table = _c_convolution.table
+_c_constant_pad_nd = COMPOSITES['constant_pad_nd']
+_c_constant_pad_nd_table = _c_constant_pad_nd.table
+_c_pad = COMPOSITES['pad']
+_c_pad_table = _c_pad.table
+_c_pixel_shuffle = COMPOSITES['pixel_shuffle']
+_c_pixel_shuffle_table = _c_pixel_shuffle.table
+_c_pixel_unshuffle = COMPOSITES['pixel_unshuffle']
+_c_pixel_unshuffle_table = _c_pixel_unshuffle.table
+_c_channel_shuffle = COMPOSITES['channel_shuffle']
+_c_channel_shuffle_table = _c_channel_shuffle.table
+_c_max_pool1d_with_indices = COMPOSITES['max_pool1d_with_indices']
+_c_max_pool1d_with_indices_table = _c_max_pool1d_with_indices.table
+_c_max_pool2d_with_indices = COMPOSITES['max_pool2d_with_indices']
+_c_max_pool2d_with_indices_table = _c_max_pool2d_with_indices.table
+_c_max_pool3d_with_indices = COMPOSITES['max_pool3d_with_indices']
+_c_max_pool3d_with_indices_table = _c_max_pool3d_with_indices.table
+_c_max_pool1d = COMPOSITES['max_pool1d']
+_c_max_pool1d_table = _c_max_pool1d.table
+_c_max_pool2d = COMPOSITES['max_pool2d']
+_c_max_pool2d_table = _c_max_pool2d.table
+_c_max_pool3d = COMPOSITES['max_pool3d']
+_c_max_pool3d_table = _c_max_pool3d.table
+_c_avg_pool1d = COMPOSITES['avg_pool1d']
+_c_avg_pool1d_table = _c_avg_pool1d.table
+_c_avg_pool2d = COMPOSITES['avg_pool2d']
+_c_avg_pool2d_table = _c_avg_pool2d.table
+_c_avg_pool3d = COMPOSITES['avg_pool3d']
+_c_avg_pool3d_table = _c_avg_pool3d.table
+_c_lp_pool1d = COMPOSITES['lp_pool1d']
+_c_lp_pool1d_table = _c_lp_pool1d.table
+_c_lp_pool2d = COMPOSITES['lp_pool2d']
+_c_lp_pool2d_table = _c_lp_pool2d.table
+_c_lp_pool3d = COMPOSITES['lp_pool3d']
+_c_lp_pool3d_table = _c_lp_pool3d.table
+_c_adaptive_avg_pool1d = COMPOSITES['adaptive_avg_pool1d']
+_c_adaptive_avg_pool1d_table = _c_adaptive_avg_pool1d.table
+_c_adaptive_avg_pool2d = COMPOSITES['adaptive_avg_pool2d']
+_c_adaptive_avg_pool2d_table = _c_adaptive_avg_pool2d.table
+_c_adaptive_avg_pool3d = COMPOSITES['adaptive_avg_pool3d']
+_c_adaptive_avg_pool3d_table = _c_adaptive_avg_pool3d.table
+_c_adaptive_max_pool1d = COMPOSITES['adaptive_max_pool1d']
+_c_adaptive_max_pool1d_table = _c_adaptive_max_pool1d.table
+_c_adaptive_max_pool2d = COMPOSITES['adaptive_max_pool2d']
+_c_adaptive_max_pool2d_table = _c_adaptive_max_pool2d.table
+_c_adaptive_max_pool3d = COMPOSITES['adaptive_max_pool3d']
+_c_adaptive_max_pool3d_table = _c_adaptive_max_pool3d.table
+_c_max_unpool1d = COMPOSITES['max_unpool1d']
+_c_max_unpool1d_table = _c_max_unpool1d.table
+_c_max_unpool2d = COMPOSITES['max_unpool2d']
+_c_max_unpool2d_table = _c_max_unpool2d.table
+_c_max_unpool3d = COMPOSITES['max_unpool3d']
+_c_max_unpool3d_table = _c_max_unpool3d.table
+_c_fractional_max_pool2d = COMPOSITES['fractional_max_pool2d']
+_c_fractional_max_pool2d_table = _c_fractional_max_pool2d.table
+_c_fractional_max_pool3d = COMPOSITES['fractional_max_pool3d']
+_c_fractional_max_pool3d_table = _c_fractional_max_pool3d.table
+_c_im2col = COMPOSITES['im2col']
+_c_im2col_table = _c_im2col.table
+_c_col2im = COMPOSITES['col2im']
+_c_col2im_table = _c_col2im.table
+_c_interpolate = COMPOSITES['interpolate']
+_c_interpolate_table = _c_interpolate.table
+_c_upsample = COMPOSITES['upsample']
+_c_upsample_table = _c_upsample.table
+_c_upsample_nearest = COMPOSITES['upsample_nearest']
+_c_upsample_nearest_table = _c_upsample_nearest.table
+_c_upsample_bilinear = COMPOSITES['upsample_bilinear']
+_c_upsample_bilinear_table = _c_upsample_bilinear.table
+_c_grid_sample = COMPOSITES['grid_sample']
+_c_grid_sample_table = _c_grid_sample.table
+_c_grid_sampler = COMPOSITES['grid_sampler']
+_c_grid_sampler_table = _c_grid_sampler.table
+_c_grid_sampler_2d = COMPOSITES['grid_sampler_2d']
+_c_grid_sampler_2d_table = _c_grid_sampler_2d.table
+_c_grid_sampler_3d = COMPOSITES['grid_sampler_3d']
+_c_grid_sampler_3d_table = _c_grid_sampler_3d.table
+_c_affine_grid_generator = COMPOSITES['affine_grid_generator']
+_c_affine_grid_generator_table = _c_affine_grid_generator.table
+_c_affine_grid = COMPOSITES['affine_grid']
+_c_affine_grid_table = _c_affine_grid.table
 _c_cumsum = COMPOSITES['cumsum']
 _c_cumsum_table = _c_cumsum.table
 _c_cumprod = COMPOSITES['cumprod']
@@ -7769,6 +7869,771 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
     return run(tensors)
 
 
+def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv1d, (input, weight, bias, stride, padding, dilation, groups,))
+    if ACTIVE:
+        return run_with_modes(_c_conv1d, key, (input, weight, bias, stride, padding, dilation, groups))
+    try:
+        run = _c_conv1d_table[key]
+    except KeyError:
+        run = _c_conv1d.resolve(key)
+    return run(input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv2d, (input, weight, bias, stride, padding, dilation, groups,))
+    if ACTIVE:
+        return run_with_modes(_c_conv2d, key, (input, weight, bias, stride, padding, dilation, groups))
+    try:
+        run = _c_conv2d_table[key]
+    except KeyError:
+        run = _c_conv2d.resolve(key)
+    return run(input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv3d, (input, weight, bias, stride, padding, dilation, groups,))
+    if ACTIVE:
+        return run_with_modes(_c_conv3d, key, (input, weight, bias, stride, padding, dilation, groups))
+    try:
+        run = _c_conv3d_table[key]
+    except KeyError:
+        run = _c_conv3d.resolve(key)
+    return run(input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv_transpose1d, (input, weight, bias, stride, padding, output_padding, groups, dilation,))
+    if ACTIVE:
+        return run_with_modes(_c_conv_transpose1d, key, (input, weight, bias, stride, padding, output_padding, groups, dilation))
+    try:
+        run = _c_conv_transpose1d_table[key]
+    except KeyError:
+        run = _c_conv_transpose1d.resolve(key)
+    return run(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv_transpose2d, (input, weight, bias, stride, padding, output_padding, groups, dilation,))
+    if ACTIVE:
+        return run_with_modes(_c_conv_transpose2d, key, (input, weight, bias, stride, padding, output_padding, groups, dilation))
+    try:
+        run = _c_conv_transpose2d_table[key]
+    except KeyError:
+        run = _c_conv_transpose2d.resolve(key)
+    return run(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_conv_transpose3d, (input, weight, bias, stride, padding, output_padding, groups, dilation,))
+    if ACTIVE:
+        return run_with_modes(_c_conv_transpose3d, key, (input, weight, bias, stride, padding, output_padding, groups, dilation))
+    try:
+        run = _c_conv_transpose3d_table[key]
+    except KeyError:
+        run = _c_conv_transpose3d.resolve(key)
+    return run(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> Any:
+    """Convolution of as many dimensions as the weight has, transposed if so said."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups,))
+    if ACTIVE:
+        return run_with_modes(_c_convolution, key, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups))
+    try:
+        run = _c_convolution_table[key]
+    except KeyError:
+        run = _c_convolution.resolve(key)
+    return run(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
+    """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
+
+    Raises:
+        ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_constant_pad_nd, (input, pad, value,))
+    if ACTIVE:
+        return run_with_modes(_c_constant_pad_nd, key, (input, pad, value))
+    try:
+        run = _c_constant_pad_nd_table[key]
+    except KeyError:
+        run = _c_constant_pad_nd.resolve(key)
+    return run(input, pad, value)
+
+
+def pad(input: Any, pad: Any, mode: str = 'constant', value: float | None = None) -> Any:
+    """A tensor with a border.
+
+    Args:
+        input: Any tensor; for modes other than ``constant``, one with at most two dimensions in front of the padded.
+        pad: Two numbers for each padded dimension, from the last one on; negative ones cut off.
+        mode: ``constant``, ``reflect`` (without the edge), ``replicate`` (the edge) or ``circular``.
+        value: What ``constant`` fills with; 0 if None.
+
+    Raises:
+        ArgumentError: The mode is unknown, or does not take a value.
+        ShapeError: The border is too wide for the mode.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_pad, (input, pad, mode, value,))
+    if ACTIVE:
+        return run_with_modes(_c_pad, key, (input, pad, mode, value))
+    try:
+        run = _c_pad_table[key]
+    except KeyError:
+        run = _c_pad.resolve(key)
+    return run(input, pad, mode, value)
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """[.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_pixel_shuffle, (input, upscale_factor,))
+    if ACTIVE:
+        return run_with_modes(_c_pixel_shuffle, key, (input, upscale_factor))
+    try:
+        run = _c_pixel_shuffle_table[key]
+    except KeyError:
+        run = _c_pixel_shuffle.resolve(key)
+    return run(input, upscale_factor)
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """[.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_pixel_unshuffle, (input, downscale_factor,))
+    if ACTIVE:
+        return run_with_modes(_c_pixel_unshuffle, key, (input, downscale_factor))
+    try:
+        run = _c_pixel_unshuffle_table[key]
+    except KeyError:
+        run = _c_pixel_unshuffle.resolve(key)
+    return run(input, downscale_factor)
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Channels of [B, C, ..] dealt out: the first of every group, then the second of every group ...
+
+    Raises:
+        ShapeError: The tensor has fewer than 3 dimensions, or groups do not divide its channels.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_channel_shuffle, (input, groups,))
+    if ACTIVE:
+        return run_with_modes(_c_channel_shuffle, key, (input, groups))
+    try:
+        run = _c_channel_shuffle_table[key]
+    except KeyError:
+        run = _c_channel_shuffle.resolve(key)
+    return run(input, groups)
+
+
+def max_pool1d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, L] or [C, L], and its position."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool1d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool1d_with_indices, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool1d_with_indices_table[key]
+    except KeyError:
+        run = _c_max_pool1d_with_indices.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, H, W] or [C, H, W], and its position in the flattened image."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool2d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool2d_with_indices, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool2d_with_indices_table[key]
+    except KeyError:
+        run = _c_max_pool2d_with_indices.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position in the flattened image."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool3d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool3d_with_indices, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool3d_with_indices_table[key]
+    except KeyError:
+        run = _c_max_pool3d_with_indices.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, L] or [C, L]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool1d, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool1d, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool1d_table[key]
+    except KeyError:
+        run = _c_max_pool1d.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, H, W] or [C, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool2d, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool2d, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool2d_table[key]
+    except KeyError:
+        run = _c_max_pool2d.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max_pool3d, (input, kernel_size, stride, padding, dilation, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_max_pool3d, key, (input, kernel_size, stride, padding, dilation, ceil_mode))
+    try:
+        run = _c_max_pool3d_table[key]
+    except KeyError:
+        run = _c_max_pool3d.resolve(key)
+    return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def avg_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Any:
+    """The mean of every window of [B, C, L] or [C, L]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_avg_pool1d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad,))
+    if ACTIVE:
+        return run_with_modes(_c_avg_pool1d, key, (input, kernel_size, stride, padding, ceil_mode, count_include_pad))
+    try:
+        run = _c_avg_pool1d_table[key]
+    except KeyError:
+        run = _c_avg_pool1d.resolve(key)
+    return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
+    """The mean of every window of [B, C, H, W] or [C, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,))
+    if ACTIVE:
+        return run_with_modes(_c_avg_pool2d, key, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+    try:
+        run = _c_avg_pool2d_table[key]
+    except KeyError:
+        run = _c_avg_pool2d.resolve(key)
+    return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Any:
+    """The mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,))
+    if ACTIVE:
+        return run_with_modes(_c_avg_pool3d, key, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+    try:
+        run = _c_avg_pool3d_table[key]
+    except KeyError:
+        run = _c_avg_pool3d.resolve(key)
+    return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of [B, C, L] or [C, L]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_lp_pool1d, (input, norm_type, kernel_size, stride, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_lp_pool1d, key, (input, norm_type, kernel_size, stride, ceil_mode))
+    try:
+        run = _c_lp_pool1d_table[key]
+    except KeyError:
+        run = _c_lp_pool1d.resolve(key)
+    return run(input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of [B, C, H, W] or [C, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_lp_pool2d, (input, norm_type, kernel_size, stride, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_lp_pool2d, key, (input, norm_type, kernel_size, stride, ceil_mode))
+    try:
+        run = _c_lp_pool2d_table[key]
+    except KeyError:
+        run = _c_lp_pool2d.resolve(key)
+    return run(input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_lp_pool3d, (input, norm_type, kernel_size, stride, ceil_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_lp_pool3d, key, (input, norm_type, kernel_size, stride, ceil_mode))
+    try:
+        run = _c_lp_pool3d_table[key]
+    except KeyError:
+        run = _c_lp_pool3d.resolve(key)
+    return run(input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """Means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_avg_pool1d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_avg_pool1d, key, (input, output_size))
+    try:
+        run = _c_adaptive_avg_pool1d_table[key]
+    except KeyError:
+        run = _c_adaptive_avg_pool1d.resolve(key)
+    return run(input, output_size)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """Means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_avg_pool2d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_avg_pool2d, key, (input, output_size))
+    try:
+        run = _c_adaptive_avg_pool2d_table[key]
+    except KeyError:
+        run = _c_adaptive_avg_pool2d.resolve(key)
+    return run(input, output_size)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """Means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size`` parts; None keeps a size."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_avg_pool3d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_avg_pool3d, key, (input, output_size))
+    try:
+        run = _c_adaptive_avg_pool3d_table[key]
+    except KeyError:
+        run = _c_adaptive_avg_pool3d.resolve(key)
+    return run(input, output_size)
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_max_pool1d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_max_pool1d, key, (input, output_size))
+    try:
+        run = _c_adaptive_max_pool1d_table[key]
+    except KeyError:
+        run = _c_adaptive_max_pool1d.resolve(key)
+    return run(input, output_size)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_max_pool2d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_max_pool2d, key, (input, output_size))
+    try:
+        run = _c_adaptive_max_pool2d_table[key]
+    except KeyError:
+        run = _c_adaptive_max_pool2d.resolve(key)
+    return run(input, output_size)
+
+
+def adaptive_max_pool3d(input: Any, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W] into parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_adaptive_max_pool3d, (input, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_adaptive_max_pool3d, key, (input, output_size))
+    try:
+        run = _c_adaptive_max_pool3d_table[key]
+    except KeyError:
+        run = _c_adaptive_max_pool3d.resolve(key)
+    return run(input, output_size)
+
+
+def max_unpool1d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+    """Zeros with the elements that ``max_pool1d`` found at their positions."""
+    try:
+        key = input._key | indices._key
+    except AttributeError:
+        key = key_of(_c_max_unpool1d, (input, indices, kernel_size, stride, padding, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_max_unpool1d, key, (input, indices, kernel_size, stride, padding, output_size))
+    try:
+        run = _c_max_unpool1d_table[key]
+    except KeyError:
+        run = _c_max_unpool1d.resolve(key)
+    return run(input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+    """Zeros with the elements that ``max_pool2d`` found at their positions."""
+    try:
+        key = input._key | indices._key
+    except AttributeError:
+        key = key_of(_c_max_unpool2d, (input, indices, kernel_size, stride, padding, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_max_unpool2d, key, (input, indices, kernel_size, stride, padding, output_size))
+    try:
+        run = _c_max_unpool2d_table[key]
+    except KeyError:
+        run = _c_max_unpool2d.resolve(key)
+    return run(input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+    """Zeros with the elements that ``max_pool3d`` found at their positions."""
+    try:
+        key = input._key | indices._key
+    except AttributeError:
+        key = key_of(_c_max_unpool3d, (input, indices, kernel_size, stride, padding, output_size,))
+    if ACTIVE:
+        return run_with_modes(_c_max_unpool3d, key, (input, indices, kernel_size, stride, padding, output_size))
+    try:
+        run = _c_max_unpool3d_table[key]
+    except KeyError:
+        run = _c_max_unpool3d.resolve(key)
+    return run(input, indices, kernel_size, stride, padding, output_size)
+
+
+def fractional_max_pool2d(input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None) -> Any:
+    """Largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
+
+    Raises:
+        ArgumentError: Not exactly one of size and ratio is given.
+        ShapeError: Windows do not fit.
+    """
+    try:
+        key = input._key | (0 if _random_samples is None else _random_samples._key)
+    except AttributeError:
+        key = key_of(_c_fractional_max_pool2d, (input, kernel_size, output_size, output_ratio, return_indices, _random_samples,))
+    if ACTIVE:
+        return run_with_modes(_c_fractional_max_pool2d, key, (input, kernel_size, output_size, output_ratio, return_indices, _random_samples))
+    try:
+        run = _c_fractional_max_pool2d_table[key]
+    except KeyError:
+        run = _c_fractional_max_pool2d.resolve(key)
+    return run(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool3d(input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None) -> Any:
+    """Largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
+    try:
+        key = input._key | (0 if _random_samples is None else _random_samples._key)
+    except AttributeError:
+        key = key_of(_c_fractional_max_pool3d, (input, kernel_size, output_size, output_ratio, return_indices, _random_samples,))
+    if ACTIVE:
+        return run_with_modes(_c_fractional_max_pool3d, key, (input, kernel_size, output_size, output_ratio, return_indices, _random_samples))
+    try:
+        run = _c_fractional_max_pool3d_table[key]
+    except KeyError:
+        run = _c_fractional_max_pool3d.resolve(key)
+    return run(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_im2col, (input, kernel_size, dilation, padding, stride,))
+    if ACTIVE:
+        return run_with_modes(_c_im2col, key, (input, kernel_size, dilation, padding, stride))
+    try:
+        run = _c_im2col_table[key]
+    except KeyError:
+        run = _c_im2col.resolve(key)
+    return run(input, kernel_size, dilation, padding, stride)
+
+
+def col2im(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Columns [B, C * kernel, windows] added up to an image [B, C, H, W].
+
+    Raises:
+        ShapeError: The columns do not fit.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_col2im, (input, output_size, kernel_size, dilation, padding, stride,))
+    if ACTIVE:
+        return run_with_modes(_c_col2im, key, (input, output_size, kernel_size, dilation, padding, stride))
+    try:
+        run = _c_col2im_table[key]
+    except KeyError:
+        run = _c_col2im.resolve(key)
+    return run(input, output_size, kernel_size, dilation, padding, stride)
+
+
+def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False) -> Any:
+    """An image [B, C, ..] of other sizes.
+
+    Args:
+        input: One to three spatial dimensions.
+        size: Sizes of the result, or
+        scale_factor: factors of the sizes, rounded down.
+        mode: ``nearest``, ``nearest-exact``, ``linear``, ``bilinear``, ``trilinear``, ``bicubic`` or ``area``.
+        align_corners: Whether corner elements are at the same place in both, instead of corners of elements.
+        recompute_scale_factor: Whether positions follow from the sizes instead of the factors.
+        antialias: Whether shrinking averages over all elements in reach (bilinear and bicubic).
+
+    Raises:
+        ArgumentError: Arguments are missing or do not fit each other.
+        ShapeError: The mode is for another number of dimensions, or a size is not positive.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_interpolate, (input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,))
+    if ACTIVE:
+        return run_with_modes(_c_interpolate, key, (input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias))
+    try:
+        run = _c_interpolate_table[key]
+    except KeyError:
+        run = _c_interpolate.resolve(key)
+    return run(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+
+
+def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: bool | None = None) -> Any:
+    """The older name of ``interpolate``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_upsample, (input, size, scale_factor, mode, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_upsample, key, (input, size, scale_factor, mode, align_corners))
+    try:
+        run = _c_upsample_table[key]
+    except KeyError:
+        run = _c_upsample.resolve(key)
+    return run(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """``interpolate`` with mode ``nearest``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_upsample_nearest, (input, size, scale_factor,))
+    if ACTIVE:
+        return run_with_modes(_c_upsample_nearest, key, (input, size, scale_factor))
+    try:
+        run = _c_upsample_nearest_table[key]
+    except KeyError:
+        run = _c_upsample_nearest.resolve(key)
+    return run(input, size, scale_factor)
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """``interpolate`` with mode ``bilinear`` and aligned corners."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_upsample_bilinear, (input, size, scale_factor,))
+    if ACTIVE:
+        return run_with_modes(_c_upsample_bilinear, key, (input, size, scale_factor))
+    try:
+        run = _c_upsample_bilinear_table[key]
+    except KeyError:
+        run = _c_upsample_bilinear.resolve(key)
+    return run(input, size, scale_factor)
+
+
+def grid_sample(input: Any, grid: Any, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: bool | None = None) -> Any:
+    """Values of an image at the points of a grid.
+
+    Args:
+        input: [B, C, H, W] or [B, C, D, H, W].
+        grid: [B, .., 2] or [B, .., 3]; coordinates x, y (, z) from -1 to 1.
+        mode: ``bilinear``, ``nearest`` or ``bicubic``.
+        padding_mode: What is outside of the image: ``zeros``, the ``border``, or its ``reflection``.
+        align_corners: Whether -1 and 1 are centres of the outermost elements instead of their outer edges.
+
+    Raises:
+        ArgumentError: A mode is unknown.
+        ShapeError: Image and grid do not fit.
+        DtypeError: Their dtypes differ.
+    """
+    try:
+        key = input._key | grid._key
+    except AttributeError:
+        key = key_of(_c_grid_sample, (input, grid, mode, padding_mode, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_grid_sample, key, (input, grid, mode, padding_mode, align_corners))
+    try:
+        run = _c_grid_sample_table[key]
+    except KeyError:
+        run = _c_grid_sample.resolve(key)
+    return run(input, grid, mode, padding_mode, align_corners)
+
+
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` with modes by number, of two or three dimensions."""
+    try:
+        key = input._key | grid._key
+    except AttributeError:
+        key = key_of(_c_grid_sampler, (input, grid, interpolation_mode, padding_mode, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_grid_sampler, key, (input, grid, interpolation_mode, padding_mode, align_corners))
+    try:
+        run = _c_grid_sampler_table[key]
+    except KeyError:
+        run = _c_grid_sampler.resolve(key)
+    return run(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` of [B, C, H, W] with modes by number."""
+    try:
+        key = input._key | grid._key
+    except AttributeError:
+        key = key_of(_c_grid_sampler_2d, (input, grid, interpolation_mode, padding_mode, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_grid_sampler_2d, key, (input, grid, interpolation_mode, padding_mode, align_corners))
+    try:
+        run = _c_grid_sampler_2d_table[key]
+    except KeyError:
+        run = _c_grid_sampler_2d.resolve(key)
+    return run(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """``grid_sample`` of [B, C, D, H, W] with modes by number."""
+    try:
+        key = input._key | grid._key
+    except AttributeError:
+        key = key_of(_c_grid_sampler_3d, (input, grid, interpolation_mode, padding_mode, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_grid_sampler_3d, key, (input, grid, interpolation_mode, padding_mode, align_corners))
+    try:
+        run = _c_grid_sampler_3d_table[key]
+    except KeyError:
+        run = _c_grid_sampler_3d.resolve(key)
+    return run(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+    """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
+
+    Raises:
+        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4] as ``size`` says.
+        DtypeError: ``theta`` is not of floats.
+    """
+    try:
+        key = theta._key
+    except AttributeError:
+        key = foreign_key(_c_affine_grid_generator, (theta, size, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_affine_grid_generator, key, (theta, size, align_corners))
+    try:
+        run = _c_affine_grid_generator_table[key]
+    except KeyError:
+        run = _c_affine_grid_generator.resolve(key)
+    return run(theta, size, align_corners)
+
+
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+    try:
+        key = theta._key
+    except AttributeError:
+        key = foreign_key(_c_affine_grid, (theta, size, align_corners,))
+    if ACTIVE:
+        return run_with_modes(_c_affine_grid, key, (theta, size, align_corners))
+    try:
+        run = _c_affine_grid_table[key]
+    except KeyError:
+        run = _c_affine_grid.resolve(key)
+    return run(theta, size, align_corners)
+
+
 def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
     if out is not None:
@@ -8701,6 +9566,53 @@ _c_hstack.public = hstack
 _c_vstack.public = vstack
 _c_dstack.public = dstack
 _c_column_stack.public = column_stack
+_c_conv1d.public = conv1d
+_c_conv2d.public = conv2d
+_c_conv3d.public = conv3d
+_c_conv_transpose1d.public = conv_transpose1d
+_c_conv_transpose2d.public = conv_transpose2d
+_c_conv_transpose3d.public = conv_transpose3d
+_c_convolution.public = convolution
+_c_constant_pad_nd.public = constant_pad_nd
+_c_pad.public = pad
+_c_pixel_shuffle.public = pixel_shuffle
+_c_pixel_unshuffle.public = pixel_unshuffle
+_c_channel_shuffle.public = channel_shuffle
+_c_max_pool1d_with_indices.public = max_pool1d_with_indices
+_c_max_pool2d_with_indices.public = max_pool2d_with_indices
+_c_max_pool3d_with_indices.public = max_pool3d_with_indices
+_c_max_pool1d.public = max_pool1d
+_c_max_pool2d.public = max_pool2d
+_c_max_pool3d.public = max_pool3d
+_c_avg_pool1d.public = avg_pool1d
+_c_avg_pool2d.public = avg_pool2d
+_c_avg_pool3d.public = avg_pool3d
+_c_lp_pool1d.public = lp_pool1d
+_c_lp_pool2d.public = lp_pool2d
+_c_lp_pool3d.public = lp_pool3d
+_c_adaptive_avg_pool1d.public = adaptive_avg_pool1d
+_c_adaptive_avg_pool2d.public = adaptive_avg_pool2d
+_c_adaptive_avg_pool3d.public = adaptive_avg_pool3d
+_c_adaptive_max_pool1d.public = adaptive_max_pool1d
+_c_adaptive_max_pool2d.public = adaptive_max_pool2d
+_c_adaptive_max_pool3d.public = adaptive_max_pool3d
+_c_max_unpool1d.public = max_unpool1d
+_c_max_unpool2d.public = max_unpool2d
+_c_max_unpool3d.public = max_unpool3d
+_c_fractional_max_pool2d.public = fractional_max_pool2d
+_c_fractional_max_pool3d.public = fractional_max_pool3d
+_c_im2col.public = im2col
+_c_col2im.public = col2im
+_c_interpolate.public = interpolate
+_c_upsample.public = upsample
+_c_upsample_nearest.public = upsample_nearest
+_c_upsample_bilinear.public = upsample_bilinear
+_c_grid_sample.public = grid_sample
+_c_grid_sampler.public = grid_sampler
+_c_grid_sampler_2d.public = grid_sampler_2d
+_c_grid_sampler_3d.public = grid_sampler_3d
+_c_affine_grid_generator.public = affine_grid_generator
+_c_affine_grid.public = affine_grid
 _c_cumsum.public = cumsum
 _c_cumprod.public = cumprod
 _c_cummax.public = cummax
@@ -8759,6 +9671,7 @@ clip = clamp
 ger = outer
 moveaxis = movedim
 row_stack = vstack
+native_channel_shuffle = channel_shuffle
 neg_ = method_neg_
 negative_ = method_neg_
 abs_ = method_abs_
@@ -8818,11 +9731,14 @@ __all__ = [
     'acos_',
     'acosh',
     'acosh_',
+    'adaptive_avg_pool1d',
+    'adaptive_max_pool1d',
     'add',
     'addcdiv',
     'addcmul',
     'addmm',
     'adjoint',
+    'affine_grid_generator',
     'all',
     'allclose',
     'amax',
@@ -8858,6 +9774,7 @@ __all__ = [
     'atan_',
     'atanh',
     'atanh_',
+    'avg_pool1d',
     'bitwise_and',
     'bitwise_left_shift',
     'bitwise_not',
@@ -8871,6 +9788,7 @@ __all__ = [
     'cat',
     'ceil',
     'ceil_',
+    'channel_shuffle',
     'chunk',
     'clamp',
     'clamp_',
@@ -8888,6 +9806,14 @@ __all__ = [
     'conj',
     'conj_physical',
     'conj_physical_',
+    'constant_pad_nd',
+    'conv1d',
+    'conv2d',
+    'conv3d',
+    'conv_transpose1d',
+    'conv_transpose2d',
+    'conv_transpose3d',
+    'convolution',
     'copysign',
     'cos',
     'cos_',
@@ -8933,6 +9859,9 @@ __all__ = [
     'ger',
     'greater',
     'greater_equal',
+    'grid_sampler',
+    'grid_sampler_2d',
+    'grid_sampler_3d',
     'gt',
     'hsplit',
     'hstack',
@@ -8981,6 +9910,10 @@ __all__ = [
     'masked_select',
     'matmul',
     'max',
+    'max_pool1d',
+    'max_pool1d_with_indices',
+    'max_pool2d',
+    'max_pool3d',
     'maximum',
     'mean',
     'meshgrid',
@@ -8994,6 +9927,7 @@ __all__ = [
     'mv',
     'narrow',
     'narrow_copy',
+    'native_channel_shuffle',
     'ne',
     'neg',
     'neg_',
@@ -9004,6 +9938,8 @@ __all__ = [
     'not_equal',
     'outer',
     'permute',
+    'pixel_shuffle',
+    'pixel_unshuffle',
     'polar',
     'positive',
     'pow',
@@ -9094,16 +10030,41 @@ __all__ = [
 ]
 
 NN_FUNCTIONAL = [
+    'adaptive_avg_pool2d',
+    'adaptive_avg_pool3d',
+    'adaptive_max_pool2d',
+    'adaptive_max_pool3d',
+    'affine_grid',
+    'avg_pool2d',
+    'avg_pool3d',
+    'col2im',
     'cross_entropy',
     'dropout',
     'embedding',
+    'fractional_max_pool2d',
+    'fractional_max_pool3d',
     'gelu',
+    'grid_sample',
+    'im2col',
+    'interpolate',
     'l1_loss',
     'layer_norm',
     'leaky_relu',
     'linear',
+    'lp_pool1d',
+    'lp_pool2d',
+    'lp_pool3d',
+    'max_pool2d_with_indices',
+    'max_pool3d_with_indices',
+    'max_unpool1d',
+    'max_unpool2d',
+    'max_unpool3d',
     'mse_loss',
     'nll_loss',
     'one_hot',
+    'pad',
     'silu',
+    'upsample',
+    'upsample_bilinear',
+    'upsample_nearest',
 ]

@@ -14,6 +14,9 @@ from tensocket_core import Tensor
 from tensocket_core import dtype as DType
 from tensocket_core import functions as ops
 
+from . import spatial
+from .spatial import *
+
 Reduction = Literal["mean", "sum", "none"]
 
 # ---- layers
@@ -233,6 +236,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 
 __all__ = [
+    *spatial.__all__,
     "cross_entropy",
     "dropout",
     "embedding",

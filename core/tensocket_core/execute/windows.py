@@ -1,0 +1,240 @@
+"""Kernels over windows: weighted sums and largest elements of taps, and the gradients of both, without atomics.
+
+The last dimensions of an array are the lines that windows lie on, one ``Taps`` each; all dimensions before them are
+walked through alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tensocket_plugins.contract.dtypes import DType, int32, int64
+from tensocket_plugins.ir.nodes import (
+    Combine,
+    Expr,
+    Let,
+    Load,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    select,
+)
+from tensocket_plugins.ir.schedule import Strategy
+
+from ..device import DeviceEntry
+from .geometry import coalesce, element_strides
+from .math import arithmetic_dtype
+from .nests import Nest, dot, linear, parallel
+from .programs import index_dtype, launch
+from .taps import Taps
+
+#: Position of a window without elements; larger than every real one, so that real ones win.
+_NOWHERE = (1 << 30) - 1
+
+
+def _sum(result: Var, loops: Sequence[tuple[Var, Expr]], body: Sequence[Let], value: Expr) -> Reduce:
+    left, right = Var("left", result.dtype), Var("right", result.dtype)
+    return Reduce((result,), tuple(loops), tuple(body), (value,), (const(0, result.dtype),),
+                  Combine((left,), (right,), (left + right,)))
+
+
+def _tap(nest: Nest, table: str, line: Expr, tap: Expr, taps: Expr, name: str) -> tuple[Let, Var]:
+    """The entry of a table for a tap of an element."""
+    var = Var(name, nest.index)
+    return Let(var, cast(Load(table, line * taps + tap, int32), nest.index)), var
+
+
+def _inside(positions: Sequence[Expr]) -> Expr:
+    """Whether all of a tap's positions are elements."""
+    valid = positions[0] >= 0
+    for position in positions[1:]:
+        valid = valid & (position >= 0)
+    return valid
+
+
+def _clamped(positions: Sequence[Expr]) -> list[Expr]:
+    """Positions that may be read, those of no element included."""
+    return [call("max", position, 0) for position in positions]
+
+
+# ------------------------------------------------------------------------------------------------------------ sums
+
+
+def resample_nest(dtype: DType, ranks: tuple[int, int], index: DType) -> Program:
+    """``out0[a.., o, b..] = sum over t of weights[o, t] * in0[a.., positions[o, t], b..]``."""
+    nest, work = Nest("resample", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("positions", int32)
+    nest.buffer("weights", work)
+    before, (outputs,), after, (taps,) = (nest.sizes(*p) for p in (("n", ranks[0]), ("m", 1), ("p", ranks[1]), ("k", 1)))
+    a, o, b, t = nest.variables("i", ranks[0]), Var("o", index), nest.variables("j", ranks[1]), Var("t", index)
+    rank = sum(ranks) + 1
+    target, steps = dot([*a, o, *b], nest.strides("out0", rank)), nest.strides("in0", rank)
+    let, position = _tap(nest, "positions", o, t, taps, "position")
+    value = cast(Load("in0", dot([*a, *_clamped([position]), *b], steps), dtype), work)
+    total = Var("total", work)
+    reduce = _sum(total, [(t, taps)], [let], select(
+        position >= 0, value * Load("weights", o * taps + t, work), const(0, work)))
+    return nest.program(parallel([*a, o, *b], [*before, outputs, *after],
+                                 [reduce, Store("out0", target, cast(total, dtype))]))
+
+
+def resample_array(entry: DeviceEntry, out: Any, source: Any, axis: int, taps: Taps, dtype: DType) -> None:
+    """Apply a map along ``axis`` of ``source``; neither array is empty."""
+    shape, steps = out.shape, [element_strides(out), element_strides(source)]
+    sizes, strides = zip(*(_merged(shape[part], [s[part] for s in steps])
+                           for part in (slice(0, axis), slice(axis + 1, None))), strict=True)
+    ranks = (len(sizes[0]), len(sizes[1]))
+    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    launch(entry, ("resample", dtype, ranks, index), lambda: resample_nest(dtype, ranks, index), Strategy.SERIAL,
+           [out, source, taps.on(entry, "positions"), taps.on(entry, "weights", arithmetic_dtype(dtype))],
+           [*sizes[0], taps.outputs, *sizes[1], taps.taps,
+            *(n for k in range(2) for n in (*strides[0][k], steps[k][axis], *strides[1][k]))])
+
+
+def _merged(shape: tuple[int, ...], steps: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    return coalesce(shape, steps) if shape else ((), [()] * len(steps))
+
+
+def _reach(array: Any) -> int:
+    return sum((n - 1) * abs(s) for n, s in zip(array.shape, element_strides(array), strict=True))
+
+
+def fold_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """``out0[n.., i..] = sum over t.. of in0[n.., slots[i, t].., positions[i, t]..]``: columns added up to an image."""
+    nest, work = Nest("fold", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    tables = [(nest.buffer(f"positions{d}", int32), nest.buffer(f"slots{d}", int32)) for d in range(dims)]
+    lead, sizes, taps = nest.sizes("n", outer), nest.sizes("m", dims), nest.sizes("k", dims)
+    a, i, t = nest.variables("a", outer), nest.variables("i", dims), nest.variables("t", dims)
+    target, steps = dot([*a, *i], nest.strides("out0", outer + dims)), nest.strides("in0", outer + 2 * dims)
+    lets: list[Let] = []
+    places: list[list[Expr]] = [[], []]
+    for d, pair in enumerate(tables):
+        for found, table, name in zip(places, pair, ("position", "slot"), strict=True):
+            let, var = _tap(nest, table, i[d], t[d], taps[d], f"{name}{d}")
+            lets.append(let)
+            found.append(var)
+    positions, slots = places
+    value = cast(Load("in0", dot([*a, *slots, *_clamped(positions)], steps), dtype), work)
+    total = Var("total", work)
+    reduce = _sum(total, list(zip(t, taps, strict=True)), lets, select(_inside(positions), value, const(0, work)))
+    return nest.program(parallel([*a, *i], [*lead, *sizes], [reduce, Store("out0", target, cast(total, dtype))]))
+
+
+def fold_array(entry: DeviceEntry, out: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
+    """Add columns up: ``source`` is [n.., kernel.., outputs..], ``out`` [n.., sizes..]; neither is empty."""
+    dims = len(windows)
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(source)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    back = [window.transposed for window in windows]
+    launch(entry, ("fold", dtype, len(lead), dims, index), lambda: fold_nest(dtype, len(lead), dims, index),
+           Strategy.SERIAL,
+           [out, source, *(taps.on(entry, part) for taps in back for part in ("positions", "slots"))],
+           [*lead, *out.shape[outer:], *(taps.taps for taps in back),
+            *(n for k in range(2) for n in (*merged[k], *steps[k][outer:]))])
+
+
+# --------------------------------------------------------------------------------------------------- largest elements
+
+
+def _lowest(dtype: DType) -> Expr:
+    if dtype.kind == "float":
+        return const(-math.inf, dtype)
+    return const(0 if dtype.kind != "int" else -(1 << (8 * dtype.itemsize - 1)), dtype)
+
+
+def _first_largest(value: DType, index: DType) -> Combine:
+    """The larger value with its position: of equals the first, and of several NaN the last, as PyTorch has it."""
+    (x, y), (i, j) = ([Var(f"{side}_{what}", dtype) for side in ("left", "right")]
+                      for what, dtype in (("value", value), ("position", index)))
+    left = (y < x) | (call("eq", x, y) & (i < j))
+    if value.kind == "float":
+        x_nan, y_nan = call("ne", x, x), call("ne", y, y)
+        left = (~y_nan & (left | x_nan)) | (x_nan & y_nan & (j < i))
+    return Combine((x, i), (y, j), (select(left, x, y), select(left, i, j)))
+
+
+def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """``out0[n.., o..]`` is the largest element of a window of ``in0``, ``out1`` its position in the dimensions."""
+    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("out1", int64, writable=True)
+    nest.buffer("in0", dtype)
+    tables = [nest.buffer(f"positions{d}", int32) for d in range(dims)]
+    lead, outputs, taps, sizes = (nest.sizes(*p) for p in (("n", outer), ("m", dims), ("k", dims), ("s", dims)))
+    a, o, t = nest.variables("a", outer), nest.variables("o", dims), nest.variables("t", dims)
+    target, steps = dot([*a, *o], nest.strides("out0", outer + dims)), nest.strides("in0", outer + dims)
+    found = [_tap(nest, table, o[d], t[d], taps[d], f"position{d}") for d, table in enumerate(tables)]
+    positions = [position for _, position in found]
+    valid = Var("valid", (positions[0] >= 0).dtype)
+    value = cast(Load("in0", dot([*a, *_clamped(positions)], steps), dtype), work)
+    lowest, nowhere = _lowest(work), const(_NOWHERE, index)
+    best, place = Var("best", work), Var("place", index)
+    reduce = Reduce(
+        (best, place), tuple(zip(t, taps, strict=True)), (*(let for let, _ in found), Let(valid, _inside(positions))),
+        (select(valid, value, lowest), select(valid, linear(positions, sizes), nowhere)), (lowest, nowhere),
+        _first_largest(work, index))
+    body: list[Stmt] = [reduce, Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
+    return nest.program(parallel([*a, *o], [*lead, *outputs], body))
+
+
+def pool_array(entry: DeviceEntry, out: Any, places: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
+    """Find the largest elements of windows; ``out`` and ``places`` have the same strides, and no array is empty."""
+    dims = len(windows)
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(source)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    launch(entry, ("pool_max", dtype, len(lead), dims, index), lambda: pool_nest(dtype, len(lead), dims, index),
+           Strategy.SERIAL, [out, places, source, *(window.on(entry, "positions") for window in windows)],
+           [*lead, *out.shape[outer:], *(window.taps for window in windows), *source.shape[outer:],
+            *(n for k in range(2) for n in (*merged[k], *steps[k][outer:]))])
+
+
+def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """``out0[n.., i..]`` is the sum of ``in0[n.., o..]`` over the windows whose largest element it is."""
+    nest, work = Nest("pool_max_gradient", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("places", int64)
+    tables = [nest.buffer(f"positions{d}", int32) for d in range(dims)]
+    lead, sizes, taps = nest.sizes("n", outer), nest.sizes("m", dims), nest.sizes("k", dims)
+    a, i, t = nest.variables("a", outer), nest.variables("i", dims), nest.variables("t", dims)
+    target, grads, wheres = (dot([*a, *i], nest.strides("out0", outer + dims)),
+                             nest.strides("in0", outer + dims), nest.strides("places", outer + dims))
+    found = [_tap(nest, table, i[d], t[d], taps[d], f"position{d}") for d, table in enumerate(tables)]
+    positions = [position for _, position in found]
+    at = [*a, *_clamped(positions)]
+    mine = call("eq", Load("places", dot(at, wheres), int64), cast(linear(i, sizes), int64))
+    total = Var("total", work)
+    reduce = _sum(total, list(zip(t, taps, strict=True)), [let for let, _ in found], select(
+        _inside(positions) & mine, cast(Load("in0", dot(at, grads), dtype), work), const(0, work)))
+    return nest.program(parallel([*a, *i], [*lead, *sizes], [reduce, Store("out0", target, cast(total, dtype))]))
+
+
+def pool_gradient_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: Sequence[Taps],
+                        dtype: DType) -> None:
+    """Take gradients back to the largest elements; no array is empty."""
+    dims = len(windows)
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(grad), element_strides(places)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    back = [window.transposed for window in windows]
+    launch(entry, ("pool_max_gradient", dtype, len(lead), dims, index),
+           lambda: pool_gradient_nest(dtype, len(lead), dims, index), Strategy.SERIAL,
+           [out, grad, places, *(taps.on(entry, "positions") for taps in back)],
+           [*lead, *out.shape[outer:], *(taps.taps for taps in back),
+            *(n for k in range(3) for n in (*merged[k], *steps[k][outer:]))])

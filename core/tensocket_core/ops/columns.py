@@ -1,0 +1,164 @@
+"""Convolution as matrix products: windows become columns of a matrix, a part of the batch at a time.
+
+All functions take detached tensors: images [B, C, sizes..], weights [O, C / groups, kernel..].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from .._generated import functions
+from ..dispatch.call import call
+from ..execute.geometry import element_strides
+from ..execute.taps import NONE, Taps
+from .windows import fold_columns
+
+#: Elements of the columns that are made at once: what a processor's cache holds, and what is little of a device's memory.
+_HOST_COLUMNS: Final = 1 << 22
+_DEVICE_COLUMNS: Final = 1 << 26
+#: Columns of one image from which images are multiplied one by one.
+_WIDE: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How the windows of a convolution lie: one number per spatial dimension, and the number of groups of channels."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def outputs(self, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
+        """How many windows there are along each dimension."""
+        return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(
+            sizes, kernel, self.stride, self.padding, self.dilation, strict=True)])
+
+    @property
+    def plain(self) -> bool:
+        """Whether a kernel of one element reads every element once."""
+        return not any(self.padding) and all(s == 1 for s in self.stride)
+
+
+@lru_cache(maxsize=256)
+def window_taps(size: int, outputs: int, kernel: int, stride: int, dilation: int, padding: int) -> Taps:
+    """The windows along one dimension; ``NONE`` where they leave it."""
+    places = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - padding
+    return Taps(size, np.where((places >= 0) & (places < size), places, NONE))
+
+
+def windows_of(sizes: tuple[int, ...], outputs: tuple[int, ...], kernel: tuple[int, ...],
+               window: Window) -> tuple[Taps, ...]:
+    """The windows along every dimension."""
+    return tuple([window_taps(*line) for line in zip(
+        sizes, outputs, kernel, window.stride, window.dilation, window.padding, strict=True)])
+
+
+def padded(x: Any, pads: list[tuple[int, int]]) -> Any:
+    """An image with zeros around it; negative numbers cut off."""
+    if not any(low or high for low, high in pads):
+        return x
+    return functions.constant_pad_nd(x, tuple([n for pair in reversed(pads) for n in pair]))
+
+
+def _strided_windows(x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window,
+                     batch_last: bool) -> Any:
+    """A view of a padded image: [B, G, C / G, kernel.., outputs..], or with B before outputs."""
+    sb, sc, *steps = element_strides(x._array)
+    batch, channels, groups = x.shape[0], x.shape[1], window.groups
+    taps = tuple([s * d for s, d in zip(steps, window.dilation, strict=True)])
+    hops = tuple([s * n for s, n in zip(steps, window.stride, strict=True)])
+    split, steps_of = (groups, channels // groups), (sc * (channels // groups), sc)
+    if batch_last:
+        return x.as_strided((*split, *kernel, batch, *outputs), (*steps_of, *taps, sb, *hops))
+    return x.as_strided((batch, *split, *kernel, *outputs), (sb, *steps_of, *taps, *hops))
+
+
+def columns(x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window, *, batch_last: bool) -> Any:
+    """Windows of a padded image as a matrix for each group.
+
+    Returns:
+        [B, G, C / G * kernel, outputs], with ``batch_last`` [G, C / G * kernel, B * outputs].
+    """
+    batch, groups = x.shape[0], window.groups
+    rows, count = x.shape[1] // groups * math.prod(kernel), math.prod(outputs)
+    if math.prod(kernel) == 1 and all(s == 1 for s in window.stride):
+        if not batch_last:
+            return x.reshape((batch, groups, rows, count))
+        return x.reshape((batch, groups * rows, count)).transpose(0, 1).reshape((groups, rows, batch * count))
+    view = _strided_windows(x, kernel, outputs, window, batch_last)
+    return view.reshape((groups, rows, batch * count) if batch_last else (batch, groups, rows, count))
+
+
+def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
+    """Ranges of images whose columns are made at once: start and length."""
+    limit = _HOST_COLUMNS if entry.runtime.profile.host_resident else _DEVICE_COLUMNS
+    step = max(1, limit // max(each, 1))
+    for start in range(0, batch, step):
+        yield start, min(step, batch - start)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else functions.cat(parts)
+
+
+def _swapped(flat: Any, batch: int, shape: tuple[int, ...]) -> Any:
+    """[channels, B * outputs] as an image."""
+    return flat.reshape((-1, batch, math.prod(shape))).transpose(0, 1).reshape((batch, -1, *shape))
+
+
+def forward(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...],
+            pads: list[tuple[int, int]]) -> Any:
+    """The convolution of ``x``, padded by ``pads``, with ``weight``."""
+    kernel, groups = tuple(weight.shape[2:]), window.groups
+    count, batch = math.prod(outputs), x.shape[0]
+    matrix = weight.reshape((groups, weight.shape[0] // groups, -1))
+    wide = count >= _WIDE or batch == 1
+    parts = []
+    for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
+        some = padded(x.narrow(0, start, size), pads)
+        made = functions.matmul(matrix, columns(some, kernel, outputs, window, batch_last=not wide))
+        parts.append(made.reshape((size, weight.shape[0], *outputs)) if wide else _swapped(made, size, outputs))
+    return _joined(parts)
+
+
+def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
+    """What ``forward`` adds from every element of the image: its transpose, applied to ``grad`` [B, O, outputs..]."""
+    kernel, groups, outputs = tuple(weight.shape[2:]), window.groups, tuple(grad.shape[2:])
+    rows = weight.shape[0] // groups
+    if all(s == 1 for s in window.stride):
+        # A convolution with the kernel turned round.
+        turned = weight.reshape((groups, rows, *weight.shape[1:])).transpose(1, 2)
+        turned = turned.reshape((groups * weight.shape[1], rows, *kernel)).flip(tuple(range(2, 2 + len(kernel))))
+        spans = [d * (k - 1) for d, k in zip(window.dilation, kernel, strict=True)]
+        pads = [(span - p, n - o + p) for span, p, n, o in zip(spans, window.padding, sizes, outputs, strict=True)]
+        return forward(entry, grad, turned, Window(window.stride, window.padding, window.dilation, groups), sizes, pads)
+    matrix = weight.reshape((groups, rows, -1)).mT
+    count, batch, channels = math.prod(outputs), grad.shape[0], groups * weight.shape[1]
+    windows = windows_of(sizes, outputs, kernel, window)
+    parts = []
+    for start, size in _parts(entry, batch, channels * math.prod(kernel) * count):
+        some = grad.narrow(0, start, size).reshape((size, groups, rows, count))
+        made = functions.matmul(matrix, some).reshape((size, channels, *kernel, *outputs))
+        parts.append(call(fold_columns, made, windows))
+    return _joined(parts)
+
+
+def backward_weight(entry: Any, grad: Any, x: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+    """Products of output gradients and windows, added up over all windows: [O, C / groups, kernel..]."""
+    groups, outputs, batch = window.groups, tuple(grad.shape[2:]), grad.shape[0]
+    count, rows = math.prod(outputs), grad.shape[1] // groups
+    pads = [(p, p) for p in window.padding]
+    total = None
+    for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
+        some = columns(padded(x.narrow(0, start, size), pads), kernel, outputs, window, batch_last=True)
+        upstream = grad.narrow(0, start, size).reshape((size, groups * rows, count)).transpose(0, 1)
+        part = functions.matmul(upstream.reshape((groups, rows, size * count)), some.mT)
+        total = part if total is None else total + part
+    return total.reshape((grad.shape[1], x.shape[1] // groups, *kernel))

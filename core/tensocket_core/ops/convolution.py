@@ -1,0 +1,271 @@
+"""Convolutions of one to three dimensions, forward and transposed, and sliding windows as columns.
+
+Convolution, the gradient of its image and that of its weight are three records, one trilinear form read three ways: each
+one's derivatives are the other two, to any order. Transposed convolution is the second of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..execute.views import Custom
+from .columns import Window, backward_input, backward_weight, forward
+from .windows import constant_pad
+
+
+def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
+    outputs = window.outputs(tuple(input.shape[2:]), tuple(weight.shape[2:]))
+    shape = (input.shape[0], weight.shape[0], *outputs)
+    if 0 in shape or 0 in weight.shape:
+        return input.new_zeros(shape)
+    pads = [(p, p) for p in window.padding]
+    return forward(entry, input.detach(), weight.detach(), window, outputs, pads)
+
+
+def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
+    shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
+    if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
+        return upstream.new_zeros(shape)
+    return backward_input(entry, upstream.detach(), weight.detach(), window, sizes)
+
+
+def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+    shape = (upstream.shape[1], input.shape[1] // window.groups, *kernel)
+    if 0 in shape or 0 in upstream.shape or 0 in input.shape:
+        return upstream.new_zeros(shape)
+    return backward_weight(entry, upstream.detach(), input.detach(), window, kernel)
+
+
+#: Of images [B, C, sizes..] with weights [O, C / groups, kernel..].
+convolve: Final = Custom(
+    "convolve(Tensor input, Tensor weight, any window) -> Tensor",
+    "Sums of products of a weight and every window of an image.",
+    _convolve,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        input=lambda grad, input_shape, weight, window: call(convolve_input, grad, weight, window,
+                                                             tuple(input_shape[2:])),
+        weight=lambda grad, input, weight_shape, window: call(convolve_weight, grad, input, window,
+                                                              tuple(weight_shape[2:])),
+    ),
+)
+convolve_input: Final[Custom] = Custom(
+    "convolve_input(Tensor upstream, Tensor weight, any window, int[] sizes) -> Tensor",
+    "An image of given sizes that every element of upstream adds a multiple of the weight to.",
+    _convolve_input,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        upstream=lambda grad, weight, window: call(convolve, grad, weight, window),
+        weight=lambda grad, upstream, weight_shape, window: call(convolve_weight, upstream, grad, window,
+                                                                 tuple(weight_shape[2:])),
+    ),
+)
+convolve_weight: Final[Custom] = Custom(
+    "convolve_weight(Tensor upstream, Tensor input, any window, int[] kernel) -> Tensor",
+    "Sums of products of upstream and the elements of an image at each place of a window.",
+    _convolve_weight,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        upstream=lambda grad, input, window: call(convolve, input, grad, window),
+        input=lambda grad, upstream, input_shape, window: call(convolve_input, upstream, grad, window,
+                                                               tuple(input_shape[2:])),
+    ),
+)
+
+# ------------------------------------------------------------------------------------------------------- arguments
+
+
+def numbers(operator: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
+    """An argument with one number for all spatial dimensions, or one for each.
+
+    Raises:
+        ArgumentError: There are neither 1 nor ``dims`` numbers.
+    """
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        return values * dims
+    if len(values) != dims:
+        raise ArgumentError(operator, f"{name}={value!r} for {dims} spatial dimensions",
+                            "there is one number for all, or one for each dimension", "pass an int or a tuple of them")
+    return values
+
+
+def _window(operator: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
+    window = Window(*[numbers(operator, name, value, dims) for name, value in (
+        ("stride", stride), ("padding", padding), ("dilation", dilation))], groups)
+    if min(window.stride) < 1 or min(window.dilation) < 1 or min(window.padding) < 0 or groups < 1:
+        raise ArgumentError(operator, f"stride={stride}, padding={padding}, dilation={dilation}, groups={groups}",
+                            "stride, dilation and groups are positive, padding is not negative", "change the argument")
+    return window
+
+
+def _check(operator: str, input: Any, weight: Any, bias: Any, dims: int, groups: int, transposed: bool) -> None:
+    """Ranks, channels and dtypes of a convolution's tensors.
+
+    Raises:
+        ShapeError: They do not fit each other.
+        DtypeError: They differ in dtype.
+    """
+    if weight.ndim != dims + 2 or input.ndim not in (dims + 1, dims + 2):
+        raise ShapeError(operator, f"input {list(input.shape)} and weight {list(weight.shape)}",
+                         f"the input has {dims + 1} dimensions or a batch of these, the weight {dims + 2}",
+                         "reshape them")
+    channels = input.shape[-dims - 1]
+    taken = weight.shape[0] if transposed else weight.shape[1] * groups
+    if channels != taken or weight.shape[0] % groups:
+        raise ShapeError(operator, f"input {list(input.shape)}, weight {list(weight.shape)}, groups={groups}",
+                         f"the weight is for {taken} input channels, a multiple of groups",
+                         "change the weight or the number of groups")
+    outputs = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        raise ShapeError(operator, f"bias {list(bias.shape)} for {outputs} output channels",
+                         "there is a bias for every output channel", "pass a vector of that size")
+    dtypes = {x.dtype.name for x in (input, weight, bias) if x is not None}
+    if len(dtypes) > 1:
+        raise DtypeError(operator, f"tensors of {', '.join(sorted(dtypes))}", "input, weight and bias have one dtype",
+                         "convert with .to(dtype)")
+
+
+def _biased(result: Any, bias: Any, dims: int) -> Any:
+    return result if bias is None else result + bias.reshape((-1, *(1,) * dims))
+
+
+def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
+                  dilation: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Zeros on both sides for ``valid`` or ``same``, with the odd one on the right.
+
+    Raises:
+        ArgumentError: ``same`` with a stride, or another name.
+    """
+    if padding == "valid":
+        return [(0, 0)] * len(kernel)
+    if padding != "same":
+        raise ArgumentError(operator, f"padding={padding!r}", "a padding's name is 'valid' or 'same'",
+                            "pass one of these, or numbers")
+    if any(s != 1 for s in stride):
+        raise ArgumentError(operator, f"padding='same' with stride {list(stride)}",
+                            "the sizes stay the same only with stride 1", "pass padding as numbers")
+    totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    return [(total // 2, total - total // 2) for total in totals]
+
+
+def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+              groups: int) -> Any:
+    """A convolution of a batch or of one image, with checked arguments.
+
+    Raises:
+        ShapeError: A window is larger than the padded image, or the tensors do not fit.
+        ArgumentError: An argument is out of its range.
+    """
+    named = isinstance(padding, str)
+    window = _window(operator, dims, stride, 0 if named else padding, dilation, groups)
+    _check(operator, input, weight, bias, dims, groups, False)
+    kernel = tuple(weight.shape[2:])
+    x = input if input.ndim == dims + 2 else input.unsqueeze(0)
+    if named:
+        sides = _same_padding(operator, padding, kernel, window.stride, window.dilation)
+        if all(low == high for low, high in sides):
+            window = Window(window.stride, tuple([low for low, _ in sides]), window.dilation, groups)
+        else:
+            x = call(constant_pad, x, tuple([n for pair in reversed(sides) for n in pair]), 0)
+    if any(n < 1 for n in window.outputs(tuple(x.shape[2:]), kernel)):
+        raise ShapeError(operator, f"a kernel of {list(kernel)} on {list(x.shape[2:])}, padding={padding}, "
+                         f"dilation={dilation}", "the kernel fits into the padded image",
+                         "use more padding or a smaller kernel")
+    result = call(convolve, x, weight, window)
+    return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
+
+
+def conv_transposed(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
+               output_padding: Any, groups: int, dilation: Any) -> Any:
+    """A transposed convolution of a batch or of one image, with checked arguments.
+
+    Raises:
+        ShapeError: There would be no result, or the tensors do not fit.
+        ArgumentError: An argument is out of its range.
+    """
+    window = _window(operator, dims, stride, padding, dilation, groups)
+    _check(operator, input, weight, bias, dims, groups, True)
+    extra = numbers(operator, "output_padding", output_padding, dims)
+    if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, window.stride, window.dilation, strict=True)):
+        raise ArgumentError(operator, f"output_padding={output_padding}, stride={stride}, dilation={dilation}",
+                            "output padding is smaller than stride or dilation", "choose a smaller output padding")
+    x = input if input.ndim == dims + 2 else input.unsqueeze(0)
+    sizes = tuple([(n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, s, p, d, k, e in zip(
+        x.shape[2:], window.stride, window.padding, window.dilation, weight.shape[2:], extra, strict=True)])
+    if min(sizes) < 1:
+        raise ShapeError(operator, f"input {list(input.shape)}, which gives sizes {list(sizes)}",
+                         "the result has at least one element along each dimension", "use less padding")
+    result = call(convolve_input, x, weight, window, sizes)
+    return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
+
+
+_FORWARD: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stride=1, any padding=0, any dilation=1, "
+                   "int groups=1) -> Tensor")
+_TRANSPOSED: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stride=1, any padding=0, "
+                      "any output_padding=0, int groups=1, any dilation=1) -> Tensor")
+
+
+@composite(f"conv1d{_FORWARD}", method=False)
+def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Any:
+    """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
+    return convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(f"conv2d{_FORWARD}", method=False)
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Any:
+    """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
+    return convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(f"conv3d{_FORWARD}", method=False)
+def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Any:
+    """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
+    return convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(f"conv_transpose1d{_TRANSPOSED}", method=False)
+def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
+    return conv_transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(f"conv_transpose2d{_TRANSPOSED}", method=False)
+def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
+    return conv_transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(f"conv_transpose3d{_TRANSPOSED}", method=False)
+def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
+    """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
+    return conv_transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite("convolution(Tensor input, Tensor weight, Tensor? bias, any stride, any padding, any dilation, "
+           "bool transposed, any output_padding, int groups) -> Tensor", method=False)
+def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                output_padding: Any, groups: int) -> Any:
+    """Convolution of as many dimensions as the weight has, transposed if so said."""
+    dims = weight.ndim - 2
+    if dims < 1:
+        raise ShapeError("convolution", f"weight {list(weight.shape)}", "a weight has two dimensions and spatial ones",
+                         "pass a weight of at least 3 dimensions")
+    if transposed:
+        return conv_transposed("convolution", dims, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return convolved("convolution", dims, input, weight, bias, stride, padding, dilation, groups)
+

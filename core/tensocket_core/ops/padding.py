@@ -1,0 +1,160 @@
+"""Borders around images, and rearrangements of channels and pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+
+from .._generated import functions
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from .views import sizes
+from .windows import constant_pad
+
+
+@composite("constant_pad_nd(Tensor input, any pad, Scalar value=0) -> Tensor", method=False)
+def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+    """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
+
+    Raises:
+        ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
+    """
+    sides = sizes((tuple(pad),))
+    if len(sides) % 2 or len(sides) > 2 * input.ndim:
+        raise ShapeError("pad", f"pad {list(sides)} for {input.ndim} dimensions",
+                         "there are two numbers for each padded dimension", "pass an even number of them")
+    pairs = [(sides[k], sides[k + 1]) for k in range(0, len(sides), 2)]
+    if any(input.shape[-1 - k] + low + high < 0 for k, (low, high) in enumerate(pairs)):
+        raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
+                         "no more is cut off than there is", "pass larger numbers")
+    return call(constant_pad, input, sides, value)
+
+
+_PLACES: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "reflect": lambda at, n: n - 1 - np.abs(n - 1 - np.abs(at)),
+    "replicate": lambda at, n: at.clip(0, n - 1),
+    "circular": lambda at, n: at % n,
+}
+
+
+def _bordered(input: Any, axis: int, low: int, high: int, mode: str) -> Any:
+    """One dimension with a border of its own elements."""
+    if mode == "circular" and min(low, high) < 0:  # what is left goes round
+        input = input.narrow(axis, max(-low, 0), input.shape[axis] - max(-low, 0) - max(-high, 0))
+        low, high = max(low, 0), max(high, 0)
+    n = input.shape[axis]
+    first, last = max(low, 0), max(high, 0)
+    places = _PLACES[mode](np.arange(-low, n + high), n).tolist()
+    start = max(-low, 0)
+    parts = [input.narrow(axis, start, n - start - max(-high, 0))]
+    if first:
+        parts.insert(0, input.index_select(axis, input.new_tensor(places[:first], dtype=dtypes.int64)))
+    if last:
+        parts.append(input.index_select(axis, input.new_tensor(places[-last:], dtype=dtypes.int64)))
+    return functions.cat(parts, axis) if len(parts) > 1 else parts[0]
+
+
+@composite("pad(Tensor input, any pad, str mode='constant', Scalar? value=None) -> Tensor", method=False,
+           namespace="nn.functional")
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    """A tensor with a border.
+
+    Args:
+        input: Any tensor; for modes other than ``constant``, one with at most two dimensions in front of the padded.
+        pad: Two numbers for each padded dimension, from the last one on; negative ones cut off.
+        mode: ``constant``, ``reflect`` (without the edge), ``replicate`` (the edge) or ``circular``.
+        value: What ``constant`` fills with; 0 if None.
+
+    Raises:
+        ArgumentError: The mode is unknown, or does not take a value.
+        ShapeError: The border is too wide for the mode.
+    """
+    sides = sizes((tuple(pad),))
+    if mode == "constant":
+        return functions.constant_pad_nd(input, sides, 0 if value is None else value)
+    if mode not in _PLACES:
+        raise ArgumentError("pad", f"mode={mode!r}", "the mode is 'constant', 'reflect', 'replicate' or 'circular'",
+                            "pass one of these")
+    if value is not None and value != 0:
+        raise ArgumentError("pad", f"value={value} with mode={mode!r}", "only constant borders have a value",
+                            "leave it out")
+    dims = len(sides) // 2
+    if len(sides) % 2 or not 1 <= dims <= 3 or input.ndim not in (dims + 1, dims + 2):
+        raise ShapeError("pad", f"pad {list(sides)} for a tensor of {input.ndim} dimensions",
+                         f"{mode} pads the last 1, 2 or 3 dimensions, of all but the first one or two",
+                         "add or remove dimensions")
+    result = input
+    for k in range(dims):
+        low, high = sides[2 * k], sides[2 * k + 1]
+        n, limit = input.shape[-1 - k], input.shape[-1 - k] - (mode == "reflect")
+        if n + low + high < 1 or (mode != "replicate" and max(low, high) > limit) or n == 0:
+            raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
+                             f"{mode} has an element for every place of the border", "use a smaller border")
+        result = _bordered(result, input.ndim - 1 - k, low, high, mode)
+    return result if result is not input else input.clone()
+
+
+# -------------------------------------------------------------------------------------------------- rearrangements
+
+
+def _image(operator: str, input: Any, factor: int) -> tuple[tuple[int, ...], int, int, int]:
+    """Leading sizes, channels, height and width.
+
+    Raises:
+        ShapeError: The tensor is no image.
+        ArgumentError: The factor is not positive.
+    """
+    if input.ndim < 3:
+        raise ShapeError(operator, f"a tensor of {input.ndim} dimensions", "an image has at least 3", "add dimensions")
+    if factor < 1:
+        raise ArgumentError(operator, f"factor {factor}", "a factor is positive", "pass 1 or more")
+    *lead, channels, height, width = input.shape
+    return tuple(lead), channels, height, width
+
+
+@composite("pixel_shuffle(Tensor input, int upscale_factor) -> Tensor", method=False)
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """[.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
+    lead, channels, height, width = _image("pixel_shuffle", input, upscale_factor)
+    r = upscale_factor
+    if channels % (r * r):
+        raise ShapeError("pixel_shuffle", f"{channels} channels, upscale_factor={r}",
+                         "the channels are a multiple of the squared factor", "choose another factor")
+    n = len(lead)
+    split = input.reshape((*lead, channels // (r * r), r, r, height, width))
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return split.permute(order).reshape((*lead, channels // (r * r), height * r, width * r))
+
+
+@composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", method=False)
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """[.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
+    lead, channels, height, width = _image("pixel_unshuffle", input, downscale_factor)
+    r = downscale_factor
+    if height % r or width % r:
+        raise ShapeError("pixel_unshuffle", f"an image of {height} x {width}, downscale_factor={r}",
+                         "height and width are multiples of the factor", "choose another factor")
+    n = len(lead)
+    split = input.reshape((*lead, channels, height // r, r, width // r, r))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return split.permute(order).reshape((*lead, channels * r * r, height // r, width // r))
+
+
+@composite("channel_shuffle(Tensor input, int groups) -> Tensor", method=False, aliases=("native_channel_shuffle",))
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Channels of [B, C, ..] dealt out: the first of every group, then the second of every group ...
+
+    Raises:
+        ShapeError: The tensor has fewer than 3 dimensions, or groups do not divide its channels.
+    """
+    if input.ndim < 3 or groups < 1 or input.shape[1] % groups:
+        raise ShapeError("channel_shuffle", f"input {list(input.shape)}, groups={groups}",
+                         "groups divide the channels of a tensor of at least 3 dimensions", "choose another number")
+    batch, channels, *rest = input.shape
+    split = input.reshape((batch, groups, channels // groups, *rest))
+    return split.transpose(1, 2).reshape(tuple(input.shape))
