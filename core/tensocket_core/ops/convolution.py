@@ -41,6 +41,13 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
     return backward_weight(entry, upstream.detach(), input.detach(), window, kernel)
 
 
+def _cut(result: Any, shape: tuple[int, ...]) -> Any:
+    """A result without windows that output padding has made room for, and that no output belongs to."""
+    if tuple(result.shape) == tuple(shape):
+        return result
+    return result.basic_index(tuple([slice(0, n) for n in shape]))
+
+
 #: Of images [B, C, sizes..] with weights [O, C / groups, kernel..].
 convolve: Final = Custom(
     "convolve(Tensor input, Tensor weight, any window) -> Tensor",
@@ -62,7 +69,8 @@ convolve_input: Final[Custom] = Custom(
     method=False,
     function=False,
     derivative=Derivative(
-        upstream=lambda grad, weight, window: call(convolve, grad, weight, window),
+        upstream=lambda grad, upstream_shape, weight, window: _cut(call(convolve, grad, weight, window),
+                                                                   upstream_shape),
         weight=lambda grad, upstream, weight_shape, window: call(convolve_weight, upstream, grad, window,
                                                                  tuple(weight_shape[2:])),
     ),
@@ -74,7 +82,8 @@ convolve_weight: Final[Custom] = Custom(
     method=False,
     function=False,
     derivative=Derivative(
-        upstream=lambda grad, input, window: call(convolve, input, grad, window),
+        upstream=lambda grad, upstream_shape, input, window: _cut(call(convolve, input, grad, window),
+                                                                  upstream_shape),
         input=lambda grad, upstream, input_shape, window: call(convolve_input, upstream, grad, window,
                                                                tuple(input_shape[2:])),
     ),

@@ -123,7 +123,7 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
     points = grid.reshape((batch, math.prod(grid.shape[1:-1]), dims))
     # The last coordinate of a point is that of the first dimension.
     lines = [_unnormalized(points.select(-1, dims - 1 - d), n, align_corners) for d, n in enumerate(sizes)]
-    flat = input.reshape((batch, channels, -1))
+    flat = input.reshape((batch, channels, math.prod(sizes)))
     if mode == "bicubic":
         result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
     else:

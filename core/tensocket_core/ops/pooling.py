@@ -10,12 +10,14 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..execute.views import Custom
 from .columns import window_taps
 from .convolution import numbers
 from .resampling import adaptive_taps, mean_taps, resampled
-from .windows import pool_max, pool_max_gradient
+from .windows import picked, pool_max, pool_max_gradient
 
 
 def spatial(operator: str, input: Any, dims: int) -> tuple[int, ...]:
@@ -127,20 +129,29 @@ def max_pool3d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@composite("max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, any kernel_size, any stride, any padding, "
-           "any dilation, bool ceil_mode, Tensor indices) -> Tensor", method=False, function=False)
-def max_pool2d_with_indices_backward(grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any,
-                                     dilation: Any, ceil_mode: bool, indices: Any) -> Any:
-    """The gradient of ``max_pool2d`` for its input, from the positions that the forward pass found."""
+def _max_gradient(entry: Any, grad_output: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+                  ceil_mode: bool, indices: Any) -> Any:
     name = "max_pool2d_with_indices_backward"
-    sizes = spatial(name, self, 2)
-    windows = _max_windows(name, 2, sizes, kernel_size, stride, padding, dilation, ceil_mode)
-    shape = (*self.shape[:-2], *(window.outputs for window in windows))
+    windows = _max_windows(name, 2, spatial(name, input, 2), kernel_size, stride, padding, dilation, ceil_mode)
+    shape = (*input.shape[:-2], *(window.outputs for window in windows))
     if tuple(grad_output.shape) != shape or tuple(indices.shape) != shape:
         raise ShapeError(name, f"grad_output {list(grad_output.shape)}, indices {list(indices.shape)}",
                          f"both have the shape of the result, {list(shape)}", "pass those of the forward pass")
-    return call(pool_max_gradient, grad_output, indices, windows)
+    return pool_max_gradient.run(entry, grad_output, indices, windows)
 
+
+max_pool2d_with_indices_backward: Final = Custom(
+    "max_pool2d_with_indices_backward(Tensor grad_output, Tensor input, any kernel_size, any stride, any padding, "
+    "any dilation, bool ceil_mode, Tensor indices) -> Tensor",
+    "The gradient of max_pool2d for its input, from the positions that the forward pass found.",
+    _max_gradient,
+    method=False,
+    function=False,
+    derivative=Derivative(
+        grad_output=lambda grad, indices: picked(grad, indices, 2),
+        input=lambda grad, input_shape: grad.new_zeros(input_shape),
+    ),
+)
 
 # ------------------------------------------------------------------------------------------------------------- means
 

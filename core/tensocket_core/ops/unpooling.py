@@ -41,7 +41,9 @@ def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
                             f"sizes differ from {list(natural)} by less than the stride", "pass the size before pooling")
     lead = tuple(input.shape[:-dims])
     lines = input.new_zeros((*lead, math.prod(wanted)))
-    return lines.scatter(-1, indices.reshape((*lead, -1)), input.reshape((*lead, -1))).reshape((*lead, *wanted))
+    count = math.prod(sizes)
+    places, values = indices.reshape((*lead, count)), input.reshape((*lead, count))
+    return lines.scatter(-1, places, values).reshape((*lead, *wanted))
 
 
 _ARGUMENTS = ("(Tensor input, Tensor indices, any kernel_size, any stride=None, any padding=0, any output_size=None) "
@@ -98,7 +100,7 @@ def _fractional_places(samples: Any, order: tuple[int, ...], sizes: tuple[int, .
             (*lead, *(outputs[d] if k == d else 1 for k in range(dims)), *(kernel[d] if k == d else 1
                                                                           for k in range(dims))))
         total = total * sizes[d] + lines
-    return total.reshape((*total.shape[:-dims], -1))
+    return total.reshape((*total.shape[:-dims], math.prod(kernel)))
 
 
 def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any,
@@ -126,7 +128,7 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     with no_grad():
         places = _fractional_places(samples.reshape((*lead, dims)), order, sizes, outputs, kernel)
         flat = input.detach().reshape((*lead, math.prod(sizes)))
-        values = flat.gather(-1, places.reshape((*lead, -1))).reshape(tuple(places.shape))
+        values = flat.gather(-1, places.reshape((*lead, math.prod(places.shape[len(lead):])))).reshape(tuple(places.shape))
         chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
     result = picked(input, chosen, dims)
     return (result, chosen) if return_indices else result
