@@ -8099,7 +8099,7 @@ def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
 
 
 def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position in the flattened image."""
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
     try:
         key = input._key
     except AttributeError:

@@ -1,7 +1,7 @@
 """Sparse maps along one dimension: which elements of a line an element of another line is made of.
 
-Windows of convolutions and pooling, means over adaptive windows and the weights of interpolation are all such maps. They
-are small tables, made on the host from sizes alone, and kept on the devices that asked for them.
+Windows of convolutions and pooling, means over adaptive windows and the weights of interpolation are all such maps.
+They are small tables, made on the host from sizes alone, and kept on the devices that asked for them.
 """
 
 from __future__ import annotations

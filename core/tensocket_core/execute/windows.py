@@ -74,7 +74,8 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], index: DType) -> Program
     nest.buffer("in0", dtype)
     nest.buffer("positions", int32)
     nest.buffer("weights", work)
-    before, (outputs,), after, (taps,) = (nest.sizes(*p) for p in (("n", ranks[0]), ("m", 1), ("p", ranks[1]), ("k", 1)))
+    before, (outputs,), after, (taps,) = (nest.sizes(prefix, rank) for prefix, rank in (
+        ("n", ranks[0]), ("m", 1), ("p", ranks[1]), ("k", 1)))
     a, o, b, t = nest.variables("i", ranks[0]), Var("o", index), nest.variables("j", ranks[1]), Var("t", index)
     rank = sum(ranks) + 1
     target, steps = dot([*a, o, *b], nest.strides("out0", rank)), nest.strides("in0", rank)

@@ -19,7 +19,7 @@ from ..execute.geometry import element_strides
 from ..execute.taps import NONE, Taps
 from .windows import fold_columns
 
-#: Elements of the columns that are made at once: what a processor's cache holds, and what is little of a device's memory.
+#: Elements of the columns that are made at once: what a processor's cache holds, and little of a device's memory.
 _HOST_COLUMNS: Final = 1 << 22
 _DEVICE_COLUMNS: Final = 1 << 26
 #: Columns of one image from which images are multiplied one by one.
@@ -155,7 +155,7 @@ def backward_weight(entry: Any, grad: Any, x: Any, window: Window, kernel: tuple
     groups, outputs, batch = window.groups, tuple(grad.shape[2:]), grad.shape[0]
     count, rows = math.prod(outputs), grad.shape[1] // groups
     pads = [(p, p) for p in window.padding]
-    total = None
+    total: Any = None
     for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
         some = columns(padded(x.narrow(0, start, size), pads), kernel, outputs, window, batch_last=True)
         upstream = grad.narrow(0, start, size).reshape((size, groups * rows, count)).transpose(0, 1)

@@ -1,7 +1,7 @@
 """Convolutions of one to three dimensions, forward and transposed, and sliding windows as columns.
 
-Convolution, the gradient of its image and that of its weight are three records, one trilinear form read three ways: each
-one's derivatives are the other two, to any order. Transposed convolution is the second of them.
+Convolution, the gradient of its image and that of its weight are three records, one trilinear form read three ways:
+each one's derivatives are the other two, to any order. Transposed convolution is the second of them.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def numbers(operator: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
 
 
 def _window(operator: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
-    window = Window(*[numbers(operator, name, value, dims) for name, value in (
-        ("stride", stride), ("padding", padding), ("dilation", dilation))], groups)
+    window = Window(numbers(operator, "stride", stride, dims), numbers(operator, "padding", padding, dims),
+                    numbers(operator, "dilation", dilation, dims), groups)
     if min(window.stride) < 1 or min(window.dilation) < 1 or min(window.padding) < 0 or groups < 1:
         raise ArgumentError(operator, f"stride={stride}, padding={padding}, dilation={dilation}, groups={groups}",
                             "stride, dilation and groups are positive, padding is not negative", "change the argument")
@@ -193,7 +193,7 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
     return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
 
 
-def conv_transposed(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
+def upconvolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
                output_padding: Any, groups: int, dilation: Any) -> Any:
     """A transposed convolution of a batch or of one image, with checked arguments.
 
@@ -248,21 +248,21 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
-    return conv_transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return upconvolved("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite(f"conv_transpose2d{_TRANSPOSED}", method=False)
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
-    return conv_transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return upconvolved("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite(f"conv_transpose3d{_TRANSPOSED}", method=False)
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
-    return conv_transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return upconvolved("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite("convolution(Tensor input, Tensor weight, Tensor? bias, any stride, any padding, any dilation, "
@@ -275,6 +275,6 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         raise ShapeError("convolution", f"weight {list(weight.shape)}", "a weight has two dimensions and spatial ones",
                          "pass a weight of at least 3 dimensions")
     if transposed:
-        return conv_transposed("convolution", dims, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return upconvolved("convolution", dims, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return convolved("convolution", dims, input, weight, bias, stride, padding, dilation, groups)
 

@@ -46,7 +46,7 @@ def _placed(x: Any, size: int, padding: str, align_corners: bool) -> Any:
 
 
 def _read(flat: Any, places: list[Any], sizes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Elements at whole positions, each of shape [B, points], and whether they exist: [B, C, points], [B, 1, points]."""
+    """Elements [B, C, points] at whole positions, each [B, points], and whether they exist, [B, 1, points]."""
     valid, index = None, None
     for place, size in zip(places, sizes, strict=True):
         inside = (place >= 0) & (place <= size - 1)

@@ -104,7 +104,7 @@ def max_pool2d_with_indices(input: Any, kernel_size: Any, stride: Any = None, pa
 @composite(f"max_pool3d_with_indices{_MAX}) -> (Tensor, Tensor)", method=False, namespace="nn.functional")
 def max_pool3d_with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                             ceil_mode: bool = False) -> tuple[Any, Any]:
-    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position in the flattened image."""
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -176,14 +176,13 @@ def _truncated(input: Any, lines: list[Any], count_padding: bool, divisor: int |
     total = resampled(input, [mean_taps(*line, 1, count_padding) for line in lines])
     if divisor is not None:
         return functions.div(total, divisor, rounding_mode="trunc")
-    for axis, line in enumerate(lines):
-        size, outputs, kernel, stride, padding = line
+    count: Any = 1
+    for axis, (size, outputs, kernel, stride, padding) in enumerate(lines):
         starts = np.arange(outputs) * stride - padding
         ends = np.minimum(starts + kernel, size + padding)
         counts = ends - starts if count_padding else np.minimum(ends, size) - np.maximum(starts, 0)
         lead = (outputs, *(1,) * (len(lines) - axis - 1))
-        part = total.new_tensor(np.maximum(counts, 1).tolist()).reshape(lead)
-        count = part if axis == 0 else count * part
+        count = total.new_tensor(np.maximum(counts, 1).tolist()).reshape(lead) * count
     return functions.div(total, count, rounding_mode="trunc")
 
 

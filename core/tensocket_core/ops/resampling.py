@@ -43,8 +43,7 @@ def resampled(input: Any, maps: list[Taps]) -> Any:
 @lru_cache(maxsize=256)
 def mean_taps(size: int, outputs: int, kernel: int, stride: int, padding: int, divisor: int | None,
               count_padding: bool) -> Taps:
-    """Means over windows; ``divisor`` replaces the number of elements, of which ``count_padding`` counts those outside.
-    """
+    """Means over windows. ``divisor`` replaces the number of elements; ``count_padding`` counts those outside, too."""
     windows = window_taps(size, outputs, kernel, stride, 1, padding).positions
     starts = np.arange(outputs) * stride - padding
     ends = np.minimum(starts + kernel, size + padding)
@@ -81,21 +80,21 @@ def nearest_places(size: int, outputs: int, scale: float | None, exact: bool) ->
     if outputs == size and scale is None:
         return np.arange(size)
     step = _scale(size, outputs, False, scale, np.float32)
-    at = np.arange(outputs).astype(np.float32)
+    at: Array = np.arange(outputs).astype(np.float32)
     at = (at + np.float32(0.5)) * step if exact else at * step
     return np.minimum(np.floor(at).astype(np.int64), size - 1)
 
 
 def _sources(size: int, outputs: int, align_corners: bool, scale: float | None, real: Any) -> Array:
-    step, at = _scale(size, outputs, align_corners, scale, real), np.arange(outputs).astype(real)
-    result: Array = at * step if align_corners else step * (at + real(0.5)) - real(0.5)
-    return result
+    step = _scale(size, outputs, align_corners, scale, real)
+    at: Array = np.arange(outputs).astype(real)
+    return np.asarray(at * step if align_corners else step * (at + real(0.5)) - real(0.5))
 
 
 @lru_cache(maxsize=256)
 def linear_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> Taps:
     """The two elements around every output, by distance; ``wide`` computes in float64."""
-    real = np.float64 if wide else np.float32
+    real: Any = np.float64 if wide else np.float32
     source = np.maximum(_sources(size, outputs, align_corners, scale, real), real(0))
     first = np.minimum(np.floor(source).astype(np.int64), size - 1)
     share = np.clip(source - first, 0, 1).astype(np.float64)
@@ -131,7 +130,7 @@ _FILTERS: Final[dict[str, tuple[int, Callable[[Any], Any]]]] = {
 def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | None, kind: str, wide: bool) -> Taps:
     """Interpolation without aliasing: the kernel is as wide as the distance of two outputs where that is larger."""
     width, weight = _FILTERS[kind]
-    real = np.float64 if wide else np.float32
+    real: Any = np.float64 if wide else np.float32
     step = float(_scale(size, outputs, align_corners, scale, real))
     support = width / 2 * max(step, 1.0)
     narrow = 1 / max(step, 1.0)

@@ -38,7 +38,8 @@ def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
     wanted = natural if output_size is None else tuple(output_size)[-dims:]
     if len(wanted) != dims or any(abs(m - n) >= s for m, n, s in zip(wanted, natural, steps, strict=True)):
         raise ArgumentError(operator, f"output_size={output_size!r}",
-                            f"sizes differ from {list(natural)} by less than the stride", "pass the size before pooling")
+                            f"sizes differ from {list(natural)} by less than the stride",
+                            "pass the size before pooling")
     lead = tuple(input.shape[:-dims])
     lines = input.new_zeros((*lead, math.prod(wanted)))
     count = math.prod(sizes)
@@ -128,7 +129,8 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     with no_grad():
         places = _fractional_places(samples.reshape((*lead, dims)), order, sizes, outputs, kernel)
         flat = input.detach().reshape((*lead, math.prod(sizes)))
-        values = flat.gather(-1, places.reshape((*lead, math.prod(places.shape[len(lead):])))).reshape(tuple(places.shape))
+        line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
+        values = flat.gather(-1, line).reshape(tuple(places.shape))
         chosen = places.gather(-1, values.argmax(-1, True)).squeeze(-1)
     result = picked(input, chosen, dims)
     return (result, chosen) if return_indices else result
@@ -168,9 +170,9 @@ def _windows(operator: str, sizes: tuple[int, ...], kernel_size: Any, dilation: 
         ArgumentError: A number is out of its range.
         ShapeError: There is no window.
     """
-    kernel, *rest = [numbers(operator, name, value, 2) for name, value in (
-        ("kernel_size", kernel_size), ("stride", stride), ("padding", padding), ("dilation", dilation))]
-    window = Window(*rest, 1)
+    kernel = numbers(operator, "kernel_size", kernel_size, 2)
+    window = Window(numbers(operator, "stride", stride, 2), numbers(operator, "padding", padding, 2),
+                    numbers(operator, "dilation", dilation, 2), 1)
     if min((*kernel, *window.stride, *window.dilation)) < 1 or min(window.padding) < 0:
         raise ArgumentError(operator, f"kernel_size={kernel_size}, stride={stride}, dilation={dilation}, "
                             f"padding={padding}", "kernel, stride and dilation are positive, padding is not negative",

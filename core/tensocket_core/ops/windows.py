@@ -76,7 +76,7 @@ def _resample_by_parts(entry: Any, input: Any, axis: int, taps: Taps) -> Any:
 
 
 #: ``dim`` is negative: it counts from the last dimension, so that batches do not change it.
-resample: Final = Custom(
+resample: Final[Custom] = Custom(
     "resample(Tensor input, int dim, any taps) -> Tensor",
     "Weighted sums of elements along a dimension.",
     _resample,
@@ -139,7 +139,7 @@ def _unfold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
 
 
 #: [n.., kernel.., outputs..] to [n.., sizes..].
-fold_columns: Final = Custom(
+fold_columns: Final[Custom] = Custom(
     "fold_columns(Tensor input, any windows) -> Tensor",
     "An image of columns, each added where its window lies.",
     _fold,
@@ -148,7 +148,7 @@ fold_columns: Final = Custom(
     derivative=Derivative(input=lambda grad, windows: call(unfold_columns, grad, windows)),
 )
 #: [n.., sizes..] to [n.., kernel.., outputs..].
-unfold_columns: Final = Custom(
+unfold_columns: Final[Custom] = Custom(
     "unfold_columns(Tensor input, any windows) -> Tensor",
     "The elements of every window; zero outside of the image.",
     _unfold,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import batching_rules, dual_levels, functions  # noqa: F401  they fill tables
+from . import batching_rules, batching_windows, dual_levels, functions  # noqa: F401  they fill tables
 from .batching import register_batching_rule
 from .forward import jvp
 from .forward_rules import register_forward_rule
