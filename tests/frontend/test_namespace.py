@@ -82,12 +82,27 @@ SETTINGS = """
 detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
 seed set_default_tensor_type set_float32_matmul_precision set_num_threads
 """
+IMAGES = """
+adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel_shuffle constant_pad_nd conv1d conv2d
+conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler grid_sampler_2d grid_sampler_3d
+max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle pixel_unshuffle
+"""
 REST = "__version__ e inf load nan pi save"
+SPATIAL = """
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
+adaptive_max_pool2d adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices affine_grid
+avg_pool1d avg_pool2d avg_pool3d channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+conv_transpose3d fold fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+fractional_max_pool3d_with_indices grid_sample interpolate lp_pool1d lp_pool2d lp_pool3d max_pool1d
+max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d
+max_unpool2d max_unpool3d native_channel_shuffle pad pixel_shuffle pixel_unshuffle unfold upsample upsample_bilinear
+upsample_nearest
+"""
 
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
-              IN_PLACE, SETTINGS, REST]
+              IN_PLACE, SETTINGS, IMAGES, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -98,7 +113,7 @@ def test_names_of_the_package():
      MSELoss Module ModuleDict ModuleList NLLLoss Parameter ParameterList ReLU Sequential SiLU Sigmoid Softmax Tanh
      functional init modules"""),
     (torch.nn.functional, """cross_entropy dropout embedding gelu l1_loss layer_norm leaky_relu linear log_softmax
-     mse_loss nll_loss normalize one_hot relu sigmoid silu softmax tanh"""),
+     mse_loss nll_loss normalize one_hot relu sigmoid silu softmax tanh """ + SPATIAL),
     (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
      xavier_normal_ xavier_uniform_ zeros_"""),
     (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm

@@ -1,5 +1,6 @@
 """How operators over windows run on batches: most take any leading dimensions; convolutions take examples as images, or
-as groups of channels where each example has a weight of its own."""
+as groups of channels where each example has a weight of its own.
+"""
 
 from __future__ import annotations
 
