@@ -305,6 +305,13 @@ ELSEWHERE_RECORDS |= {
 ELSEWHERE |= {
     "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
     "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
+#: Those of images, in test_gradients_images.
+IMAGES = {f"tensocket_core.ops.{name}" for name in (
+    "convolution", "grids", "interpolation", "padding", "pooling", "unpooling", "windows")}
+ELSEWHERE_RECORDS |= {
+    "resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad", "convolve",
+    "convolve_input", "convolve_weight", "max_pool2d_with_indices_backward"}
+ELSEWHERE |= {name for name, operator in COMPOSITES.items() if operator.body.__module__ in IMAGES}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]
 FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(len(cases))]
