@@ -27,7 +27,8 @@ SAMPLES = torch.full((1, 1, 3), 0.4, dtype=torch.float64, device="ref")
 
 def record(name: str, *rest: Any, first: bool = False) -> Callable[..., Any]:
     """A record with its last arguments; of several results the first."""
-    return lambda *tensors: call(OPERATORS[name], *tensors, *rest)[0] if first else call(OPERATORS[name], *tensors, *rest)
+    operator = OPERATORS[name]
+    return lambda *tensors: call(operator, *tensors, *rest)[0] if first else call(operator, *tensors, *rest)
 
 
 def unpooled(dims: int) -> Callable[..., Any]:

@@ -1227,6 +1227,208 @@ def dstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
 def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Tensors joined side by side; vectors are columns."""
 
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
+    """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
+
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
+    """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
+
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
+    """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
+
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
+
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
+
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""
+
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: _bool, output_padding: Any, groups: _int) -> Tensor:
+    """Convolution of as many dimensions as the weight has, transposed if so said."""
+
+def constant_pad_nd(input: Tensor, pad: Any, value: Scalar = 0) -> Tensor:
+    """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
+
+    Raises:
+        ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
+    """
+
+def pad(input: Tensor, pad: Any, mode: str = 'constant', value: Scalar | None = None) -> Tensor:
+    """A tensor with a border.
+
+    Args:
+        input: Any tensor; for modes other than ``constant``, one with at most two dimensions in front of the padded.
+        pad: Two numbers for each padded dimension, from the last one on; negative ones cut off.
+        mode: ``constant``, ``reflect`` (without the edge), ``replicate`` (the edge) or ``circular``.
+        value: What ``constant`` fills with; 0 if None.
+
+    Raises:
+        ArgumentError: The mode is unknown, or does not take a value.
+        ShapeError: The border is too wide for the mode.
+    """
+
+def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor:
+    """[.., C * r * r, H, W] as [.., C, H * r, W * r]: groups of r * r channels become squares of pixels."""
+
+def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor:
+    """[.., C, H * r, W * r] as [.., C * r * r, H, W]: the inverse of ``pixel_shuffle``."""
+
+def channel_shuffle(input: Tensor, groups: _int) -> Tensor:
+    """Channels of [B, C, ..] dealt out: the first of every group, then the second of every group ...
+
+    Raises:
+        ShapeError: The tensor has fewer than 3 dimensions, or groups do not divide its channels.
+    """
+native_channel_shuffle = channel_shuffle
+
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
+    """The largest element of every window of [B, C, L] or [C, L], and its position."""
+
+def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
+    """The largest element of every window of [B, C, H, W] or [C, H, W], and its position in the flattened image."""
+
+def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Any:
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W], and its position, flattened."""
+
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
+    """The largest element of every window of [B, C, L] or [C, L]."""
+
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
+    """The largest element of every window of [B, C, H, W] or [C, H, W]."""
+
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False) -> Tensor:
+    """The largest element of every window of [B, C, D, H, W] or [C, D, H, W]."""
+
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
+    """The mean of every window of [B, C, L] or [C, L]."""
+
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
+    """The mean of every window of [B, C, H, W] or [C, H, W]."""
+
+def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
+    """The mean of every window of [B, C, D, H, W] or [C, D, H, W]."""
+
+def lp_pool1d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
+    """The p-norm of every window of [B, C, L] or [C, L]."""
+
+def lp_pool2d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
+    """The p-norm of every window of [B, C, H, W] or [C, H, W]."""
+
+def lp_pool3d(input: Tensor, norm_type: _float, kernel_size: Any, stride: Any = None, ceil_mode: _bool = False) -> Tensor:
+    """The p-norm of every window of [B, C, D, H, W] or [C, D, H, W]."""
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide [B, C, H, W] or [C, H, W] into ``output_size`` parts; None keeps a size."""
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide [B, C, D, H, W] or [C, D, H, W] into ``output_size`` parts; None keeps a size."""
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, L] or [C, L] into ``output_size`` parts."""
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, H, W] or [C, H, W] into parts."""
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any) -> Any:
+    """Largest elements, and their positions, of windows that divide [B, C, D, H, W] or [C, D, H, W] into parts."""
+
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+    """Zeros with the elements that ``max_pool1d`` found at their positions."""
+
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+    """Zeros with the elements that ``max_pool2d`` found at their positions."""
+
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Tensor:
+    """Zeros with the elements that ``max_pool3d`` found at their positions."""
+
+def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: _bool = False, _random_samples: Tensor | None = None) -> Any:
+    """Largest elements of windows at random distances, of [B, C, H, W] or [C, H, W] (Graham 2014).
+
+    Raises:
+        ArgumentError: Not exactly one of size and ratio is given.
+        ShapeError: Windows do not fit.
+    """
+
+def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: _bool = False, _random_samples: Tensor | None = None) -> Any:
+    """Largest elements of windows at random distances, of [B, C, D, H, W] or [C, D, H, W] (Graham 2014)."""
+
+def im2col(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """Windows of [B, C, H, W] or [C, H, W] as columns: [B, C * kernel, windows]."""
+
+def col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """Columns [B, C * kernel, windows] added up to an image [B, C, H, W].
+
+    Raises:
+        ShapeError: The columns do not fit.
+    """
+
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None, antialias: _bool = False) -> Tensor:
+    """An image [B, C, ..] of other sizes.
+
+    Args:
+        input: One to three spatial dimensions.
+        size: Sizes of the result, or
+        scale_factor: factors of the sizes, rounded down.
+        mode: ``nearest``, ``nearest-exact``, ``linear``, ``bilinear``, ``trilinear``, ``bicubic`` or ``area``.
+        align_corners: Whether corner elements are at the same place in both, instead of corners of elements.
+        recompute_scale_factor: Whether positions follow from the sizes instead of the factors.
+        antialias: Whether shrinking averages over all elements in reach (bilinear and bicubic).
+
+    Raises:
+        ArgumentError: Arguments are missing or do not fit each other.
+        ShapeError: The mode is for another number of dimensions, or a size is not positive.
+    """
+
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: _bool | None = None) -> Tensor:
+    """The older name of ``interpolate``."""
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """``interpolate`` with mode ``nearest``."""
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """``interpolate`` with mode ``bilinear`` and aligned corners."""
+
+def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: _bool | None = None) -> Tensor:
+    """Values of an image at the points of a grid.
+
+    Args:
+        input: [B, C, H, W] or [B, C, D, H, W].
+        grid: [B, .., 2] or [B, .., 3]; coordinates x, y (, z) from -1 to 1.
+        mode: ``bilinear``, ``nearest`` or ``bicubic``.
+        padding_mode: What is outside of the image: ``zeros``, the ``border``, or its ``reflection``.
+        align_corners: Whether -1 and 1 are centres of the outermost elements instead of their outer edges.
+
+    Raises:
+        ArgumentError: A mode is unknown.
+        ShapeError: Image and grid do not fit.
+        DtypeError: Their dtypes differ.
+    """
+
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """``grid_sample`` with modes by number, of two or three dimensions."""
+
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """``grid_sample`` of [B, C, H, W] with modes by number."""
+
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """``grid_sample`` of [B, C, D, H, W] with modes by number."""
+
+def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
+    """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
+
+    Raises:
+        ShapeError: ``theta`` is not [B, 2, 3] or [B, 3, 4] as ``size`` says.
+        DtypeError: ``theta`` is not of floats.
+    """
+
+def affine_grid(theta: Tensor, size: Any, align_corners: _bool | None = None) -> Tensor:
+    """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+
 def cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
 
@@ -1425,11 +1627,14 @@ __all__ = [
     'acos_',
     'acosh',
     'acosh_',
+    'adaptive_avg_pool1d',
+    'adaptive_max_pool1d',
     'add',
     'addcdiv',
     'addcmul',
     'addmm',
     'adjoint',
+    'affine_grid_generator',
     'all',
     'allclose',
     'amax',
@@ -1465,6 +1670,7 @@ __all__ = [
     'atan_',
     'atanh',
     'atanh_',
+    'avg_pool1d',
     'bitwise_and',
     'bitwise_left_shift',
     'bitwise_not',
@@ -1478,6 +1684,7 @@ __all__ = [
     'cat',
     'ceil',
     'ceil_',
+    'channel_shuffle',
     'chunk',
     'clamp',
     'clamp_',
@@ -1495,6 +1702,14 @@ __all__ = [
     'conj',
     'conj_physical',
     'conj_physical_',
+    'constant_pad_nd',
+    'conv1d',
+    'conv2d',
+    'conv3d',
+    'conv_transpose1d',
+    'conv_transpose2d',
+    'conv_transpose3d',
+    'convolution',
     'copysign',
     'cos',
     'cos_',
@@ -1540,6 +1755,9 @@ __all__ = [
     'ger',
     'greater',
     'greater_equal',
+    'grid_sampler',
+    'grid_sampler_2d',
+    'grid_sampler_3d',
     'gt',
     'hsplit',
     'hstack',
@@ -1588,6 +1806,10 @@ __all__ = [
     'masked_select',
     'matmul',
     'max',
+    'max_pool1d',
+    'max_pool1d_with_indices',
+    'max_pool2d',
+    'max_pool3d',
     'maximum',
     'mean',
     'meshgrid',
@@ -1601,6 +1823,7 @@ __all__ = [
     'mv',
     'narrow',
     'narrow_copy',
+    'native_channel_shuffle',
     'ne',
     'neg',
     'neg_',
@@ -1611,6 +1834,8 @@ __all__ = [
     'not_equal',
     'outer',
     'permute',
+    'pixel_shuffle',
+    'pixel_unshuffle',
     'polar',
     'positive',
     'pow',
