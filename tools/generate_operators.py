@@ -56,6 +56,7 @@ _AUGMENTED: Final = {
 }
 #: Other operators that write their result to ``out=``.
 _WITH_OUT: Final = frozenset({
+    "addr", "float_power", "frexp", "heaviside", "ldexp", "mvlgamma", "nan_to_num", "polygamma", "special_zeta",
     "addmm", "bmm", "bucketize", "cat", "clamp", "column_stack", "complex", "cross", "cummax", "cummin", "cumprod",
     "cumsum", "dot", "dstack", "gather", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
     "inverse", "log_softmax", "logsumexp", "masked_select", "matmul", "max", "min", "mm", "mv", "narrow_copy",
@@ -64,6 +65,7 @@ _WITH_OUT: Final = frozenset({
 })
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
+    "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_",
     "abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_",
     "conj_physical_", "cos_", "cosh_", "erf_", "exp2_", "exp_", "expm1_", "fill_", "floor_", "index_put_", "log10_",
     "log1p_", "log2_", "log_", "neg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_",
@@ -159,12 +161,12 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
     """Lists, numbers and optional tensors; ``key_of`` says what is wrong with other types."""
     slow = f"key = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
     terms = []
-    for p in operator.schema.parameters:
+    for position, p in enumerate(operator.schema.parameters):
         if p.type == "Tensor[]":
             if p is not operator.schema.parameters[0]:
                 return [slow]
         elif p.type == "Operand":
-            kinds = "OPTIONAL" if p.optional else "SCALAR"
+            kinds = "OPTIONAL" if p.optional else "SCALAR" if position else "SCALAR_LEFT"
             terms.append(f"({kinds}[type({p.name})] if type({p.name}) in {kinds} else {p.name}._key)")
         elif p.type == "Tensor":
             terms.append(f"(0 if {p.name} is None else {p.name}._key)" if p.optional else f"{p.name}._key")
@@ -235,12 +237,17 @@ def _function(operator: Operator) -> str:
             for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True)
         )
         lines += ["if out is not None:", *_asked_first(operator, "out"),
-                  f"    return write_out({operator.name!r}, out, {operator.name}({given}))"]
+                  f"    return write_out({operator.name!r}, out, {_itself(operator)}({given}))"]
     lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))
     body = textwrap.indent("\n".join(lines), "    ")
     doc = textwrap.indent(inspect.cleandoc(operator.doc), "    ").strip()
     end = "\n    " if "\n" in doc else ""
     return f'def {_function_name(operator)}({_signature(operator)}) -> Any:\n    """{doc}{end}"""\n{body}\n'
+
+
+def _itself(operator: Operator) -> str:
+    """The function inside of its own body, where a parameter may have its name."""
+    return f"_{_label(operator)}" if operator.name in operator.schema.names else operator.name
 
 
 def _asked_first(operator: Operator, keyword: str) -> list[str]:

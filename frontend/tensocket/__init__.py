@@ -40,6 +40,7 @@ from . import (
     overrides,
     random,
     serialization,
+    special,
     utils,
     version,
 )
@@ -159,6 +160,7 @@ __all__ = [
     "save",
     "serialization",
     "short",
+    "special",
     "utils",
     "version",
     "vmap",

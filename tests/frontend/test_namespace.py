@@ -57,7 +57,8 @@ reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
 PACKAGES = """
-array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization utils version
+array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization special utils
+version
 """
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
@@ -77,6 +78,11 @@ abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh
 clamp_min_ clip_ conj_physical_ cos_ cosh_ erf_ exp2_ exp_ expm1_ fill_ fix_ floor_ index_put_ log10_ log1p_ log2_ log_
 neg_ negative_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ zero_
 absolute_ expand view
+"""
+NUMERIC = """
+addr celu deg2rad deg2rad_ fill float_power fmax fmin frac frac_ frexp gcd gcd_ hardshrink heaviside isneginf isposinf
+lcm lcm_ ldexp ldexp_ logit logit_ nan_to_num nan_to_num_ prelu rad2deg rad2deg_ rrelu rsub selu sinc sinc_ threshold
+xlogy xlogy_
 """
 SETTINGS = """
 detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
@@ -102,7 +108,7 @@ upsample_nearest
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
-              IN_PLACE, SETTINGS, IMAGES, REST]
+              IN_PLACE, NUMERIC, SETTINGS, IMAGES, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -112,14 +118,18 @@ def test_names_of_the_package():
     (torch.nn, """Buffer CrossEntropyLoss Dropout Embedding Flatten GELU Identity L1Loss LayerNorm Linear LogSoftmax
      MSELoss Module ModuleDict ModuleList NLLLoss Parameter ParameterList ReLU Sequential SiLU Sigmoid Softmax Tanh
      functional init modules"""),
-    (torch.nn.functional, """cross_entropy dropout embedding gelu l1_loss layer_norm leaky_relu linear log_softmax
-     mse_loss nll_loss normalize one_hot relu sigmoid silu softmax tanh """ + SPATIAL),
+    (torch.nn.functional, """celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
+     hardswish hardtanh
+     hardtanh_ l1_loss layer_norm leaky_relu leaky_relu_ linear log_softmax logsigmoid mish mse_loss nll_loss
+     normalize one_hot prelu relu relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus
+     softshrink softsign tanh tanhshrink threshold threshold_ """ + SPATIAL),
     (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
      xavier_normal_ xavier_uniform_ zeros_"""),
     (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
      matrix_power matrix_rank norm pinv qr slogdet solve solve_triangular svd svdvals vecdot vector_norm"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2
      rfftfreq rfftn"""),
+    (torch.special, """entr xlog1py"""),
     (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),

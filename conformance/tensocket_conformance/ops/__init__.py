@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..case import Case
 from ..record import Operator
 from . import (
+    activations,
     arrays,
     casts,
     complexes,
@@ -18,13 +19,14 @@ from . import (
     matmul,
     movement,
     nn,
+    numeric,
     pointwise,
     random,
     reduction,
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg)
+             linalg, numeric, activations)
 
 
 def operators() -> list[Operator]:

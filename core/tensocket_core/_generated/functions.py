@@ -26,9 +26,11 @@ from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
+from ..ops import numeric as _numeric  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401
 from ..ops import pooling as _pooling  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
+from ..ops import rectifiers as _rectifiers  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
@@ -232,6 +234,48 @@ _copysign = OPERATORS['copysign']
 _copysign_table = _copysign.table
 _nextafter = OPERATORS['nextafter']
 _nextafter_table = _nextafter.table
+_deg2rad = OPERATORS['deg2rad']
+_deg2rad_table = _deg2rad.table
+_rad2deg = OPERATORS['rad2deg']
+_rad2deg_table = _rad2deg.table
+_frac = OPERATORS['frac']
+_frac_table = _frac.table
+_fmax = OPERATORS['fmax']
+_fmax_table = _fmax.table
+_fmin = OPERATORS['fmin']
+_fmin_table = _fmin.table
+_isposinf = OPERATORS['isposinf']
+_isposinf_table = _isposinf.table
+_isneginf = OPERATORS['isneginf']
+_isneginf_table = _isneginf.table
+_gcd = OPERATORS['gcd']
+_gcd_table = _gcd.table
+_lcm = OPERATORS['lcm']
+_lcm_table = _lcm.table
+_logit = OPERATORS['logit']
+_logit_table = _logit.table
+_xlogy = OPERATORS['xlogy']
+_xlogy_table = _xlogy.table
+_special_xlog1py = OPERATORS['special_xlog1py']
+_special_xlog1py_table = _special_xlog1py.table
+_special_entr = OPERATORS['special_entr']
+_special_entr_table = _special_entr.table
+_sinc = OPERATORS['sinc']
+_sinc_table = _sinc.table
+_softplus = OPERATORS['softplus']
+_softplus_table = _softplus.table
+_logsigmoid = OPERATORS['logsigmoid']
+_logsigmoid_table = _logsigmoid.table
+_mish = OPERATORS['mish']
+_mish_table = _mish.table
+_hardsigmoid = OPERATORS['hardsigmoid']
+_hardsigmoid_table = _hardsigmoid.table
+_hardswish = OPERATORS['hardswish']
+_hardswish_table = _hardswish.table
+_hardshrink = OPERATORS['hardshrink']
+_hardshrink_table = _hardshrink.table
+_threshold = OPERATORS['threshold']
+_threshold_table = _threshold.table
 _add_ = OPERATORS['add_']
 _add__table = _add_.table
 _sub_ = OPERATORS['sub_']
@@ -368,6 +412,22 @@ _copysign_ = OPERATORS['copysign_']
 _copysign__table = _copysign_.table
 _nextafter_ = OPERATORS['nextafter_']
 _nextafter__table = _nextafter_.table
+_deg2rad_ = OPERATORS['deg2rad_']
+_deg2rad__table = _deg2rad_.table
+_rad2deg_ = OPERATORS['rad2deg_']
+_rad2deg__table = _rad2deg_.table
+_frac_ = OPERATORS['frac_']
+_frac__table = _frac_.table
+_gcd_ = OPERATORS['gcd_']
+_gcd__table = _gcd_.table
+_lcm_ = OPERATORS['lcm_']
+_lcm__table = _lcm_.table
+_logit_ = OPERATORS['logit_']
+_logit__table = _logit_.table
+_xlogy_ = OPERATORS['xlogy_']
+_xlogy__table = _xlogy_.table
+_sinc_ = OPERATORS['sinc_']
+_sinc__table = _sinc_.table
 _copy_ = OPERATORS['copy_']
 _copy__table = _copy_.table
 _fill_ = OPERATORS['fill_']
@@ -518,6 +578,56 @@ _c_cross = COMPOSITES['cross']
 _c_cross_table = _c_cross.table
 _c_tensordot = COMPOSITES['tensordot']
 _c_tensordot_table = _c_tensordot.table
+_c_heaviside = COMPOSITES['heaviside']
+_c_heaviside_table = _c_heaviside.table
+_c_heaviside_ = COMPOSITES['heaviside_']
+_c_heaviside__table = _c_heaviside_.table
+_c_nan_to_num = COMPOSITES['nan_to_num']
+_c_nan_to_num_table = _c_nan_to_num.table
+_c_nan_to_num_ = COMPOSITES['nan_to_num_']
+_c_nan_to_num__table = _c_nan_to_num_.table
+_c_frexp = COMPOSITES['frexp']
+_c_frexp_table = _c_frexp.table
+_c_ldexp = COMPOSITES['ldexp']
+_c_ldexp_table = _c_ldexp.table
+_c_ldexp_ = COMPOSITES['ldexp_']
+_c_ldexp__table = _c_ldexp_.table
+_c_float_power = COMPOSITES['float_power']
+_c_float_power_table = _c_float_power.table
+_c_float_power_ = COMPOSITES['float_power_']
+_c_float_power__table = _c_float_power_.table
+_c_rsub = COMPOSITES['rsub']
+_c_rsub_table = _c_rsub.table
+_c_addr = COMPOSITES['addr']
+_c_addr_table = _c_addr.table
+_c_addr_ = COMPOSITES['addr_']
+_c_addr__table = _c_addr_.table
+_c_fill = COMPOSITES['fill']
+_c_fill_table = _c_fill.table
+_c_elu = COMPOSITES['elu']
+_c_elu_table = _c_elu.table
+_c_celu = COMPOSITES['celu']
+_c_celu_table = _c_celu.table
+_c_selu = COMPOSITES['selu']
+_c_selu_table = _c_selu.table
+_c_softsign = COMPOSITES['softsign']
+_c_softsign_table = _c_softsign.table
+_c_tanhshrink = COMPOSITES['tanhshrink']
+_c_tanhshrink_table = _c_tanhshrink.table
+_c_hardtanh = COMPOSITES['hardtanh']
+_c_hardtanh_table = _c_hardtanh.table
+_c_relu6 = COMPOSITES['relu6']
+_c_relu6_table = _c_relu6.table
+_c_softshrink = COMPOSITES['softshrink']
+_c_softshrink_table = _c_softshrink.table
+_c_prelu = COMPOSITES['prelu']
+_c_prelu_table = _c_prelu.table
+_c_rrelu = COMPOSITES['rrelu']
+_c_rrelu_table = _c_rrelu.table
+_c_glu = COMPOSITES['glu']
+_c_glu_table = _c_glu.table
+_c_softmin = COMPOSITES['softmin']
+_c_softmin_table = _c_softmin.table
 _c_fft_fft = COMPOSITES['fft_fft']
 _c_fft_fft_table = _c_fft_fft.table
 _c_fft_ifft = COMPOSITES['fft_ifft']
@@ -1848,8 +1958,12 @@ def trunc(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
-def round(input: Any, *, out: Any = None) -> Any:
-    """Rounded to the nearest integer, halves to even."""
+def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
+    """Rounded to the nearest integer, halves to even; with decimals, to so many digits behind (or before) the point."""
+    if decimals != 0:
+        if overridden(input):
+            return asked(_round, input, decimals=decimals, out=out)
+        return _arithmetic.rounded(input, decimals)
     if out is not None:
         if overridden(input, out):
             return asked(_round, input, out=out)
@@ -3320,6 +3434,405 @@ def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     return run(input, other)
 
 
+def deg2rad(input: Any, *, out: Any = None) -> Any:
+    """Degrees as radians: input * pi / 180."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_deg2rad, input, out=out)
+        return write_out('deg2rad', out, deg2rad(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_deg2rad, (input,))
+    if ACTIVE:
+        return run_with_modes(_deg2rad, key, (input,))
+    try:
+        run = _deg2rad_table[key]
+    except KeyError:
+        run = _deg2rad.resolve(key)
+    return run(input)
+
+
+def rad2deg(input: Any, *, out: Any = None) -> Any:
+    """Radians as degrees: input * 180 / pi."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_rad2deg, input, out=out)
+        return write_out('rad2deg', out, rad2deg(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_rad2deg, (input,))
+    if ACTIVE:
+        return run_with_modes(_rad2deg, key, (input,))
+    try:
+        run = _rad2deg_table[key]
+    except KeyError:
+        run = _rad2deg.resolve(key)
+    return run(input)
+
+
+def frac(input: Any, *, out: Any = None) -> Any:
+    """The part behind the point, with the number's sign: input - trunc(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_frac, input, out=out)
+        return write_out('frac', out, frac(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_frac, (input,))
+    if ACTIVE:
+        return run_with_modes(_frac, key, (input,))
+    try:
+        run = _frac_table[key]
+    except KeyError:
+        run = _frac.resolve(key)
+    return run(input)
+
+
+def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The larger of two; NaN only if both are NaN."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_fmax, input, other, out=out)
+        return write_out('fmax', out, fmax(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_fmax, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_fmax, key, (input, other))
+    try:
+        run = _fmax_table[key]
+    except KeyError:
+        run = _fmax.resolve(key)
+    return run(input, other)
+
+
+def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The smaller of two; NaN only if both are NaN."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_fmin, input, other, out=out)
+        return write_out('fmin', out, fmin(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_fmin, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_fmin, key, (input, other))
+    try:
+        run = _fmin_table[key]
+    except KeyError:
+        run = _fmin.resolve(key)
+    return run(input, other)
+
+
+def isposinf(input: Any, *, out: Any = None) -> Any:
+    """Whether elements are positive infinity."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_isposinf, input, out=out)
+        return write_out('isposinf', out, isposinf(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_isposinf, (input,))
+    if ACTIVE:
+        return run_with_modes(_isposinf, key, (input,))
+    try:
+        run = _isposinf_table[key]
+    except KeyError:
+        run = _isposinf.resolve(key)
+    return run(input)
+
+
+def isneginf(input: Any, *, out: Any = None) -> Any:
+    """Whether elements are negative infinity."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_isneginf, input, out=out)
+        return write_out('isneginf', out, isneginf(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_isneginf, (input,))
+    if ACTIVE:
+        return run_with_modes(_isneginf, key, (input,))
+    try:
+        run = _isneginf_table[key]
+    except KeyError:
+        run = _isneginf.resolve(key)
+    return run(input)
+
+
+def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Greatest common divisor, not negative."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_gcd, input, other, out=out)
+        return write_out('gcd', out, gcd(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_gcd, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_gcd, key, (input, other))
+    try:
+        run = _gcd_table[key]
+    except KeyError:
+        run = _gcd.resolve(key)
+    return run(input, other)
+
+
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Least common multiple, not negative."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_lcm, input, other, out=out)
+        return write_out('lcm', out, lcm(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_lcm, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_lcm, key, (input, other))
+    try:
+        run = _lcm_table[key]
+    except KeyError:
+        run = _lcm.resolve(key)
+    return run(input, other)
+
+
+def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+    """log(input / (1 - input)), of input limited to the range from eps to 1 - eps if eps is given."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_logit, input, eps, out=out)
+        return write_out('logit', out, logit(input, eps))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_logit, (input, eps,))
+    if ACTIVE:
+        return run_with_modes(_logit, key, (input, eps))
+    try:
+        run = _logit_table[key]
+    except KeyError:
+        run = _logit.resolve(key)
+    return run(input, eps)
+
+
+def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * log(other); 0 where input is 0, NaN where other is NaN."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_xlogy, input, other, out=out)
+        return write_out('xlogy', out, xlogy(input, other))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
+    except AttributeError:
+        key = key_of(_xlogy, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_xlogy, key, (input, other))
+    try:
+        run = _xlogy_table[key]
+    except KeyError:
+        run = _xlogy.resolve(key)
+    return run(input, other)
+
+
+def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * log1p(other); 0 where input is 0, NaN where other is NaN."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_special_xlog1py, input, other, out=out)
+        return write_out('special_xlog1py', out, special_xlog1py(input, other))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
+    except AttributeError:
+        key = key_of(_special_xlog1py, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_special_xlog1py, key, (input, other))
+    try:
+        run = _special_xlog1py_table[key]
+    except KeyError:
+        run = _special_xlog1py.resolve(key)
+    return run(input, other)
+
+
+def special_entr(input: Any, *, out: Any = None) -> Any:
+    """-input * log(input); 0 at 0, -inf below."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_entr, input, out=out)
+        return write_out('special_entr', out, special_entr(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_entr, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_entr, key, (input,))
+    try:
+        run = _special_entr_table[key]
+    except KeyError:
+        run = _special_entr.resolve(key)
+    return run(input)
+
+
+def sinc(input: Any, *, out: Any = None) -> Any:
+    """sin(pi * input) / (pi * input), 1 at 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_sinc, input, out=out)
+        return write_out('sinc', out, sinc(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_sinc, (input,))
+    if ACTIVE:
+        return run_with_modes(_sinc, key, (input,))
+    try:
+        run = _sinc_table[key]
+    except KeyError:
+        run = _sinc.resolve(key)
+    return run(input)
+
+
+def softplus(input: Any, beta: float = 1, threshold: float = 20, *, out: Any = None) -> Any:
+    """log(1 + exp(beta * input)) / beta; input where beta * input is above the threshold."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_softplus, input, beta, threshold, out=out)
+        return write_out('softplus', out, softplus(input, beta, threshold))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_softplus, (input, beta, threshold,))
+    if ACTIVE:
+        return run_with_modes(_softplus, key, (input, beta, threshold))
+    try:
+        run = _softplus_table[key]
+    except KeyError:
+        run = _softplus.resolve(key)
+    return run(input, beta, threshold)
+
+
+def logsigmoid(input: Any, *, out: Any = None) -> Any:
+    """log(1 / (1 + exp(-input))), without overflow."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_logsigmoid, input, out=out)
+        return write_out('logsigmoid', out, logsigmoid(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_logsigmoid, (input,))
+    if ACTIVE:
+        return run_with_modes(_logsigmoid, key, (input,))
+    try:
+        run = _logsigmoid_table[key]
+    except KeyError:
+        run = _logsigmoid.resolve(key)
+    return run(input)
+
+
+def mish(input: Any, *, out: Any = None) -> Any:
+    """input * tanh(log(1 + exp(input)))."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_mish, input, out=out)
+        return write_out('mish', out, mish(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_mish, (input,))
+    if ACTIVE:
+        return run_with_modes(_mish, key, (input,))
+    try:
+        run = _mish_table[key]
+    except KeyError:
+        run = _mish.resolve(key)
+    return run(input)
+
+
+def hardsigmoid(input: Any, *, out: Any = None) -> Any:
+    """min(max(input + 3, 0), 6) / 6."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_hardsigmoid, input, out=out)
+        return write_out('hardsigmoid', out, hardsigmoid(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_hardsigmoid, (input,))
+    if ACTIVE:
+        return run_with_modes(_hardsigmoid, key, (input,))
+    try:
+        run = _hardsigmoid_table[key]
+    except KeyError:
+        run = _hardsigmoid.resolve(key)
+    return run(input)
+
+
+def hardswish(input: Any, *, out: Any = None) -> Any:
+    """input * min(max(input + 3, 0), 6) / 6."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_hardswish, input, out=out)
+        return write_out('hardswish', out, hardswish(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_hardswish, (input,))
+    if ACTIVE:
+        return run_with_modes(_hardswish, key, (input,))
+    try:
+        run = _hardswish_table[key]
+    except KeyError:
+        run = _hardswish.resolve(key)
+    return run(input)
+
+
+def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+    """0 from -lambd to lambd, else input."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_hardshrink, input, lambd, out=out)
+        return write_out('hardshrink', out, hardshrink(input, lambd))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_hardshrink, (input, lambd,))
+    if ACTIVE:
+        return run_with_modes(_hardshrink, key, (input, lambd))
+    try:
+        run = _hardshrink_table[key]
+    except KeyError:
+        run = _hardshrink.resolve(key)
+    return run(input, lambd)
+
+
+def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
+    """value up to the threshold, input above."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_threshold, input, threshold, value, out=out)
+        return write_out('threshold', out, _threshold(input, threshold, value))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_threshold, (input, threshold, value,))
+    if ACTIVE:
+        return run_with_modes(_threshold, key, (input, threshold, value))
+    try:
+        run = _threshold_table[key]
+    except KeyError:
+        run = _threshold.resolve(key)
+    return run(input, threshold, value)
+
+
 def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
@@ -3978,8 +4491,12 @@ def method_trunc_(input: Any) -> Any:
     return run(input)
 
 
-def method_round_(input: Any) -> Any:
+def method_round_(input: Any, *, decimals: Any = 0) -> Any:
     """In-place form of round."""
+    if decimals != 0:
+        if overridden(input):
+            return asked(_round_, input, decimals=decimals)
+        return input.copy_(_arithmetic.rounded(input, decimals))
     try:
         key = input._key
     except AttributeError:
@@ -4666,6 +5183,130 @@ def method_nextafter_(input: Any, other: Any) -> Any:
     except KeyError:
         run = _nextafter_.resolve(key)
     return run(input, other)
+
+
+def method_deg2rad_(input: Any) -> Any:
+    """In-place form of deg2rad."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_deg2rad_, (input,))
+    if ACTIVE:
+        return run_with_modes(_deg2rad_, key, (input,))
+    try:
+        run = _deg2rad__table[key]
+    except KeyError:
+        run = _deg2rad_.resolve(key)
+    return run(input)
+
+
+def method_rad2deg_(input: Any) -> Any:
+    """In-place form of rad2deg."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_rad2deg_, (input,))
+    if ACTIVE:
+        return run_with_modes(_rad2deg_, key, (input,))
+    try:
+        run = _rad2deg__table[key]
+    except KeyError:
+        run = _rad2deg_.resolve(key)
+    return run(input)
+
+
+def method_frac_(input: Any) -> Any:
+    """In-place form of frac."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_frac_, (input,))
+    if ACTIVE:
+        return run_with_modes(_frac_, key, (input,))
+    try:
+        run = _frac__table[key]
+    except KeyError:
+        run = _frac_.resolve(key)
+    return run(input)
+
+
+def method_gcd_(input: Any, other: Any) -> Any:
+    """In-place form of gcd."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_gcd_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_gcd_, key, (input, other))
+    try:
+        run = _gcd__table[key]
+    except KeyError:
+        run = _gcd_.resolve(key)
+    return run(input, other)
+
+
+def method_lcm_(input: Any, other: Any) -> Any:
+    """In-place form of lcm."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_lcm_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_lcm_, key, (input, other))
+    try:
+        run = _lcm__table[key]
+    except KeyError:
+        run = _lcm_.resolve(key)
+    return run(input, other)
+
+
+def method_logit_(input: Any, eps: float | None = None) -> Any:
+    """In-place form of logit."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_logit_, (input, eps,))
+    if ACTIVE:
+        return run_with_modes(_logit_, key, (input, eps))
+    try:
+        run = _logit__table[key]
+    except KeyError:
+        run = _logit_.resolve(key)
+    return run(input, eps)
+
+
+def method_xlogy_(input: Any, other: Any) -> Any:
+    """In-place form of xlogy."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again(_xlogy_, method_xlogy_, input, other)
+    if ACTIVE:
+        return run_with_modes(_xlogy_, key, (input, other))
+    try:
+        run = _xlogy__table[key]
+    except KeyError:
+        run = _xlogy_.resolve(key)
+    return run(input, other)
+
+
+def method_sinc_(input: Any) -> Any:
+    """In-place form of sinc."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_sinc_, (input,))
+    if ACTIVE:
+        return run_with_modes(_sinc_, key, (input,))
+    try:
+        run = _sinc__table[key]
+    except KeyError:
+        run = _sinc_.resolve(key)
+    return run(input)
 
 
 def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
@@ -5984,6 +6625,478 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     except KeyError:
         run = _c_tensordot.resolve(key)
     return run(a, b, dims)
+
+
+def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
+    """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+
+    Raises:
+        DtypeError: The dtypes differ, or are complex.
+    """
+    if out is not None:
+        if overridden(input, values, out):
+            return asked(_c_heaviside, input, values, out=out)
+        return write_out('heaviside', out, heaviside(input, values))
+    try:
+        key = input._key | values._key
+    except AttributeError:
+        key = key_of(_c_heaviside, (input, values,))
+    if ACTIVE:
+        return run_with_modes(_c_heaviside, key, (input, values))
+    try:
+        run = _c_heaviside_table[key]
+    except KeyError:
+        run = _c_heaviside.resolve(key)
+    return run(input, values)
+
+
+def method_heaviside_(input: Any, values: Any) -> Any:
+    """``heaviside`` in place."""
+    try:
+        key = input._key | values._key
+    except AttributeError:
+        key = key_of(_c_heaviside_, (input, values,))
+    if ACTIVE:
+        return run_with_modes(_c_heaviside_, key, (input, values))
+    try:
+        run = _c_heaviside__table[key]
+    except KeyError:
+        run = _c_heaviside_.resolve(key)
+    return run(input, values)
+
+
+def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *, out: Any = None) -> Any:
+    """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+
+    Parts of complex numbers are replaced one by one.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_nan_to_num, input, nan, posinf, neginf, out=out)
+        return write_out('nan_to_num', out, nan_to_num(input, nan, posinf, neginf))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_nan_to_num, (input, nan, posinf, neginf,))
+    if ACTIVE:
+        return run_with_modes(_c_nan_to_num, key, (input, nan, posinf, neginf))
+    try:
+        run = _c_nan_to_num_table[key]
+    except KeyError:
+        run = _c_nan_to_num.resolve(key)
+    return run(input, nan, posinf, neginf)
+
+
+def method_nan_to_num_(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """``nan_to_num`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_nan_to_num_, (input, nan, posinf, neginf,))
+    if ACTIVE:
+        return run_with_modes(_c_nan_to_num_, key, (input, nan, posinf, neginf))
+    try:
+        run = _c_nan_to_num__table[key]
+    except KeyError:
+        run = _c_nan_to_num_.resolve(key)
+    return run(input, nan, posinf, neginf)
+
+
+def frexp(input: Any, *, out: Any = None) -> Any:
+    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+    Raises:
+        UndefinedDtype: The input is not of a floating-point dtype.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_frexp, input, out=out)
+        return write_out('frexp', out, frexp(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_frexp, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_frexp, key, (input,))
+    try:
+        run = _c_frexp_table[key]
+    except KeyError:
+        run = _c_frexp.resolve(key)
+    return run(input)
+
+
+def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    """``input * 2 ** other``."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_ldexp, input, other, out=out)
+        return write_out('ldexp', out, ldexp(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_ldexp, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_ldexp, key, (input, other))
+    try:
+        run = _c_ldexp_table[key]
+    except KeyError:
+        run = _c_ldexp.resolve(key)
+    return run(input, other)
+
+
+def method_ldexp_(input: Any, other: Any) -> Any:
+    """``ldexp`` in place."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_ldexp_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_ldexp_, key, (input, other))
+    try:
+        run = _c_ldexp__table[key]
+    except KeyError:
+        run = _c_ldexp_.resolve(key)
+    return run(input, other)
+
+
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """Power, in float64, or in complex128 where an operand is complex."""
+    if out is not None:
+        if overridden(input, exponent, out):
+            return asked(_c_float_power, input, exponent, out=out)
+        return write_out('float_power', out, float_power(input, exponent))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(exponent)] if type(exponent) in SCALAR else exponent._key)
+    except AttributeError:
+        key = key_of(_c_float_power, (input, exponent,))
+    if ACTIVE:
+        return run_with_modes(_c_float_power, key, (input, exponent))
+    try:
+        run = _c_float_power_table[key]
+    except KeyError:
+        run = _c_float_power.resolve(key)
+    return run(input, exponent)
+
+
+def method_float_power_(input: Any, exponent: Any) -> Any:
+    """``float_power`` in place.
+
+    Raises:
+        DtypeError: The input's dtype is not the result's.
+    """
+    kind = type(exponent)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | exponent._key
+    except AttributeError:
+        return called_again(_c_float_power_, method_float_power_, input, exponent)
+    if ACTIVE:
+        return run_with_modes(_c_float_power_, key, (input, exponent))
+    try:
+        run = _c_float_power__table[key]
+    except KeyError:
+        run = _c_float_power_.resolve(key)
+    return run(input, exponent)
+
+
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """``other - alpha * input``."""
+    kind = type(other)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | other._key
+    except AttributeError:
+        return called_again(_c_rsub, rsub, input, other)
+    if ACTIVE:
+        return run_with_modes(_c_rsub, key, (input, other, alpha))
+    try:
+        run = _c_rsub_table[key]
+    except KeyError:
+        run = _c_rsub.resolve(key)
+    return run(input, other, alpha=alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+    """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+
+    Args:
+        input: Broadcasts to [n, m].
+        vec1: [n].
+        vec2: [m].
+        beta: Factor of the input.
+        alpha: Factor of the outer product.
+
+    Raises:
+        ShapeError: A vector has not one dimension.
+        DtypeError: A factor is of a higher category than the result.
+    """
+    if out is not None:
+        if overridden(input, vec1, vec2, out):
+            return asked(_c_addr, input, vec1, vec2, beta, alpha, out=out)
+        return write_out('addr', out, addr(input, vec1, vec2, beta=beta, alpha=alpha))
+    try:
+        key = input._key | vec1._key | vec2._key
+    except AttributeError:
+        key = key_of(_c_addr, (input, vec1, vec2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addr, key, (input, vec1, vec2, beta, alpha))
+    try:
+        run = _c_addr_table[key]
+    except KeyError:
+        run = _c_addr.resolve(key)
+    return run(input, vec1, vec2, beta=beta, alpha=alpha)
+
+
+def method_addr_(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``addr`` in place."""
+    try:
+        key = input._key | vec1._key | vec2._key
+    except AttributeError:
+        key = key_of(_c_addr_, (input, vec1, vec2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addr_, key, (input, vec1, vec2, beta, alpha))
+    try:
+        run = _c_addr__table[key]
+    except KeyError:
+        run = _c_addr_.resolve(key)
+    return run(input, vec1, vec2, beta=beta, alpha=alpha)
+
+
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like input with one value everywhere.
+
+    Raises:
+        ShapeError: The value is a tensor with dimensions.
+    """
+    kind = type(value)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | value._key
+    except AttributeError:
+        return called_again(_c_fill, fill, input, value)
+    if ACTIVE:
+        return run_with_modes(_c_fill, key, (input, value))
+    try:
+        run = _c_fill_table[key]
+    except KeyError:
+        run = _c_fill.resolve(key)
+    return run(input, value)
+
+
+def elu(input: Any, alpha: float = 1.0) -> Any:
+    """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_elu, (input, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_elu, key, (input, alpha))
+    try:
+        run = _c_elu_table[key]
+    except KeyError:
+        run = _c_elu.resolve(key)
+    return run(input, alpha)
+
+
+def celu(input: Any, alpha: float = 1.0) -> Any:
+    """Continuously differentiable exponential linear unit: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
+
+    Raises:
+        ArgumentError: alpha is 0.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_celu, (input, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_celu, key, (input, alpha))
+    try:
+        run = _c_celu_table[key]
+    except KeyError:
+        run = _c_celu.resolve(key)
+    return run(input, alpha)
+
+
+def selu(input: Any) -> Any:
+    """Scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_selu, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_selu, key, (input,))
+    try:
+        run = _c_selu_table[key]
+    except KeyError:
+        run = _c_selu.resolve(key)
+    return run(input)
+
+
+def softsign(input: Any) -> Any:
+    """``input / (1 + |input|)``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_softsign, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_softsign, key, (input,))
+    try:
+        run = _c_softsign_table[key]
+    except KeyError:
+        run = _c_softsign.resolve(key)
+    return run(input)
+
+
+def tanhshrink(input: Any) -> Any:
+    """``input - tanh(input)``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_tanhshrink, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_tanhshrink, key, (input,))
+    try:
+        run = _c_tanhshrink_table[key]
+    except KeyError:
+        run = _c_tanhshrink.resolve(key)
+    return run(input)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """Limited to the range from min_val to max_val.
+
+    Raises:
+        ArgumentError: min_val is above max_val.
+        DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_hardtanh, (input, min_val, max_val,))
+    if ACTIVE:
+        return run_with_modes(_c_hardtanh, key, (input, min_val, max_val))
+    try:
+        run = _c_hardtanh_table[key]
+    except KeyError:
+        run = _c_hardtanh.resolve(key)
+    return run(input, min_val, max_val)
+
+
+def relu6(input: Any) -> Any:
+    """min(max(input, 0), 6)."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_relu6, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_relu6, key, (input,))
+    try:
+        run = _c_relu6_table[key]
+    except KeyError:
+        run = _c_relu6.resolve(key)
+    return run(input)
+
+
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """Moved by lambd towards 0, and 0 from -lambd to lambd.
+
+    Raises:
+        ArgumentError: lambd is negative.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_softshrink, (input, lambd,))
+    if ACTIVE:
+        return run_with_modes(_c_softshrink, key, (input, lambd))
+    try:
+        run = _c_softshrink_table[key]
+    except KeyError:
+        run = _c_softshrink.resolve(key)
+    return run(input, lambd)
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """The input where positive, else ``weight * input``.
+
+    Args:
+        input: [N, C, ...], or fewer than two dimensions for one weight.
+        weight: [C], [1] or [].
+
+    Raises:
+        ShapeError: The weight has not one number for each channel.
+        DtypeError: The dtypes differ.
+    """
+    try:
+        key = input._key | weight._key
+    except AttributeError:
+        key = key_of(_c_prelu, (input, weight,))
+    if ACTIVE:
+        return run_with_modes(_c_prelu, key, (input, weight))
+    try:
+        run = _c_prelu_table[key]
+    except KeyError:
+        run = _c_prelu.resolve(key)
+    return run(input, weight)
+
+
+def rrelu(input: Any, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False) -> Any:
+    """Leaky relu with a random slope for each element while training, else with the mean of both bounds.
+
+    Raises:
+        ArgumentError: lower is above upper.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_rrelu, (input, lower, upper, training,))
+    if ACTIVE:
+        return run_with_modes(_c_rrelu, key, (input, lower, upper, training))
+    try:
+        run = _c_rrelu_table[key]
+    except KeyError:
+        run = _c_rrelu.resolve(key)
+    return run(input, lower, upper, training)
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """The first half along ``dim`` times the sigmoid of the second.
+
+    Raises:
+        ShapeError: The dimension has no halves, or there is none.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_glu, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_glu, key, (input, dim))
+    try:
+        run = _c_glu_table[key]
+    except KeyError:
+        run = _c_glu.resolve(key)
+    return run(input, dim)
+
+
+def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``softmax(-input)``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_softmin, (input, dim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_softmin, key, (input, dim, dtype))
+    try:
+        run = _c_softmin_table[key]
+    except KeyError:
+        run = _c_softmin.resolve(key)
+    return run(input, dim, dtype=dtype)
 
 
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
@@ -9100,7 +10213,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
             return asked(_c_bucketize, input, boundaries, out_int32, right, out=out)
         return write_out('bucketize', out, bucketize(input, boundaries, out_int32=out_int32, right=right))
     try:
-        key = (SCALAR[type(input)] if type(input) in SCALAR else input._key) | boundaries._key
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | boundaries._key
     except AttributeError:
         key = key_of(_c_bucketize, (input, boundaries, out_int32, right,))
     if ACTIVE:
@@ -9153,7 +10266,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         ArgumentTypeError: Both are numbers.
     """
     try:
-        key = (SCALAR[type(elements)] if type(elements) in SCALAR else elements._key) | (SCALAR[type(test_elements)] if type(test_elements) in SCALAR else test_elements._key)
+        key = (SCALAR_LEFT[type(elements)] if type(elements) in SCALAR_LEFT else elements._key) | (SCALAR[type(test_elements)] if type(test_elements) in SCALAR else test_elements._key)
     except AttributeError:
         key = key_of(_c_isin, (elements, test_elements, assume_unique, invert,))
     if ACTIVE:
@@ -9313,6 +10426,27 @@ _hypot.public = hypot
 _signbit.public = signbit
 _copysign.public = copysign
 _nextafter.public = nextafter
+_deg2rad.public = deg2rad
+_rad2deg.public = rad2deg
+_frac.public = frac
+_fmax.public = fmax
+_fmin.public = fmin
+_isposinf.public = isposinf
+_isneginf.public = isneginf
+_gcd.public = gcd
+_lcm.public = lcm
+_logit.public = logit
+_xlogy.public = xlogy
+_special_xlog1py.public = special_xlog1py
+_special_entr.public = special_entr
+_sinc.public = sinc
+_softplus.public = softplus
+_logsigmoid.public = logsigmoid
+_mish.public = mish
+_hardsigmoid.public = hardsigmoid
+_hardswish.public = hardswish
+_hardshrink.public = hardshrink
+_threshold.public = threshold
 _add_.public = method_add_
 _sub_.public = method_sub_
 _mul_.public = method_mul_
@@ -9381,6 +10515,14 @@ _log10_.public = method_log10_
 _hypot_.public = method_hypot_
 _copysign_.public = method_copysign_
 _nextafter_.public = method_nextafter_
+_deg2rad_.public = method_deg2rad_
+_rad2deg_.public = method_rad2deg_
+_frac_.public = method_frac_
+_gcd_.public = method_gcd_
+_lcm_.public = method_lcm_
+_logit_.public = method_logit_
+_xlogy_.public = method_xlogy_
+_sinc_.public = method_sinc_
 _copy_.public = method_copy_
 _fill_.public = method_fill_
 _sum.public = sum
@@ -9456,6 +10598,31 @@ _c_positive.public = positive
 _c_outer.public = outer
 _c_cross.public = cross
 _c_tensordot.public = tensordot
+_c_heaviside.public = heaviside
+_c_heaviside_.public = method_heaviside_
+_c_nan_to_num.public = nan_to_num
+_c_nan_to_num_.public = method_nan_to_num_
+_c_frexp.public = frexp
+_c_ldexp.public = ldexp
+_c_ldexp_.public = method_ldexp_
+_c_float_power.public = float_power
+_c_float_power_.public = method_float_power_
+_c_rsub.public = rsub
+_c_addr.public = addr
+_c_addr_.public = method_addr_
+_c_fill.public = fill
+_c_elu.public = elu
+_c_celu.public = celu
+_c_selu.public = selu
+_c_softsign.public = softsign
+_c_tanhshrink.public = tanhshrink
+_c_hardtanh.public = hardtanh
+_c_relu6.public = relu6
+_c_softshrink.public = softshrink
+_c_prelu.public = prelu
+_c_rrelu.public = rrelu
+_c_glu.public = glu
+_c_softmin.public = softmin
 _c_fft_fft.public = fft_fft
 _c_fft_ifft.public = fft_ifft
 _c_fft_rfft.public = fft_rfft
@@ -9716,9 +10883,19 @@ arctanh_ = method_atanh_
 exp2_ = method_exp2_
 log2_ = method_log2_
 log10_ = method_log10_
+deg2rad_ = method_deg2rad_
+rad2deg_ = method_rad2deg_
+frac_ = method_frac_
+gcd_ = method_gcd_
+lcm_ = method_lcm_
+logit_ = method_logit_
+xlogy_ = method_xlogy_
+sinc_ = method_sinc_
 fill_ = method_fill_
 clamp_ = method_clamp_
 clip_ = method_clamp_
+nan_to_num_ = method_nan_to_num_
+ldexp_ = method_ldexp_
 index_put_ = method_index_put_
 zero_ = method_zero_
 
@@ -9737,6 +10914,7 @@ __all__ = [
     'addcdiv',
     'addcmul',
     'addmm',
+    'addr',
     'adjoint',
     'affine_grid_generator',
     'all',
@@ -9788,6 +10966,7 @@ __all__ = [
     'cat',
     'ceil',
     'ceil_',
+    'celu',
     'channel_shuffle',
     'chunk',
     'clamp',
@@ -9825,6 +11004,8 @@ __all__ = [
     'cummin',
     'cumprod',
     'cumsum',
+    'deg2rad',
+    'deg2rad_',
     'det',
     'diagonal',
     'diagonal_scatter',
@@ -9845,16 +11026,25 @@ __all__ = [
     'expand',
     'expm1',
     'expm1_',
+    'fill',
     'fill_',
     'fix',
     'fix_',
     'flatten',
     'flip',
+    'float_power',
     'floor',
     'floor_',
     'floor_divide',
+    'fmax',
+    'fmin',
     'fmod',
+    'frac',
+    'frac_',
+    'frexp',
     'gather',
+    'gcd',
+    'gcd_',
     'ge',
     'ger',
     'greater',
@@ -9863,6 +11053,8 @@ __all__ = [
     'grid_sampler_2d',
     'grid_sampler_3d',
     'gt',
+    'hardshrink',
+    'heaviside',
     'hsplit',
     'hstack',
     'hypot',
@@ -9883,7 +11075,13 @@ __all__ = [
     'isin',
     'isinf',
     'isnan',
+    'isneginf',
+    'isposinf',
     'isreal',
+    'lcm',
+    'lcm_',
+    'ldexp',
+    'ldexp_',
     'le',
     'lerp',
     'less',
@@ -9903,6 +11101,8 @@ __all__ = [
     'logical_not',
     'logical_or',
     'logical_xor',
+    'logit',
+    'logit_',
     'logsumexp',
     'lt',
     'masked_fill',
@@ -9925,6 +11125,8 @@ __all__ = [
     'mul',
     'multiply',
     'mv',
+    'nan_to_num',
+    'nan_to_num_',
     'narrow',
     'narrow_copy',
     'native_channel_shuffle',
@@ -9943,8 +11145,11 @@ __all__ = [
     'polar',
     'positive',
     'pow',
+    'prelu',
     'prod',
     'put',
+    'rad2deg',
+    'rad2deg_',
     'ravel',
     'real',
     'reciprocal',
@@ -9961,14 +11166,17 @@ __all__ = [
     'round',
     'round_',
     'row_stack',
+    'rrelu',
     'rsqrt',
     'rsqrt_',
+    'rsub',
     'scatter',
     'scatter_add',
     'scatter_reduce',
     'searchsorted',
     'select',
     'select_scatter',
+    'selu',
     'sgn',
     'sigmoid',
     'sigmoid_',
@@ -9976,6 +11184,8 @@ __all__ = [
     'signbit',
     'sin',
     'sin_',
+    'sinc',
+    'sinc_',
     'sinh',
     'sinh_',
     'slice_scatter',
@@ -10004,6 +11214,7 @@ __all__ = [
     'tanh_',
     'tensor_split',
     'tensordot',
+    'threshold',
     'tile',
     'topk',
     'trace',
@@ -10026,6 +11237,8 @@ __all__ = [
     'vsplit',
     'vstack',
     'where',
+    'xlogy',
+    'xlogy_',
     'zero_',
 ]
 
@@ -10040,17 +11253,23 @@ NN_FUNCTIONAL = [
     'col2im',
     'cross_entropy',
     'dropout',
+    'elu',
     'embedding',
     'fractional_max_pool2d',
     'fractional_max_pool3d',
     'gelu',
+    'glu',
     'grid_sample',
+    'hardsigmoid',
+    'hardswish',
+    'hardtanh',
     'im2col',
     'interpolate',
     'l1_loss',
     'layer_norm',
     'leaky_relu',
     'linear',
+    'logsigmoid',
     'lp_pool1d',
     'lp_pool2d',
     'lp_pool3d',
@@ -10059,11 +11278,18 @@ NN_FUNCTIONAL = [
     'max_unpool1d',
     'max_unpool2d',
     'max_unpool3d',
+    'mish',
     'mse_loss',
     'nll_loss',
     'one_hot',
     'pad',
+    'relu6',
     'silu',
+    'softmin',
+    'softplus',
+    'softshrink',
+    'softsign',
+    'tanhshrink',
     'upsample',
     'upsample_bilinear',
     'upsample_nearest',

@@ -126,8 +126,8 @@ def trunc(input: Tensor, *, out: Any = None) -> Tensor:
     """Rounded towards zero."""
 fix = trunc
 
-def round(input: Tensor, *, out: Any = None) -> Tensor:
-    """Rounded to the nearest integer, halves to even."""
+def round(input: Tensor, *, decimals: Any = 0, out: Any = None) -> Tensor:
+    """Rounded to the nearest integer, halves to even; with decimals, to so many digits behind (or before) the point."""
 
 def relu(input: Tensor, *, out: Any = None) -> Tensor:
     """max(input, 0)."""
@@ -328,6 +328,69 @@ def copysign(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
 def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The next representable number from input towards other."""
 
+def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
+    """Degrees as radians: input * pi / 180."""
+
+def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
+    """Radians as degrees: input * 180 / pi."""
+
+def frac(input: Tensor, *, out: Any = None) -> Tensor:
+    """The part behind the point, with the number's sign: input - trunc(input)."""
+
+def fmax(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The larger of two; NaN only if both are NaN."""
+
+def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The smaller of two; NaN only if both are NaN."""
+
+def isposinf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether elements are positive infinity."""
+
+def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Whether elements are negative infinity."""
+
+def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Greatest common divisor, not negative."""
+
+def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Least common multiple, not negative."""
+
+def logit(input: Tensor, eps: Scalar | None = None, *, out: Any = None) -> Tensor:
+    """log(input / (1 - input)), of input limited to the range from eps to 1 - eps if eps is given."""
+
+def xlogy(input: Operand, other: Operand, *, out: Any = None) -> Tensor:
+    """input * log(other); 0 where input is 0, NaN where other is NaN."""
+
+def special_xlog1py(input: Operand, other: Operand, *, out: Any = None) -> Tensor:
+    """input * log1p(other); 0 where input is 0, NaN where other is NaN."""
+
+def special_entr(input: Tensor, *, out: Any = None) -> Tensor:
+    """-input * log(input); 0 at 0, -inf below."""
+
+def sinc(input: Tensor, *, out: Any = None) -> Tensor:
+    """sin(pi * input) / (pi * input), 1 at 0."""
+
+def softplus(input: Tensor, beta: Scalar = 1, threshold: Scalar = 20, *, out: Any = None) -> Tensor:
+    """log(1 + exp(beta * input)) / beta; input where beta * input is above the threshold."""
+
+def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
+    """log(1 / (1 + exp(-input))), without overflow."""
+
+def mish(input: Tensor, *, out: Any = None) -> Tensor:
+    """input * tanh(log(1 + exp(input)))."""
+
+def hardsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
+    """min(max(input + 3, 0), 6) / 6."""
+
+def hardswish(input: Tensor, *, out: Any = None) -> Tensor:
+    """input * min(max(input + 3, 0), 6) / 6."""
+
+def hardshrink(input: Tensor, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor:
+    """0 from -lambd to lambd, else input."""
+
+def threshold(input: Tensor, threshold: Scalar, value: Scalar, *, out: Any = None) -> Tensor:
+    """value up to the threshold, input above."""
+
 def method_add_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of add."""
 
@@ -424,7 +487,7 @@ def method_ceil_(input: Tensor) -> Tensor:
 def method_trunc_(input: Tensor) -> Tensor:
     """In-place form of trunc."""
 
-def method_round_(input: Tensor) -> Tensor:
+def method_round_(input: Tensor, *, decimals: Any = 0) -> Tensor:
     """In-place form of round."""
 
 def method_relu_(input: Tensor) -> Tensor:
@@ -531,6 +594,30 @@ def method_copysign_(input: Tensor, other: Operand) -> Tensor:
 
 def method_nextafter_(input: Tensor, other: Tensor) -> Tensor:
     """In-place form of nextafter."""
+
+def method_deg2rad_(input: Tensor) -> Tensor:
+    """In-place form of deg2rad."""
+
+def method_rad2deg_(input: Tensor) -> Tensor:
+    """In-place form of rad2deg."""
+
+def method_frac_(input: Tensor) -> Tensor:
+    """In-place form of frac."""
+
+def method_gcd_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place form of gcd."""
+
+def method_lcm_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place form of lcm."""
+
+def method_logit_(input: Tensor, eps: Scalar | None = None) -> Tensor:
+    """In-place form of logit."""
+
+def method_xlogy_(input: Tensor, other: Operand) -> Tensor:
+    """In-place form of xlogy."""
+
+def method_sinc_(input: Tensor) -> Tensor:
+    """In-place form of sinc."""
 
 def method_copy_(input: Tensor, src: Operand, non_blocking: _bool = False) -> Tensor:
     """Elements of src, converted and moved, in place."""
@@ -816,6 +903,142 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         ArgumentError: dims is out of range.
         ShapeError: The dimensions have different sizes.
     """
+
+def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
+    """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+
+    Raises:
+        DtypeError: The dtypes differ, or are complex.
+    """
+
+def method_heaviside_(input: Tensor, values: Tensor) -> Tensor:
+    """``heaviside`` in place."""
+
+def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Any = None) -> Tensor:
+    """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+
+    Parts of complex numbers are replaced one by one.
+    """
+
+def method_nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+    """``nan_to_num`` in place."""
+
+def frexp(input: Tensor, *, out: Any = None) -> Any:
+    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+    Raises:
+        UndefinedDtype: The input is not of a floating-point dtype.
+    """
+
+def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """``input * 2 ** other``."""
+
+def method_ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """``ldexp`` in place."""
+
+def float_power(input: Operand, exponent: Operand, *, out: Any = None) -> Tensor:
+    """Power, in float64, or in complex128 where an operand is complex."""
+
+def method_float_power_(input: Tensor, exponent: Operand) -> Tensor:
+    """``float_power`` in place.
+
+    Raises:
+        DtypeError: The input's dtype is not the result's.
+    """
+
+def rsub(input: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
+    """``other - alpha * input``."""
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+
+    Args:
+        input: Broadcasts to [n, m].
+        vec1: [n].
+        vec2: [m].
+        beta: Factor of the input.
+        alpha: Factor of the outer product.
+
+    Raises:
+        ShapeError: A vector has not one dimension.
+        DtypeError: A factor is of a higher category than the result.
+    """
+
+def method_addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """``addr`` in place."""
+
+def fill(input: Tensor, value: Operand) -> Tensor:
+    """A tensor like input with one value everywhere.
+
+    Raises:
+        ShapeError: The value is a tensor with dimensions.
+    """
+
+def elu(input: Tensor, alpha: Scalar = 1.0) -> Tensor:
+    """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
+
+def celu(input: Tensor, alpha: Scalar = 1.0) -> Tensor:
+    """Continuously differentiable exponential linear unit: max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
+
+    Raises:
+        ArgumentError: alpha is 0.
+    """
+
+def selu(input: Tensor) -> Tensor:
+    """Scaled exponential linear unit: 1.0507 * elu(input, 1.67326)."""
+
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``."""
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``."""
+
+def hardtanh(input: Tensor, min_val: Scalar = -1.0, max_val: Scalar = 1.0) -> Tensor:
+    """Limited to the range from min_val to max_val.
+
+    Raises:
+        ArgumentError: min_val is above max_val.
+        DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
+    """
+
+def relu6(input: Tensor) -> Tensor:
+    """min(max(input, 0), 6)."""
+
+def softshrink(input: Tensor, lambd: Scalar = 0.5) -> Tensor:
+    """Moved by lambd towards 0, and 0 from -lambd to lambd.
+
+    Raises:
+        ArgumentError: lambd is negative.
+    """
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """The input where positive, else ``weight * input``.
+
+    Args:
+        input: [N, C, ...], or fewer than two dimensions for one weight.
+        weight: [C], [1] or [].
+
+    Raises:
+        ShapeError: The weight has not one number for each channel.
+        DtypeError: The dtypes differ.
+    """
+
+def rrelu(input: Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> Tensor:
+    """Leaky relu with a random slope for each element while training, else with the mean of both bounds.
+
+    Raises:
+        ArgumentError: lower is above upper.
+    """
+
+def glu(input: Tensor, dim: _int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second.
+
+    Raises:
+        ShapeError: The dimension has no halves, or there is none.
+    """
+
+def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None) -> Tensor:
+    """``softmax(-input)``."""
 
 def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
@@ -1610,9 +1833,19 @@ arctanh_ = method_atanh_
 exp2_ = method_exp2_
 log2_ = method_log2_
 log10_ = method_log10_
+deg2rad_ = method_deg2rad_
+rad2deg_ = method_rad2deg_
+frac_ = method_frac_
+gcd_ = method_gcd_
+lcm_ = method_lcm_
+logit_ = method_logit_
+xlogy_ = method_xlogy_
+sinc_ = method_sinc_
 fill_ = method_fill_
 clamp_ = method_clamp_
 clip_ = method_clamp_
+nan_to_num_ = method_nan_to_num_
+ldexp_ = method_ldexp_
 index_put_ = method_index_put_
 zero_ = method_zero_
 
@@ -1633,6 +1866,7 @@ __all__ = [
     'addcdiv',
     'addcmul',
     'addmm',
+    'addr',
     'adjoint',
     'affine_grid_generator',
     'all',
@@ -1684,6 +1918,7 @@ __all__ = [
     'cat',
     'ceil',
     'ceil_',
+    'celu',
     'channel_shuffle',
     'chunk',
     'clamp',
@@ -1721,6 +1956,8 @@ __all__ = [
     'cummin',
     'cumprod',
     'cumsum',
+    'deg2rad',
+    'deg2rad_',
     'det',
     'diagonal',
     'diagonal_scatter',
@@ -1741,16 +1978,25 @@ __all__ = [
     'expand',
     'expm1',
     'expm1_',
+    'fill',
     'fill_',
     'fix',
     'fix_',
     'flatten',
     'flip',
+    'float_power',
     'floor',
     'floor_',
     'floor_divide',
+    'fmax',
+    'fmin',
     'fmod',
+    'frac',
+    'frac_',
+    'frexp',
     'gather',
+    'gcd',
+    'gcd_',
     'ge',
     'ger',
     'greater',
@@ -1759,6 +2005,8 @@ __all__ = [
     'grid_sampler_2d',
     'grid_sampler_3d',
     'gt',
+    'hardshrink',
+    'heaviside',
     'hsplit',
     'hstack',
     'hypot',
@@ -1779,7 +2027,13 @@ __all__ = [
     'isin',
     'isinf',
     'isnan',
+    'isneginf',
+    'isposinf',
     'isreal',
+    'lcm',
+    'lcm_',
+    'ldexp',
+    'ldexp_',
     'le',
     'lerp',
     'less',
@@ -1799,6 +2053,8 @@ __all__ = [
     'logical_not',
     'logical_or',
     'logical_xor',
+    'logit',
+    'logit_',
     'logsumexp',
     'lt',
     'masked_fill',
@@ -1821,6 +2077,8 @@ __all__ = [
     'mul',
     'multiply',
     'mv',
+    'nan_to_num',
+    'nan_to_num_',
     'narrow',
     'narrow_copy',
     'native_channel_shuffle',
@@ -1839,8 +2097,11 @@ __all__ = [
     'polar',
     'positive',
     'pow',
+    'prelu',
     'prod',
     'put',
+    'rad2deg',
+    'rad2deg_',
     'ravel',
     'real',
     'reciprocal',
@@ -1857,14 +2118,17 @@ __all__ = [
     'round',
     'round_',
     'row_stack',
+    'rrelu',
     'rsqrt',
     'rsqrt_',
+    'rsub',
     'scatter',
     'scatter_add',
     'scatter_reduce',
     'searchsorted',
     'select',
     'select_scatter',
+    'selu',
     'sgn',
     'sigmoid',
     'sigmoid_',
@@ -1872,6 +2136,8 @@ __all__ = [
     'signbit',
     'sin',
     'sin_',
+    'sinc',
+    'sinc_',
     'sinh',
     'sinh_',
     'slice_scatter',
@@ -1900,6 +2166,7 @@ __all__ = [
     'tanh_',
     'tensor_split',
     'tensordot',
+    'threshold',
     'tile',
     'topk',
     'trace',
@@ -1922,5 +2189,7 @@ __all__ = [
     'vsplit',
     'vstack',
     'where',
+    'xlogy',
+    'xlogy_',
     'zero_',
 ]

@@ -193,8 +193,8 @@ class Operators:
     def fix(self, *, out: Any = None) -> Tensor:
         """Rounded towards zero."""
 
-    def round(self, *, out: Any = None) -> Tensor:
-        """Rounded to the nearest integer, halves to even."""
+    def round(self, *, decimals: Any = 0, out: Any = None) -> Tensor:
+        """Rounded to the nearest integer, halves to even; with decimals, to so many digits behind (or before) the point."""
 
     def relu(self, *, out: Any = None) -> Tensor:
         """max(input, 0)."""
@@ -460,6 +460,45 @@ class Operators:
     def nextafter(self, other: Tensor, *, out: Any = None) -> Tensor:
         """The next representable number from input towards other."""
 
+    def deg2rad(self, *, out: Any = None) -> Tensor:
+        """Degrees as radians: input * pi / 180."""
+
+    def rad2deg(self, *, out: Any = None) -> Tensor:
+        """Radians as degrees: input * 180 / pi."""
+
+    def frac(self, *, out: Any = None) -> Tensor:
+        """The part behind the point, with the number's sign: input - trunc(input)."""
+
+    def fmax(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """The larger of two; NaN only if both are NaN."""
+
+    def fmin(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """The smaller of two; NaN only if both are NaN."""
+
+    def isposinf(self, *, out: Any = None) -> Tensor:
+        """Whether elements are positive infinity."""
+
+    def isneginf(self, *, out: Any = None) -> Tensor:
+        """Whether elements are negative infinity."""
+
+    def gcd(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Greatest common divisor, not negative."""
+
+    def lcm(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Least common multiple, not negative."""
+
+    def logit(self, eps: Scalar | None = None, *, out: Any = None) -> Tensor:
+        """log(input / (1 - input)), of input limited to the range from eps to 1 - eps if eps is given."""
+
+    def xlogy(self, other: Operand, *, out: Any = None) -> Tensor:
+        """input * log(other); 0 where input is 0, NaN where other is NaN."""
+
+    def sinc(self, *, out: Any = None) -> Tensor:
+        """sin(pi * input) / (pi * input), 1 at 0."""
+
+    def hardshrink(self, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor:
+        """0 from -lambd to lambd, else input."""
+
     def add_(self, other: Operand, *, alpha: Any = 1) -> Tensor:
         """In-place form of add."""
 
@@ -598,7 +637,7 @@ class Operators:
     def fix_(self) -> Tensor:
         """In-place form of trunc."""
 
-    def round_(self) -> Tensor:
+    def round_(self, *, decimals: Any = 0) -> Tensor:
         """In-place form of round."""
 
     def relu_(self) -> Tensor:
@@ -756,6 +795,30 @@ class Operators:
 
     def nextafter_(self, other: Tensor) -> Tensor:
         """In-place form of nextafter."""
+
+    def deg2rad_(self) -> Tensor:
+        """In-place form of deg2rad."""
+
+    def rad2deg_(self) -> Tensor:
+        """In-place form of rad2deg."""
+
+    def frac_(self) -> Tensor:
+        """In-place form of frac."""
+
+    def gcd_(self, other: Tensor) -> Tensor:
+        """In-place form of gcd."""
+
+    def lcm_(self, other: Tensor) -> Tensor:
+        """In-place form of lcm."""
+
+    def logit_(self, eps: Scalar | None = None) -> Tensor:
+        """In-place form of logit."""
+
+    def xlogy_(self, other: Operand) -> Tensor:
+        """In-place form of xlogy."""
+
+    def sinc_(self) -> Tensor:
+        """In-place form of sinc."""
 
     def copy_(self, src: Operand, non_blocking: _bool = False) -> Tensor:
         """Elements of src, converted and moved, in place."""
@@ -991,6 +1054,78 @@ class Operators:
 
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """Vector product along a dimension of size 3, by default the first one."""
+
+    def heaviside(self, values: Tensor, *, out: Any = None) -> Tensor:
+        """0 where input is negative or NaN, ``values`` where it is 0, else 1.
+
+        Raises:
+            DtypeError: The dtypes differ, or are complex.
+        """
+
+    def heaviside_(self, values: Tensor) -> Tensor:
+        """``heaviside`` in place."""
+
+    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Any = None) -> Tensor:
+        """Finite numbers for NaN and infinities; by default 0 and the dtype's largest and smallest numbers.
+
+        Parts of complex numbers are replaced one by one.
+        """
+
+    def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+        """``nan_to_num`` in place."""
+
+    def frexp(self, *, out: Any = None) -> Any:
+        """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+        Raises:
+            UndefinedDtype: The input is not of a floating-point dtype.
+        """
+
+    def ldexp(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """``input * 2 ** other``."""
+
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """``ldexp`` in place."""
+
+    def float_power(self, exponent: Operand, *, out: Any = None) -> Tensor:
+        """Power, in float64, or in complex128 where an operand is complex."""
+
+    def float_power_(self, exponent: Operand) -> Tensor:
+        """``float_power`` in place.
+
+        Raises:
+            DtypeError: The input's dtype is not the result's.
+        """
+
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+        """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
+
+        Args:
+            input: Broadcasts to [n, m].
+            vec1: [n].
+            vec2: [m].
+            beta: Factor of the input.
+            alpha: Factor of the outer product.
+
+        Raises:
+            ShapeError: A vector has not one dimension.
+            DtypeError: A factor is of a higher category than the result.
+        """
+
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+        """``addr`` in place."""
+
+    def prelu(self, weight: Tensor) -> Tensor:
+        """The input where positive, else ``weight * input``.
+
+        Args:
+            input: [N, C, ...], or fewer than two dimensions for one weight.
+            weight: [C], [1] or [].
+
+        Raises:
+            ShapeError: The weight has not one number for each channel.
+            DtypeError: The dtypes differ.
+        """
 
     def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
         """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""

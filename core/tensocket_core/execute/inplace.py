@@ -73,7 +73,7 @@ class InPlace(InPlaceOperator):
     def __init__(self, origin: Pointwise) -> None:
         text = origin.schema.text
         super().__init__(
-            f"{origin.name}_(Tensor!{text[text.index('(') + len('(Tensor') :]}",
+            f"{origin.name}_(Tensor!{text[text.index(' ', text.index('(')) :]}",
             f"In-place form of {origin.name}.",
             function=False,
             aliases=tuple(f"{alias}_" for alias in origin.aliases),

@@ -11,13 +11,19 @@ Formulas use ``+ - * / & | ^ ~ < <= > >=`` and the functions below. ``/`` is for
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UnsupportedOperator
 from tensocket_plugins.ir.complex import Complex, choose, convert, equal, unequal
 from tensocket_plugins.ir.math import complexes
-from tensocket_plugins.ir.nodes import Expr, call, const, select
+from tensocket_plugins.ir.nodes import Assign, Declare, Expr, If, Let, Stmt, Var, call, const, loop, select
+from tensocket_plugins.kit.host_kernels_math import NumpyMath
 
 _UNARY = ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "sqrt", "floor", "ceil", "trunc", "rint", "abs")
 _BINARY = {"minimum": "min", "maximum": "max", "fmod": "fmod", "idiv": "idiv", "imod": "imod"}
@@ -28,11 +34,48 @@ def arithmetic_dtype(dtype: DType) -> DType:
     return dtypes.float32 if dtype.kind == "float" and dtype.itemsize < 4 else dtype
 
 
+@dataclass(frozen=True)
+class Computed:
+    """A formula's value, which refers to what statements compute first."""
+
+    statements: tuple[Stmt, ...]
+    value: Any
+
+
 class ExprMath:
     """Formulas as kernel IR."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
+        self._statements: list[Stmt] = []
+        self._repeats = 0
+
+    def finished(self, value: Any) -> Any:
+        """The formula's value, as ``Computed`` where loops come before it."""
+        return Computed(tuple(self._statements), value) if self._statements else value
+
+    def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
+               going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
+        """The state after ``state = step(k, *state)`` for every k below ``count``, while ``going(*state)`` holds.
+
+        Args:
+            count: A Python int, or an int32 value for each element.
+            state: First values; Python numbers have the formula's dtype.
+            step: Gives the next state; ``k`` is an int32.
+            going: Whether to go on; once false, the state stays.
+        """
+        number, self._repeats = self._repeats, self._repeats + 1
+        first = [x if isinstance(x, Expr) else const(x, self.dtype) for x in state]
+        held = [Var(f"state{number}_{i}", x.dtype) for i, x in enumerate(first)]
+        k, outside = Var(f"k{number}", dtypes.int32), self._statements
+        self._statements = []
+        new = [x if isinstance(x, Expr) else const(x, v.dtype) for x, v in zip(step(k, *held), held, strict=True)]
+        following = [Var(f"next{number}_{i}", x.dtype) for i, x in enumerate(new)]
+        body: list[Stmt] = [*self._statements, *map(Let, following, new), *map(Assign, held, following)]
+        if going is not None:
+            body = [If(going(*held), tuple(body))]
+        self._statements = [*outside, *map(Declare, held, first), loop(k, count, body)]
+        return tuple(held)
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
         """``yes`` where ``condition`` holds, else ``no``; at most one of the two is a Python number."""
@@ -85,6 +128,47 @@ class ExprMath:
         if name in _BINARY:
             return lambda x, y: call(_BINARY[name], x, y)
         raise AttributeError(name)
+
+
+class UnrolledMath(ExprMath):
+    """Formulas as expressions alone, for devices without a code generator: repeated steps are written out."""
+
+    def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
+               going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
+        """The state after ``count`` steps.
+
+        Raises:
+            UnsupportedOperator: The count is another one for each element.
+        """
+        if not isinstance(count, int):
+            raise UnsupportedOperator("repeat", "a number of steps for each element",
+                                      "a device without a code generator has no loops", "use another device")
+        held = [x if isinstance(x, Expr) else const(x, self.dtype) for x in state]
+        for k in range(count):
+            new = step(const(k, dtypes.int32), *held)
+            held = [x if going is None else select(going(*held), x, old) for x, old in zip(new, held, strict=True)]
+        return tuple(held)
+
+
+class ArrayMath(NumpyMath):
+    """Formulas as NumPy, for one dtype."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+    def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
+               going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
+        """The state after ``count`` steps; see ``ExprMath.repeat``."""
+        held = [np.asarray(x, None if hasattr(x, "dtype") else self.dtype.numpy) for x in state]
+        for k in range(int(np.max(count, initial=0))):
+            active: Any = True if isinstance(count, int) else k < count
+            if going is not None:
+                active = active & going(*held)
+            if not np.any(active):
+                break
+            new = step(np.int32(k), *held)
+            held = [np.asarray(np.where(active, x, old), old.dtype) for x, old in zip(new, held, strict=True)]
+        return tuple(held)
 
 
 class TensorMath:

@@ -33,7 +33,7 @@ from tensocket_plugins.ir.nodes import (
 )
 
 from .elements import load, storage_dtype, stores
-from .math import arithmetic_dtype
+from .math import Computed, arithmetic_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,10 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
         else:
             values.append(load(f"in{k}", address(f"in{k}", operand), operand.dtype))
     outputs = formula(*values)
-    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     lets: list[Stmt] = []
+    if isinstance(outputs, Computed):
+        lets, outputs = [*outputs.statements], outputs.value
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     body: list[Stmt] = []
     for k, (target, value, result) in enumerate(zip(targets, outputs, results, strict=True)):
         if result.dtype in COMPONENT:

@@ -22,7 +22,6 @@ from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.kit.host_kernels_math import NumpyMath
 
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
@@ -45,7 +44,7 @@ from .convert import to_dtype
 from .generated import NUMBER_TYPES, as_number, run_generated
 from .geometry import broadcast_shapes
 from .layout import empty_pointwise
-from .math import ExprMath, arithmetic_dtype
+from .math import ArrayMath, ExprMath, UnrolledMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
 
@@ -301,8 +300,8 @@ class Pointwise(Operator):
 
     def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, arrays: list[Any],
                     extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
-        formula, static, numbers = self._bind(compute, extras)
         runtime = entry.runtime
+        formula, static, numbers = self._bind(compute, extras, UnrolledMath if runtime.target is None else ExprMath)
         registered = None
         if runtime.target is None and self._is_primitive(compute):
             registered = runtime.kernels.find(self.name, compute.name, direct=False)
@@ -319,7 +318,8 @@ class Pointwise(Operator):
         primitive = PRIMITIVES.get(self.name)
         return primitive is None or kind_letter(compute) in primitive.domain
 
-    def _bind(self, compute: DType, extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
+    def _bind(self, compute: DType, extras: tuple[Any, ...],
+              math: type[ExprMath] = ExprMath) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
         """The formula over expressions, what specialises it, and the numbers that it takes as arguments.
 
         Python ints and floats among the extra arguments become kernel arguments; None, bools and strings specialise.
@@ -327,26 +327,19 @@ class Pointwise(Operator):
         numeric = [type(x) in _EXTRAS for x in extras]
         static = tuple(x if not n else "number" for x, n in zip(extras, numeric, strict=True))
         numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
-        m = ExprMath(arithmetic_dtype(compute))
 
         def formula(*values: Any) -> Any:
+            m = math(arithmetic_dtype(compute))
             given = iter(values[self.count:])
             bound = [next(given) if n else x for x, n in zip(extras, numeric, strict=True)]
-            return self.formula(m, *values[:self.count], *bound)
+            return m.finished(self.formula(m, *values[:self.count], *bound))
 
         return formula, static, numbers
 
 
-class _NumpyFormulas(NumpyMath):
-    """Formulas as NumPy, for one dtype."""
-
-    def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
-
-
 def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) -> Callable[..., Any]:
     """A formula as a direct kernel over NumPy arrays of ``compute``; the result has dtype ``result``."""
-    m, dtype = _NumpyFormulas(compute), result.numpy
+    m, dtype = ArrayMath(compute), result.numpy
 
     def run(*values: Any) -> Any:
         return np.asarray(formula(m, *values), dtype)

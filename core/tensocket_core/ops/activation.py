@@ -88,7 +88,7 @@ silu: Final = Pointwise(
     "silu(Tensor input) -> Tensor",
     "input * sigmoid(input).",
     lambda m, x: x / (1 + m.exp(-x)),
-    kinds="f",
+    kinds="fc",
     derivative=Derivative(input=lambda grad, input: _silu_gradient(grad, input)),
     method=False,
     namespace="nn.functional",

@@ -5,6 +5,7 @@ See ``execute.math`` for what a formula may use.
 
 from __future__ import annotations
 
+import builtins
 import cmath
 import math
 from typing import Any, Final
@@ -15,6 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
+from ..dispatch.registry import OPERATORS
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
 
@@ -336,6 +338,11 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
     raise ArgumentError(
         "div", f"rounding_mode={rounding_mode!r}", "the mode is None, 'trunc' or 'floor'", "pass one of these"
     )
+
+
+def rounded(input: Any, decimals: int) -> Any:
+    """Rounded to digits behind the point; digits before it if negative."""
+    return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
 
 
 def scaled(input: Any, other: Any, alpha: Any) -> Any:

@@ -71,8 +71,14 @@ trunc: Final = Pointwise("trunc(Tensor input) -> Tensor", "Rounded towards zero.
                          derivative=Derivative(input=lambda grad: grad * 0), aliases=("fix",), **_FLAT)
 round: Final = Pointwise(
     "round(Tensor input) -> Tensor",
-    "Rounded to the nearest integer, halves to even.",
+    "Rounded to the nearest integer, halves to even; with decimals, to so many digits behind (or before) the point.",
     _rounding("rint"),
     derivative=Derivative(input=lambda grad: grad * 0),
+    keywords={"decimals": ("0", "return _arithmetic.rounded(input, decimals)")},
     **_FLAT,
 )
+round_decimals: Final = Pointwise(
+    "round_decimals(Tensor input, Scalar factor, bool before) -> Tensor",
+    "Rounded to a multiple of the factor, or of 1 / factor.",
+    lambda m, x, factor, before: m.rint(x / factor) * factor if before else m.rint(x * factor) / factor,
+    kinds="f", derivative=Derivative(input=lambda grad: grad * 0), method=False, function=False)

@@ -5,15 +5,49 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
-from tensocket_core import dtype as DType
 from tensocket_core import functions as ops
 
+from .activations import (
+    celu,
+    celu_,
+    elu,
+    elu_,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hardtanh_,
+    leaky_relu,
+    leaky_relu_,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    relu_,
+    rrelu,
+    rrelu_,
+    selu,
+    selu_,
+    sigmoid,
+    silu,
+    softmax,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanh,
+    tanhshrink,
+    threshold,
+    threshold_,
+)
 from .spatial import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -115,57 +149,12 @@ def layer_norm(
     return ops.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
 
 
-# ---- activations
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``max(input, 0)``."""
-    return input.relu_() if inplace else ops.relu(input)
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``input`` where it is positive, ``negative_slope * input`` elsewhere."""
-    result = ops.leaky_relu(input, negative_slope)
-    return input.copy_(result) if inplace else result
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``input * sigmoid(input)``."""
-    result = ops.silu(input)
-    return input.copy_(result) if inplace else result
+# ---- activations; the others are in ``activations``
 
 
 def gelu(input: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """``input * Phi(input)`` with the normal distribution function, or its approximation through tanh."""
     return ops.gelu(input, approximate=approximate)
-
-
-def sigmoid(input: Tensor) -> Tensor:
-    """``1 / (1 + exp(-input))``."""
-    return ops.sigmoid(input)
-
-
-def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
-    return ops.tanh(input)
-
-
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """Exponentials along ``dim``, scaled to a sum of one. Without ``dim``, one is guessed with a warning."""
-    return ops.softmax(input, _dimension("softmax", input.dim(), dim), dtype=dtype)
-
-
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The logarithm of ``softmax``, computed without overflow. Without ``dim``, one is guessed with a warning."""
-    return ops.log_softmax(input, _dimension("log_softmax", input.dim(), dim), dtype=dtype)
-
-
-def _dimension(operator: str, ndim: int, dim: int | None) -> int:
-    """``dim``, or the one that PyTorch guesses, with its warning."""
-    if dim is not None:
-        return dim
-    warnings.warn(f"{operator} without dim guesses one, which is deprecated; pass dim", UserWarning, stacklevel=3)
-    return 0 if ndim in (0, 1, 3) else 1
 
 
 # ---- losses
@@ -296,6 +285,8 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -305,6 +296,8 @@ __all__ = [
     "conv_transpose3d",
     "cross_entropy",
     "dropout",
+    "elu",
+    "elu_",
     "embedding",
     "fold",
     "fractional_max_pool2d",
@@ -312,13 +305,21 @@ __all__ = [
     "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices",
     "gelu",
+    "glu",
     "grid_sample",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
     "interpolate",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "log_softmax",
+    "logsigmoid",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -331,6 +332,7 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "mish",
     "mse_loss",
     "native_channel_shuffle",
     "nll_loss",
@@ -339,11 +341,25 @@ __all__ = [
     "pad",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "prelu",
     "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
     "unfold",
     "upsample",
     "upsample_bilinear",

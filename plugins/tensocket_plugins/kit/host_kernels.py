@@ -48,7 +48,8 @@ _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
     ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
     # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
-    ("sign", np.sign, INTEGERS), ("where", undispatched(np.where), EVERY),
+    ("sign", np.sign, INTEGERS), ("gcd", np.gcd, INTEGERS), ("lcm", np.lcm, INTEGERS),
+    ("where", undispatched(np.where), EVERY),
 )
 
 #: Operators on floats that NumPy may warn of, and the factor by which their limit is smaller than an addition's,

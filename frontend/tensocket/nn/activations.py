@@ -1,0 +1,220 @@
+"""Activation functions, with PyTorch's signatures; ``inplace=True`` and a trailing underscore write into the input."""
+
+# The operators of the core are generated and typed Any.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import warnings
+
+from tensocket_core import Tensor
+from tensocket_core import dtype as DType
+from tensocket_core import functions as ops
+
+
+def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    """The result, or the input with the result's elements."""
+    return input.copy_(result) if inplace else result
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``.
+
+    Raises:
+        ArgumentError: ``alpha`` is 0.
+    """
+    return _placed(input, ops.celu(input, alpha), inplace)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``celu`` in place."""
+    return celu(input, alpha, True)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
+    return _placed(input, ops.elu(input, alpha), inplace)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``elu`` in place."""
+    return elu(input, alpha, True)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``1.0507 * elu(input, 1.67326)``, whose outputs keep mean 0 and variance 1."""
+    return _placed(input, ops.selu(input), inplace)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """``selu`` in place."""
+    return selu(input, True)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second.
+
+    Raises:
+        ShapeError: The dimension has an odd size.
+    """
+    return ops.glu(input, dim)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 from ``-lambd`` to ``lambd``, ``input`` elsewhere."""
+    return ops.hardshrink(input, lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` moved by ``lambd`` towards 0, and 0 from ``-lambd`` to ``lambd``.
+
+    Raises:
+        ArgumentError: ``lambd`` is negative.
+    """
+    return ops.softshrink(input, lambd)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``."""
+    return ops.tanhshrink(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input + 3, 0), 6) / 6``."""
+    return _placed(input, ops.hardsigmoid(input), inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``."""
+    return _placed(input, ops.hardswish(input), inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` limited to the range from ``min_val`` to ``max_val``.
+
+    Raises:
+        ArgumentError: ``min_val`` is above ``max_val``.
+    """
+    return _placed(input, ops.hardtanh(input, min_val, max_val), inplace)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh`` in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``."""
+    return input.relu_() if inplace else ops.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in place."""
+    return input.relu_()
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input, 0), 6)``."""
+    return _placed(input, ops.relu6(input), inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where it is positive, ``negative_slope * input`` elsewhere."""
+    return _placed(input, ops.leaky_relu(input, negative_slope), inplace)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu`` in place."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where it is positive, ``weight * input`` elsewhere; one weight for each channel, or one.
+
+    Raises:
+        ShapeError: There is another number of weights.
+    """
+    return ops.prelu(input, weight)
+
+
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
+          inplace: bool = False) -> Tensor:
+    """``leaky_relu`` with random slopes while training, with the mean of the bounds else.
+
+    Raises:
+        ArgumentError: ``lower`` is above ``upper``.
+    """
+    return _placed(input, ops.rrelu(input, lower, upper, training), inplace)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """``rrelu`` in place."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``value`` up to the threshold, ``input`` above."""
+    return _placed(input, ops.threshold(input, threshold, value), inplace)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return input.copy_(ops.threshold(input, threshold, value))
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``."""
+    return _placed(input, ops.silu(input), inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``."""
+    return _placed(input, ops.mish(input), inplace)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``; ``input`` where ``beta * input`` is above the threshold."""
+    return ops.softplus(input, beta, threshold)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))``, without overflow."""
+    return ops.logsigmoid(input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``."""
+    return ops.softsign(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+    return ops.sigmoid(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return ops.tanh(input)
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """Exponentials along ``dim``, scaled to a sum of one. Without ``dim``, one is guessed with a warning."""
+    return ops.softmax(input, _dimension("softmax", input.dim(), dim), dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """``softmax(-input)``. Without ``dim``, one is guessed with a warning."""
+    return ops.softmin(input, _dimension("softmin", input.dim(), dim), dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """The logarithm of ``softmax``, computed without overflow. Without ``dim``, one is guessed with a warning."""
+    return ops.log_softmax(input, _dimension("log_softmax", input.dim(), dim), dtype=dtype)
+
+
+def _dimension(operator: str, ndim: int, dim: int | None) -> int:
+    """``dim``, or the one that PyTorch guesses, with its warning."""
+    if dim is not None:
+        return dim
+    warnings.warn(f"{operator} without dim guesses one, which is deprecated; pass dim", UserWarning, stacklevel=3)
+    return 0 if ndim in (0, 1, 3) else 1
