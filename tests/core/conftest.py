@@ -23,6 +23,7 @@ from tensocket_plugins.contract.hooks import hookimpl
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.kit import ref
+from tensocket_plugins.kit.host_operators import HOST_OPERATORS, SEQUENCE_OPERATORS
 from tensocket_plugins.kit.host_primitives import compute, host_view
 
 PLAIN = "plain"
@@ -45,7 +46,8 @@ def plain_backend(
 ) -> ModuleType:
     """A backend with the memory of ``ref``, no code generator, and the primitives except ``without``."""
     profile = dataclasses.replace(
-        ref.PROFILE, dtypes=ref.PROFILE.dtypes - NOT_PRIMITIVE, features=ref.PROFILE.features - without_features
+        ref.PROFILE, dtypes=ref.PROFILE.dtypes - NOT_PRIMITIVE, features=ref.PROFILE.features - without_features,
+        host_kernels=HOST_OPERATORS | SEQUENCE_OPERATORS,
     )
 
     class PlainDevice(ref.RefDevice):

@@ -1,4 +1,4 @@
-"""Scans, sorting, search, sets: host operators against NumPy."""
+"""Scans, sorting, search, sets against NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UnsupportedOperator,
 )
-from tensocket_plugins.kit.host_operators import HOST_OPERATORS
+from tensocket_plugins.kit.host_operators import HOST_OPERATORS, SEQUENCE_OPERATORS
 
 NAN = math.nan
 X = np.array([[3.0, 1.0, 2.0, 1.0], [0.5, NAN, -2.0, 4.0], [-1.0, -1.0, math.inf, 0.0]])
@@ -29,7 +29,7 @@ WHOLE = np.array([[3, 1, 2], [-4, 0, 5]])
 
 @pytest.fixture(params=["ref", "cpu"])
 def place(request):
-    """The interpreter device, which declares host operators, and the host itself."""
+    """The interpreter device, which runs kernels, and the host itself."""
     if request.param == "cpu":
         pytest.importorskip("tensocket_cpu")
     tc.set_default_device(request.param)
@@ -37,7 +37,10 @@ def place(request):
 
 
 def test_profiles_can_declare_every_host_operator():
-    assert {name for name, operator in OPERATORS.items() if operator.kind == "host"} | {"randperm"} == HOST_OPERATORS
+    names = {kind: {name for name, operator in OPERATORS.items() if operator.kind == kind}
+             for kind in ("host", "sequence")}
+    assert names["host"] == HOST_OPERATORS
+    assert names["sequence"] | {"randperm"} == SEQUENCE_OPERATORS
 
 
 def test_the_host_is_used_only_where_it_is_declared(monkeypatch):
@@ -47,6 +50,9 @@ def test_the_host_is_used_only_where_it_is_declared(monkeypatch):
         f.sort(tc.tensor([2.0, 1.0], device="plain"))
     tc.reset_fallback_ledger()
     assert f.sort(tc.tensor([2.0, 1.0], device="ref")).values.tolist() == [1.0, 2.0]
+    assert tc.fallback_ledger() == []
+    monkeypatch.undo()
+    assert f.sort(tc.tensor([2.0, 1.0], device="plain")).values.tolist() == [1.0, 2.0]
     (row,) = tc.fallback_ledger()
     assert (row.operator, row.kind, row.count, row.bytes) == ("argsort", "host_kernel", 1, 8)
 

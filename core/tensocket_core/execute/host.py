@@ -1,4 +1,4 @@
-"""Operators that NumPy or SciPy computes on the host: scans, sorting, linear algebra, Fourier transforms.
+"""Operators that NumPy or SciPy computes on the host: linear algebra, Fourier transforms.
 
 On a host-resident device the function works on the device's own memory. On any other device it is a host kernel: the
 backend's profile declares it, or ``set_fallback`` allows it, and the ledger counts what it moves.
@@ -74,7 +74,7 @@ class HostOperator(Operator):
         return "direct" if entry.runtime.profile.host_resident else "host"
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
-        """Check, fetch, compute, store.
+        """Check, then run on the device or infer the result.
 
         Raises:
             DtypeError: The operator is not defined for the dtype.
@@ -84,6 +84,11 @@ class HostOperator(Operator):
         self._check(given[0].dtype)
         if not entry.holds_data:
             return self._inferred(entry, given[0].dtype, args)
+        return self.on_device(entry, args)
+
+    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+        """Fetch, compute, store."""
+        given = [x for x in args if hasattr(x, "_key")]
         if not entry.runtime.profile.host_resident:
             for tensor in given:
                 note_host_operator(self.name, tensor)

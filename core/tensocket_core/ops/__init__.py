@@ -44,6 +44,7 @@ from . import (
     scattering,
     selection,
     sorting,
+    distinct,
     subscript,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "convolution",
     "copies",
     "decompositions",
+    "distinct",
     "elementary",
     "fourier",
     "grids",

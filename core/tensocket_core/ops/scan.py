@@ -16,7 +16,8 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
-from ..execute.host import HostOperator, same_shape
+from ..execute.scan_nests import Scan
+from ..execute.sequences import SequenceOperator, scan_operator
 from .choices import true_somewhere
 from .selection import positions
 
@@ -33,14 +34,17 @@ def _scan(function: Any) -> Any:
     return run
 
 
-running_sum: Final[HostOperator] = HostOperator(
-    "cumsum(Tensor input, int dim) -> Tensor", "Sums of the elements up to each one.", _scan(np.cumsum), kinds="ifc",
-    method=False, function=False,
-    shape=same_shape, derivative=Derivative(input=lambda grad, dim: _sum_of_rest(grad, dim)))
-running_product: Final[HostOperator] = HostOperator(
+_SUM: Final = Scan(element=lambda m, x, position: (x,), combine=lambda m, a, b: (a[0] + b[0],),
+                   finish=lambda m, values: values[0])
+_PRODUCT: Final = Scan(element=lambda m, x, position: (x,), combine=lambda m, a, b: (a[0] * b[0],),
+                       finish=lambda m, values: values[0])
+
+running_sum: Final[SequenceOperator] = scan_operator(
+    "cumsum(Tensor input, int dim) -> Tensor", "Sums of the elements up to each one.", _scan(np.cumsum), _SUM,
+    derivative=Derivative(input=lambda grad, dim: _sum_of_rest(grad, dim)))
+running_product: Final[SequenceOperator] = scan_operator(
     "cumprod(Tensor input, int dim) -> Tensor", "Products of the elements up to each one.", _scan(np.cumprod),
-    kinds="ifc", method=False, function=False,
-    shape=same_shape, derivative=wirtinger(Derivative(
+    _PRODUCT, derivative=wirtinger(Derivative(
         input=lambda grad, input, result, dim: _product_gradient(grad, input, result, dim))))
 
 
@@ -66,7 +70,7 @@ def _product_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
     return (without * upstream.unsqueeze(-2)).sum(-1).movedim(-1, dim)
 
 
-def _scanned(record: HostOperator, input: Any, dim: Any, dtype: Any) -> Any:
+def _scanned(record: SequenceOperator, input: Any, dim: Any, dtype: Any) -> Any:
     axis = normalize_axis(record.name, dim, input.ndim)
     if dtype is dtypes.bool_:
         raise UndefinedDtype(record.name, "dtype bool", f"{record.name} is defined for numbers",
@@ -103,21 +107,32 @@ def _last_extreme(function: Any) -> Any:
     return run
 
 
-top_places: Final[HostOperator] = HostOperator(
+def _extreme(largest: bool) -> Scan:
+    """Value and position of the running extreme, of which the position is the result."""
+
+    def combine(m: Any, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+        later = a[0] <= b[0] if largest else b[0] <= a[0]
+        if m.dtype.kind == "float":
+            later = later | m.ne(b[0], b[0])
+        return m.where(later, b[0], a[0]), m.where(later, b[1], a[1])
+
+    return Scan(element=lambda m, x, position: (x, position), combine=combine,
+                finish=lambda m, values: m.cast(values[1], dtypes.int64), positions=frozenset({1}))
+
+
+top_places: Final[SequenceOperator] = scan_operator(
     "cummax(Tensor input, int dim) -> Tensor", "Positions of running maxima.", _last_extreme(np.maximum),
-    shape=same_shape, result="int64", kinds="bif",
-    method=False, function=False)
-bottom_places: Final[HostOperator] = HostOperator(
+    _extreme(True), result="int64", wide=False, kinds="bif")
+bottom_places: Final[SequenceOperator] = scan_operator(
     "cummin(Tensor input, int dim) -> Tensor", "Positions of running minima.", _last_extreme(np.minimum),
-    shape=same_shape, result="int64", kinds="bif",
-    method=False, function=False)
+    _extreme(False), result="int64", wide=False, kinds="bif")
 
 #: What ``cummax`` and ``cummin`` return, under PyTorch's names.
 CumMaxResult: Final = namedtuple("cummax", ("values", "indices"))  # type: ignore[name-match]
 CumMinResult: Final = namedtuple("cummin", ("values", "indices"))  # type: ignore[name-match]
 
 
-def picked(record: HostOperator, input: Any, *args: Any) -> tuple[Any, Any]:
+def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
     """Elements at the positions that a record finds along its first argument, a dimension, and the positions."""
     indices = call(record, input.detach(), *args)
     return (input.gather(args[0], indices) if input.ndim else input.clone()), indices

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
 
 from .._generated import functions
@@ -14,7 +15,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import as_strided, broadcast_shapes, element_strides, normalize_axes, normalize_axis
-from ..execute.host import HostOperator
+from ..execute.sequences import SequenceOperator
 from ..execute.views import View
 from .indexing import checked_index, gather_valid
 from .views import sizes
@@ -154,11 +155,19 @@ def tile(input: Any, *dims: Any) -> Any:
     return input.repeat((1,) * max(input.ndim - len(counts), 0) + counts)
 
 
+def _repeated(repeats: Any) -> Any:
+    """Each result searches its place among the running sums of the counts."""
+    sums = repeats.to(dtypes.int64).cumsum(0)
+    size = repeats.shape[0]
+    total = int(sums.select(0, size - 1).item()) if size else 0
+    return functions.searchsorted(sums, positions(repeats, total), right=True)
+
+
 #: Position k as often as ``repeats[k]`` says.
-repeated: Final[HostOperator] = HostOperator(
+repeated: Final[SequenceOperator] = SequenceOperator(
     "repeat_interleave(Tensor repeats) -> Tensor", "Every position as often as its count says.",
-    lambda repeats: np.repeat(np.arange(len(repeats), dtype=np.int64), repeats), shape=None, kinds="i", method=False,
-    function=False)
+    lambda repeats: np.repeat(np.arange(len(repeats), dtype=np.int64), repeats), _repeated, shape=None, kinds="i",
+    method=False, function=False)
 
 
 @composite("repeat_interleave(Tensor input, any repeats=None, int? dim=None, *, int? output_size=None) -> Tensor")

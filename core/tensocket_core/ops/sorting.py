@@ -1,19 +1,27 @@
-"""Order: sorting, the largest elements, search in sorted sequences, distinct elements, membership."""
+"""Order: sorting, the largest elements, search in sorted sequences."""
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from .. import tensors
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import dtype_bit
 from ..execute.geometry import normalize_axis
-from ..execute.host import HostOperator, same_shape
+from ..execute.host import same_shape
+from ..execute.searching import search_rows
+from ..execute.sequences import SequenceOperator
+from ..execute.sorting import sorted_positions
+from ..promotion import promote_types
+from .indexing import gather_valid
 from .scan import picked
 
 
@@ -27,9 +35,15 @@ def _order(x: Any, dim: int, descending: bool) -> Any:
     return np.flip(x.shape[dim] - 1 - backwards, dim).astype(np.int64)
 
 
-order: Final[HostOperator] = HostOperator(
-    "argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.", _order, kinds="bif",
-    shape=same_shape, result="int64", label="sort", method=False, function=False)
+def _generated_order(input: Any, dim: int, descending: bool) -> Any:
+    entry = input._entry
+    array = sorted_positions(entry, input._array, input.dtype, dim, descending)
+    return tensors.wrap(array, entry.key | dtype_bit(dtypes.int64))
+
+
+order: Final[SequenceOperator] = SequenceOperator(
+    "argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.", _order,
+    _generated_order, kinds="bif", shape=same_shape, result="int64", label="sort", method=False, function=False)
 
 #: What ``sort`` and ``topk`` return, under PyTorch's names.
 SortResult: Final = namedtuple("sort", ("values", "indices"))  # type: ignore[name-match]
@@ -76,15 +90,28 @@ def _search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
         edges = np.take_along_axis(edges, sorter, -1)
     if edges.ndim == 1:
         return np.asarray(np.searchsorted(edges, values, side), np.int64)
-    rows = edges.reshape(-1, edges.shape[-1])
+    if not values.size:
+        return np.zeros(values.shape, np.int64)
+    rows = edges.reshape(-1, edges.shape[-1]) if edges.size else edges.reshape(math.prod(edges.shape[:-1]), 0)
     wanted = values.reshape(len(rows), values.shape[-1])
     found = [np.searchsorted(row, value, side) for row, value in zip(rows, wanted, strict=True)]
     return np.array(found, np.int64).reshape(values.shape)
 
 
-places: Final[HostOperator] = HostOperator(
+def _generated_search(edges: Any, values: Any, right: bool, sorter: Any) -> Any:
+    if sorter is not None:
+        edges = call(gather_valid, edges, edges.ndim - 1, sorter)
+    shape, entry = tuple(values.shape), values._entry
+    length, rows = edges.shape[-1], math.prod(edges.shape[:-1])
+    table = edges.reshape(rows, length).contiguous()
+    wanted = values.reshape(rows, values.numel() // rows if rows else 0).contiguous()
+    found = search_rows(entry, table._array, wanted._array, edges.dtype, right)
+    return tensors.wrap(found, entry.key | dtype_bit(dtypes.int64)).reshape(shape)
+
+
+places: Final[SequenceOperator] = SequenceOperator(
     "searchsorted(Tensor edges, Tensor values, bool right, Tensor? sorter) -> Tensor",
-    "Positions at which values keep a sequence sorted.", _search,
+    "Positions at which values keep a sequence sorted.", _search, _generated_search,
     shape=lambda edges, values, right, sorter: values, result="int64", kinds="bif", method=False, function=False)
 
 
@@ -111,7 +138,9 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
     if sorter is not None and tuple(sorter.shape) != tuple(sorted_sequence.shape):
         raise ShapeError("searchsorted", f"a sorter of shape {list(sorter.shape)}",
                          "the sorter has the sequence's shape", "pass the sequence's argsort")
-    found = call(places, sorted_sequence.detach(), values.detach(), right or side == "right", sorter)
+    common = promote_types(sorted_sequence.dtype, values.dtype)
+    found = call(places, sorted_sequence.detach().to(common), values.detach().to(common), right or side == "right",
+                 sorter)
     return found.to(dtypes.int32) if out_int32 else found
 
 
@@ -120,86 +149,3 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The interval between boundaries that each element lies in."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
-# ----------------------------------------------------------------------------------------------- distinct elements
-
-
-def _slices(x: Any, dim: int | None) -> Any:
-    """What is compared: elements, or whole slices along a dimension as rows."""
-    return x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0).reshape(x.shape[dim], -1)
-
-
-def _runs(rows: Any) -> Any:
-    """Where rows differ from the row before; NaN differs from everything."""
-    return np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(1)])
-
-
-def _chosen(x: Any, dim: int | None, first: Any) -> Any:
-    return x.reshape(-1)[first] if dim is None else np.take(x, first, dim)
-
-
-def _unique(x: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, Any]:
-    """Distinct elements in order, first positions, the group of every element, and the groups' sizes."""
-    rows = _slices(x, dim)
-    order = np.arange(len(rows)) if consecutive else np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
-    starts = _runs(rows[order])
-    first = order[starts]
-    inverse = np.empty(len(rows), np.int64)
-    inverse[order] = np.cumsum(starts) - 1
-    counts = np.diff(np.append(np.flatnonzero(starts), len(rows)))
-    shaped = inverse.reshape(x.shape) if dim is None else inverse
-    return _chosen(x, dim, first), first.astype(np.int64), shaped, counts.astype(np.int64)
-
-
-groups: Final[HostOperator] = HostOperator(
-    "unique(Tensor input, int? dim, bool consecutive) -> any",
-    "Distinct elements, first positions, groups, counts.", _unique, shape=None, method=False, function=False)
-
-
-def _asked(found: tuple[Any, ...], inverse: bool, counts: bool) -> Any:
-    results = (found[0], *([found[2]] if inverse else []), *([found[3]] if counts else []))
-    return results if len(results) > 1 else results[0]
-
-
-@composite("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, "
-           "int? dim=None) -> any")
-def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:
-    """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
-
-    Returns:
-        The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
-    """
-    axis = None if dim is None else normalize_axis("unique", dim, input.ndim)
-    return _asked(call(groups, input.detach(), axis, False), return_inverse, return_counts)
-
-
-@composite("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, "
-           "int? dim=None) -> any")
-def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
-    """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
-    axis = None if dim is None else normalize_axis("unique_consecutive", dim, input.ndim)
-    return _asked(call(groups, input.detach(), axis, True), return_inverse, return_counts)
-
-
-membership: Final[HostOperator] = HostOperator(
-    "isin(Tensor elements, Tensor test_elements) -> Tensor", "Whether elements occur among others.",
-    lambda x, y: np.isin(x, y), shape=same_shape, result="bool", method=False, function=False)
-
-
-@composite("isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-           method=False)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
-    """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
-
-    Raises:
-        ArgumentTypeError: Both are numbers.
-    """
-    tensor = next((x for x in (elements, test_elements) if hasattr(x, "_key")), None)
-    if tensor is None:
-        raise ArgumentTypeError("isin", "two numbers", "one of both is a tensor", "compare numbers with ==")
-    pair = [x.detach() if hasattr(x, "_key") else tensor.new_tensor(x) for x in (elements, test_elements)]
-    found = call(membership, *pair)
-    return found.logical_not() if invert else found

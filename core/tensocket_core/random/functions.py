@@ -17,6 +17,8 @@ from ..dispatch.factories import seen, watched
 from ..dispatch.fallback import note_host_operator
 from ..dispatch.keys import WRAPPER, dtype_bit
 from ..dispatch.modes import ACTIVE
+from ..execute.copying import converted
+from ..execute.sorting import sorted_positions
 from ..formats import contiguous_format, preserve_format
 from .distributions import NORMAL, UNIFORM, bits64
 from .draws import draw_array, drawn_tensor, floats, through_transforms
@@ -132,7 +134,7 @@ def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
-    """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits, sorted on the host."""
+    """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits."""
     if rest or (ACTIVE and watched()):
         return seen(randperm, n, rest=rest, generator=generator, dtype=dtype, device=device,
                     requires_grad=requires_grad)
@@ -148,6 +150,10 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         keys = tensors.wrap(draw_array("bits", bits64, entry, (*lead, n), dtypes.int64, 2, generator),
                             entry.key | dtype_bit(dtypes.int64))
         if not entry.runtime.profile.host_resident:
+            if entry.runtime.target is not None:
+                order = sorted_positions(entry, keys._array, dtypes.int64, len(lead), False)
+                array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
+                return tensors.wrap(array, entry.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)
         return from_values(np.argsort(keys._host(), axis=-1, kind="stable"), chosen, entry)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -277,7 +278,7 @@ def _basic_put(info: Info, in_dims: Any, target: Any, index: Any, src: Any) -> A
     return call(basic_put_, target, (slice(None), *index), aligned(src, in_dims[2], wide)), 0
 
 
-# ------------------------------------------------------------------------------------- computed by the host's libraries
+# ------------------------------------------------------- factorisations, Fourier transforms, scans, sorting, search
 
 
 @batching_rule("cholesky", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "eigvals", "inv", "solve",
@@ -311,6 +312,19 @@ def _along(info: Info, in_dims: Any, input: Any, dim: int, *args: Any) -> Any:
 @batching_rule("fft_c2c", "fft_r2c", "fft_c2r")
 def _fourier(info: Info, in_dims: Any, input: Any, dims: Any, *args: Any) -> Any:
     return call(info.operator, input, tuple([d % rank(input, 0) + 1 for d in dims]), *args), 0
+
+
+@batching_rule("searchsorted")
+def _searchsorted(info: Info, in_dims: Any, edges: Any, values: Any, right: bool, sorter: Any) -> Any:
+    """A sequence of its own for every example, whose values become a vector where the sequence is one."""
+    if in_dims[0] is None and in_dims[3] is None and edges.ndim == 1:
+        return call(info.operator, edges, values, right, sorter), 0
+    flat = rank(edges, in_dims[0]) == 1
+    edges, values = spread(info, edges, in_dims[0]), spread(info, values, in_dims[1])
+    if sorter is not None:
+        sorter = spread(info, sorter, in_dims[3])
+    wanted = values.reshape(info.batch_size, math.prod(values.shape[1:])) if flat else values
+    return call(info.operator, edges, wanted, right, sorter).reshape(tuple(values.shape)), 0
 
 
 @batching_rule("isin")

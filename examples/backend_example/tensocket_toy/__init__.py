@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensocket_plugins.contract import Descriptor, Limits, Profile, hookimpl
-from tensocket_plugins.kit.host_operators import HOST_OPERATORS
+from tensocket_plugins.kit.host_operators import HOST_OPERATORS, SEQUENCE_OPERATORS
 
 if TYPE_CHECKING:
     from .backend import ToyBackend
@@ -16,7 +16,7 @@ PROFILE = Profile(
     dtypes=frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "uint32", "float16", "float32", "float64"}),
     features=frozenset({"streams", "events", "fp64", "deterministic"}),
     # Operators that the runtime may run on the host for this device; each use is counted, everything else is refused.
-    host_kernels=HOST_OPERATORS,
+    host_kernels=HOST_OPERATORS | SEQUENCE_OPERATORS,
     limits=Limits(max_bytes=256 << 20),
 )
 

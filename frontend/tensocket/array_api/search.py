@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tensocket_core as core
 from tensocket_core.dispatch.call import call
-from tensocket_core.ops.sorting import groups
+from tensocket_core.ops.distinct import groups
 from tensocket_plugins.contract.errors import ArgumentError
 
 from .promotion import common, is_array, together

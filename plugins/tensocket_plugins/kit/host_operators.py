@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-#: For ``Profile.host_kernels``: scans, sorting, linear algebra, Fourier transforms, random permutations.
+#: For ``Profile.host_kernels``: factorisations and what is made of them, Fourier transforms.
 HOST_OPERATORS: Final = frozenset({
-    "argsort", "cholesky", "cummax", "cummin", "cumprod", "cumsum", "det", "eig", "eigh", "eigvals", "eigvalsh",
-    "fft_c2c", "fft_c2r", "fft_r2c", "inv", "isin", "pinv", "qr", "randperm", "repeat_interleave", "searchsorted",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "unique",
+    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "fft_c2c", "fft_c2r", "fft_r2c", "inv", "pinv", "qr",
+    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+})
+#: What devices with a code generator run as kernels, and devices without one declare as well: scans, sorting, search,
+#: sets, random permutations.
+SEQUENCE_OPERATORS: Final = frozenset({
+    "argsort", "cummax", "cummin", "cumprod", "cumsum", "isin", "randperm", "repeat_interleave", "searchsorted",
+    "unique",
 })

@@ -1,0 +1,79 @@
+"""Operators that devices with a code generator run as a sequence of kernels: scans, sorting, search, sets.
+
+On a host-resident device NumPy computes them on the device's own memory. A device without a code generator runs them as
+host kernels, as ``HostOperator`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import DType, complex64, complex128, float32, float64, int64
+
+from .. import tensors
+from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from .host import HostOperator, same_shape
+from .math import arithmetic_dtype
+from .scan_nests import Scan
+from .scans import scan_array
+
+#: What values are combined in where a device computes in float64, as NumPy's scans here do.
+_WIDER: Final = {float32: float64, complex64: complex128}
+
+
+class SequenceOperator(HostOperator):
+    """An operator with a function over NumPy arrays and one over tensors.
+
+    Attributes:
+        generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
+            any operators.
+    """
+
+    kind = "sequence"
+
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
+                 **record: Any) -> None:
+        super().__init__(schema, doc, compute, **record)
+        self.generate = generate
+
+    def how(self, entry: DeviceEntry, dtype: DType) -> str:
+        """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
+        generates = entry.runtime.target is not None and not entry.runtime.profile.host_resident
+        return "generated" if generates else super().how(entry, dtype)
+
+    def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
+        """Run the kernels; otherwise as on the host."""
+        if entry.runtime.target is None or entry.runtime.profile.host_resident:
+            return super().on_device(entry, args)
+        return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
+
+
+def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",
+                  wide: bool = True, kinds: str = "ifc", derivative: Derivative | None = None) -> SequenceOperator:
+    """An operator ``name(Tensor input, int dim) -> Tensor`` that combines the elements up to each one.
+
+    Args:
+        schema: Its schema; it makes no function or method.
+        doc: Its description.
+        compute: ``compute(array, dim)`` with NumPy.
+        scan: The same as a combination of elements.
+        result: The result's dtype: ``same`` or ``int64``.
+        wide: Whether values are combined in float64, where the device has it.
+        kinds: Kinds of dtypes, as of ``HostOperator``.
+        derivative: The gradient.
+    """
+    def generate(input: Any, dim: int) -> Any:
+        entry, dtype = input._entry, input.dtype
+        accumulator = arithmetic_dtype(dtype)
+        if wide and entry.runtime.target.float64:
+            accumulator = _WIDER.get(accumulator, accumulator)
+        stored = int64 if result == "int64" else dtype
+        array = scan_array(entry, operator.name, scan, input._array, dim, dtype, accumulator, stored)
+        return tensors.wrap(array, entry.key | dtype_bit(stored))
+
+    operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
+                                derivative=derivative, method=False, function=False)
+    return operator
