@@ -17,6 +17,7 @@ from tensocket_plugins.contract.errors import (
     ArgumentTypeError,
     DimensionError,
     DtypeError,
+    IndexOutOfRange,
     ShapeError,
     UnsupportedOperator,
 )
@@ -91,6 +92,29 @@ def test_running_extremes_take_the_last_of_equals_and_nan(place):
     assert f.cummin(tc.tensor([[3, 1, 1], [2, 4, 0]]), 1).indices.tolist() == [[0, 1, 2], [0, 0, 2]]
 
 
+@pytest.mark.parametrize("shape", [(70,), (2, 5000), (3, 130, 2)])
+def test_scans_of_long_rows_are_divided(shape, place, host):
+    """Rows are scanned block by block, and the totals of many blocks likewise."""
+    values = np.random.default_rng(1).integers(-9, 9, shape)
+    for name, accumulate in (("cummax", np.maximum), ("cummin", np.minimum)):
+        best, found = getattr(f, name)(tc.tensor(values), 1 % len(shape))
+        np.testing.assert_array_equal(host(best), accumulate.accumulate(values, 1 % len(shape)))
+        np.testing.assert_array_equal(np.take_along_axis(values, host(found), 1 % len(shape)), host(best))
+    np.testing.assert_array_equal(host(f.cumsum(tc.tensor(values), 1 % len(shape))), values.cumsum(1 % len(shape)))
+    numbers = values + 1j * values[..., ::-1]
+    np.testing.assert_allclose(host(f.cumsum(tc.tensor(numbers), 0)), numbers.cumsum(0))
+    factors = np.exp(1j * values)
+    np.testing.assert_allclose(host(f.cumprod(tc.tensor(factors), 0)), factors.cumprod(0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "argsort", "sort"])
+def test_rows_without_elements(name, place):
+    for shape, dim in (((0,), 0), ((2, 0), 1), ((2, 0), 0), ((0, 3), 1)):
+        result = getattr(f, name)(tc.ones(*shape), dim)
+        for part in result if isinstance(result, tuple) else (result,):
+            assert tuple(part.shape) == shape
+
+
 def test_differences(place, near):
     near(f.diff(tc.tensor(WHOLE)), np.diff(WHOLE))
     near(f.diff(tc.tensor(WHOLE), 2, 1, tc.tensor([[9], [9]])), np.diff(WHOLE, 2, 1, [[9], [9]]))
@@ -111,6 +135,27 @@ def test_sorting_is_stable_and_nan_is_the_largest(dim, descending, place, host):
     np.testing.assert_array_equal(np.take_along_axis(X, host(indices), dim), expected)
     assert f.argsort(tc.tensor([1, 1, 0, 1]), descending=descending).tolist() == (
         [0, 1, 3, 2] if descending else [2, 0, 1, 3])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "uint32", "float16", "float32", "float64"])
+def test_sorting_of_rows_of_many_sizes(dtype, place, host):
+    draw = np.random.default_rng(2)
+    for size in (1, 2, 7, 8, 9, 64, 100):
+        if dtype.startswith("float"):
+            values = (draw.integers(-4, 4, (2, size)) / 2).astype(dtype)
+            values.reshape(-1)[::5] = [-0.0, np.inf, -np.inf, np.nan][size % 4]
+        else:
+            info = np.iinfo(dtype)
+            values = draw.choice(np.array([info.min, info.max, 1, 2, info.max // 2 + 1], dtype), (2, size))
+        found = host(f.argsort(tc.tensor(values)))
+        np.testing.assert_array_equal(found, np.argsort(values, -1, kind="stable"))
+        backwards = size - 1 - np.flip(np.argsort(np.flip(values, -1), -1, kind="stable"), -1)
+        np.testing.assert_array_equal(host(f.argsort(tc.tensor(values), descending=True)), backwards)
+
+
+def test_rows_are_not_longer_than_keys_count():
+    with pytest.raises(ShapeError, match=r"\[sort\] 2147483648 elements along dim 0 — a row has at most 2147483647 elements"):
+        f.argsort(tc.ones(1, device="ref").expand(1 << 31))
 
 
 def test_sorting_of_other_dtypes(place):
@@ -150,6 +195,43 @@ def test_search_in_sorted_sequences(place, near):
         f.searchsorted(unordered, 2.0, sorter=tc.tensor([0]))
 
 
+def test_search_without_elements(place):
+    assert f.searchsorted(tc.ones(0), tc.ones(3)).tolist() == [0, 0, 0]
+    assert f.searchsorted(tc.ones(2, 0), tc.ones(2, 1)).tolist() == [[0], [0]]
+    assert tuple(f.searchsorted(tc.ones(2, 3), tc.ones(2, 0)).shape) == (2, 0)
+    assert tuple(f.searchsorted(tc.ones(0, 3), tc.ones(0, 2)).shape) == (0, 2)
+    assert f.searchsorted(tc.tensor([1.0, NAN]), tc.tensor([NAN, 2.0])).tolist() == [1, 1]
+    assert f.searchsorted(tc.tensor([1, 2]), tc.tensor([1.5, 0.5])).tolist() == [1, 0]
+    with pytest.raises(IndexOutOfRange, match=r"\[searchsorted\] index 2 of a dimension of size 2"):
+        f.searchsorted(tc.ones(2), tc.ones(1), sorter=tc.tensor([0, 2]))
+
+
+@pytest.mark.parametrize("find", [f.unique, f.unique_consecutive])
+def test_distinct_elements_of_nothing(find, place):
+    for shape, dim in (((0,), None), ((2, 0), None), ((0, 3), 0), ((2, 0), 1), ((0,), 0)):
+        values, inverse, counts = find(tc.ones(*shape), return_inverse=True, return_counts=True, dim=dim)
+        assert tuple(values.shape) == ((0,) if dim is None else shape)
+        assert tuple(inverse.shape) == (shape if dim is None else (0,))
+        assert counts.tolist() == []
+        assert inverse.dtype is counts.dtype is tc.int64
+    for shape, dim in (((3, 0), 0), ((0, 0), 0)):
+        with pytest.raises(ShapeError, match="slices that are compared have elements"):
+            find(tc.ones(*shape), dim=dim)
+    assert find(tc.tensor(3.0)).tolist() == [3.0]
+    with pytest.raises(DimensionError, match="dim 0 of a 0-dimensional tensor — slices lie along a dim"):
+        find(tc.tensor(3.0), dim=0)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+def test_distinct_slices_are_ordered_from_the_first_column_on(columns, place, host):
+    values = np.random.default_rng(columns).integers(-1, 2, (40, columns))
+    for dim, given in ((0, values), (1, values.T)):
+        expected = np.unique(given, return_inverse=True, return_counts=True, axis=dim)
+        found = f.unique(tc.tensor(np.ascontiguousarray(given)), return_inverse=True, return_counts=True, dim=dim)
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(host(mine), theirs.reshape(tuple(mine.shape)))
+
+
 def test_distinct_elements(place):
     values, inverse, counts = f.unique(tc.tensor([[3, 1], [1, 1]]), return_inverse=True, return_counts=True)
     assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([1, 3], [[1, 0], [0, 0]], [3, 1])
@@ -166,5 +248,10 @@ def test_membership(place):
     assert f.isin(tc.tensor([[1, 2], [3, 4]]), tc.tensor([2, 3])).tolist() == [[False, True], [True, False]]
     assert f.isin(tc.tensor([1, 2]), 2, invert=True).tolist() == [True, False]
     assert f.isin(1, tc.tensor([1, 2])).item() is True
+    assert f.isin(tc.tensor([1.0, NAN]), tc.tensor([NAN, 1.0])).tolist() == [True, False]
+    assert f.isin(tc.tensor([1, 2]), tc.ones(0)).tolist() == [False, False]
+    assert f.isin(tc.ones(0), tc.tensor([1.0])).tolist() == []
+    with pytest.raises(DtypeError, match=r"\[isin\] dtype complex64"):
+        f.isin(tc.tensor([1j]), tc.tensor([1j]))
     with pytest.raises(ArgumentTypeError, match=r"\[isin\] two numbers — one of both is a tensor"):
         f.isin(1, 2)

@@ -182,13 +182,27 @@ def test_dropout_of_a_batch() -> None:
 
 
 def test_operators_without_a_rule_run_once_per_example() -> None:
-    edges = tensor([[0.0, 1.0, 2.0], [0.0, 0.1, 0.2]])
-    with pytest.warns(UserWarning, match="vmap has no rule for searchsorted and calls it once per example"):
-        result = vmap(lambda e, x: torch.functions.searchsorted(e, x))(edges, tensor([0.5, 0.5]))
-    same(result, [1, 3])
-    with (pytest.warns(UserWarning, match="searchsorted"),
-          pytest.raises(TransformError, match=r"\[searchsorted\] a batch of no examples")):
-        vmap(lambda e: torch.functions.searchsorted(e, 0.5))(torch.zeros(0, 3))
+    tests = tensor([[0.0, 1.0, 2.0], [0.0, 0.5, 0.2]])
+    with pytest.warns(UserWarning, match="vmap has no rule for isin and calls it once per example"):
+        result = vmap(lambda x, t: torch.functions.isin(x, t))(tensor([0.5, 0.5]), tests)
+    same(result, [0, 1])
+    with (pytest.warns(UserWarning, match="isin"),
+          pytest.raises(TransformError, match=r"\[isin\] a batch of no examples")):
+        vmap(lambda t: torch.functions.isin(torch.ones(2), t))(torch.zeros(0, 3))
+
+
+def test_sequences_of_a_batch_are_searched_at_once() -> None:
+    search = torch.functions.searchsorted
+    edges, values = tensor([[0.0, 1.0, 2.0], [0.0, 0.1, 0.2]]), tensor([[0.5, 3.0], [0.05, 0.5]])
+    same(vmap(search)(edges, values), [[1, 3], [1, 3]])
+    same(vmap(search)(edges, tensor([0.5, 0.5])), [1, 3])
+    same(vmap(lambda e: search(e, values))(edges), [[[1, 3], [1, 1]], [[3, 3], [1, 3]]])
+    same(vmap(lambda x: search(edges[0], x))(values), [[1, 3], [1, 1]])
+    same(vmap(lambda x: search(edges, x))(torch.functions.stack([values, values + 1])),
+         [[[1, 3], [1, 3]], [[2, 3], [3, 3]]])
+    order = tensor([[2, 0, 1], [1, 2, 0]]).to(torch.int64)
+    shuffled = torch.functions.gather(edges, 1, torch.functions.argsort(order, 1))
+    same(vmap(lambda e, x, o: search(e, x, sorter=o))(shuffled, values, order), [[1, 3], [1, 3]])
 
 
 def test_rules_can_be_registered() -> None:
@@ -198,13 +212,14 @@ def test_rules_can_be_registered() -> None:
         seen.append((info.batch_size, info.randomness, in_dims))
         return (values.unsqueeze(-1) > edges).sum(-1), 0
 
+    own = batching.RULES["searchsorted"]
     register_batching_rule(OPERATORS["searchsorted"], rule)
     try:
         result = vmap(lambda x: call(OPERATORS["searchsorted"], tensor([0.0, 1.0]), x, False, None))(tensor([0.5, 3.0]))
         same(result, [1, 2])
         assert seen == [(2, "error", (None, 0, None, None))]
     finally:
-        del batching.RULES["searchsorted"]
+        batching.RULES["searchsorted"] = own
 
 
 @pytest.mark.parametrize(("function", "message"), [

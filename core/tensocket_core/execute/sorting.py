@@ -204,7 +204,7 @@ def sorted_positions(entry: DeviceEntry, array: Any, dtype: DType, axis: int, de
     """
     shape = array.shape
     if shape and shape[axis] >= 1 << 31:
-        raise ShapeError("sort", f"{shape[axis]} elements along dim {axis}", "a row has less than 2**31 elements",
+        raise ShapeError("sort", f"{shape[axis]} elements along dim {axis}", "a row has at most 2147483647 elements",
                          "sort parts of it")
     out = entry.runtime.empty(shape, int64, entry.stream)
     if 0 in shape:

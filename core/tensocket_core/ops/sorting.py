@@ -21,7 +21,7 @@ from ..execute.searching import search_rows
 from ..execute.sequences import SequenceOperator
 from ..execute.sorting import sorted_positions
 from ..promotion import promote_types
-from .indexing import gather_valid
+from .indexing import checked_index, gather_valid
 from .scan import picked
 
 
@@ -138,6 +138,8 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
     if sorter is not None and tuple(sorter.shape) != tuple(sorted_sequence.shape):
         raise ShapeError("searchsorted", f"a sorter of shape {list(sorter.shape)}",
                          "the sorter has the sequence's shape", "pass the sequence's argsort")
+    if sorter is not None:
+        sorter = checked_index("searchsorted", sorter, sorted_sequence.shape[-1])
     common = promote_types(sorted_sequence.dtype, values.dtype)
     found = call(places, sorted_sequence.detach().to(common), values.detach().to(common), right or side == "right",
                  sorter)
