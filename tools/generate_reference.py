@@ -26,7 +26,6 @@ import reference_examples as examples
 import tensocket
 from tensocket_core.dispatch.operator import Operator
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
-from tensocket_core.execute.host import HostOperator
 from tensocket_plugins.contract.descriptor import Profile
 
 _FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -141,7 +140,7 @@ def cell(record: Operator, profile: Profile) -> str:
     kinds = getattr(record, "kinds", None)
     letters = "bifc" if kinds is None else kinds
     known = "".join(k for k in "bifc8" if k in letters and set(_KINDS[k]) & profile.dtypes)
-    host = isinstance(record, HostOperator) and not profile.host_resident
+    host = record.kind == "host" and not profile.host_resident
     if host and record.name not in profile.host_kernels:
         return ""
     return f"{known} host" if host else known

@@ -154,7 +154,7 @@ def test_sorting_of_rows_of_many_sizes(dtype, place, host):
 
 
 def test_rows_are_not_longer_than_keys_count():
-    with pytest.raises(ShapeError, match=r"\[sort\] 2147483648 elements along dim 0 — a row has at most 2147483647 elements"):
+    with pytest.raises(ShapeError, match="2147483648 elements along dim 0 — a row has at most 2147483647 elements"):
         f.argsort(tc.ones(1, device="ref").expand(1 << 31))
 
 
