@@ -16,6 +16,7 @@ from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import conditional as _conditional  # noqa: F401
 from ..ops import conversion as _conversion  # noqa: F401
 from ..ops import convolution as _convolution  # noqa: F401
+from ..ops import distinct as _distinct  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import grids as _grids  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
