@@ -13,6 +13,7 @@ from . import (
     complexes,
     creation,
     elementary,
+    images,
     indexing,
     inplace,
     linalg,
@@ -26,7 +27,7 @@ from . import (
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg, numeric, activations)
+             linalg, numeric, activations, images)
 
 
 def operators() -> list[Operator]:

@@ -33,6 +33,9 @@ CHECKED: Final[dict[str, tuple[str, ...]]] = {
     "index.mask": ("prime#0",), "embedding": ("prime#0",), "scatter_add": ("prime#0",),
     "index_put.accumulate": ("prime#0",),
     "softmax": ("prime#0", "dim#0"), "log_softmax": ("prime#0", "dim#0"), "logsumexp": ("prime#0", "dim#1"),
+    **dict.fromkeys(("conv1d", "conv2d", "conv_transpose2d", "avg_pool2d", "adaptive_avg_pool2d", "unfold.columns",
+                     "interpolate.bilinear", "interpolate.bicubic", "pixel_shuffle"), ("prime#0",)),
+    "pad": ("prime#0", "prime#1"),
     "nll_loss": ("prime#0", "prime#2"), "cross_entropy": ("prime#0", "prime#1"), "mse_loss": ("prime#0", "prime#1"),
 }
 #: Operators that are defined, or smooth enough for differences, away from zero only.
