@@ -57,11 +57,18 @@ _AUGMENTED: Final = {
 #: Other operators that write their result to ``out=``.
 _WITH_OUT: Final = frozenset({
     "addr", "float_power", "frexp", "heaviside", "ldexp", "mvlgamma", "nan_to_num", "polygamma", "special_zeta",
-    "addmm", "bmm", "bucketize", "cat", "clamp", "column_stack", "complex", "cross", "cummax", "cummin", "cumprod",
-    "cumsum", "dot", "dstack", "gather", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
-    "inverse", "log_softmax", "logsumexp", "masked_select", "matmul", "max", "min", "mm", "mv", "narrow_copy",
-    "nonzero", "outer", "polar", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "softmax", "sort",
-    "stack", "std", "take", "take_along_dim", "topk", "tril", "triu", "var", "vdot", "vstack", "where"
+    "addmm", "alias_copy", "aminmax", "as_strided_copy", "bmm", "bucketize", "cat", "clamp", "column_stack",
+    "complex", "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "dot",
+    "dstack", "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
+    "fft_ifft2", "fft_ifftn", "fft_ihfft", "fft_ihfft2", "fft_ihfftn", "fft_irfft", "fft_irfft2", "fft_irfftn",
+    "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "gather", "hash_tensor", "histc", "histogram", "hstack",
+    "index_add", "index_copy", "index_reduce", "index_select", "inverse", "kthvalue", "log_softmax", "logcumsumexp",
+    "logsumexp", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv", "nanmean",
+    "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "outer", "permute_copy", "polar",
+    "quantile", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy", "softmax",
+    "sort", "squeeze_copy", "stack", "std", "t_copy", "take", "take_along_dim", "topk", "transpose_copy", "tril",
+    "triu", "unfold_copy", "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy",
+    "view_copy", "vstack", "where"
 })
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
@@ -71,6 +78,9 @@ _INPLACE_FUNCTIONS: Final = frozenset({
     "log1p_", "log2_", "log_", "neg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_",
     "sqrt_", "square_", "tan_", "tanh_", "trunc_", "zero_"
 })
+#: Methods that draw random numbers.
+_RANDOM_METHODS: Final = ("uniform_", "normal_", "log_normal_", "exponential_", "cauchy_", "geometric_", "random_",
+                          "bernoulli_", "bernoulli", "multinomial")
 #: What annotations the schema's types become.
 _ANNOTATIONS: Final = {
     "Tensor": "Any",
@@ -357,7 +367,7 @@ def methods_source() -> str:
         f"    {name} = _creation.{name}\n"
         for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")
     ]
-    lines += [f"    {name} = _random.{name}\n" for name in ("uniform_", "normal_")]
+    lines += [f"    {name} = _random.{name}\n" for name in _RANDOM_METHODS]
     return "".join(lines)
 
 

@@ -71,7 +71,7 @@ def public_name(record: Operator) -> str:
     if not record.function:
         method = record.method if isinstance(record.method, str) else record.name
         return f"torch.Tensor.{method}"
-    for space in ("linalg", "fft", "special"):
+    for space in ("linalg", "fft", "special", *(("masked",) if record.namespace == "masked" else ())):
         if record.name.startswith(f"{space}_"):
             return f"torch.{space}.{record.name.removeprefix(f'{space}_')}"
     return f"torch.{record.name}" if record.namespace == "torch" else f"torch.{record.namespace}.{record.name}"

@@ -89,7 +89,7 @@ def ours(entry: Any) -> Any:
     call = entry.op
     if isinstance(call, types.FunctionType) and call.__module__.startswith("torch.testing"):
         return rebind(call)
-    return lookup(entry.name)
+    return lookup(entry.name) or getattr(tensocket.ops.aten, entry.name, None)
 
 
 def convert(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:

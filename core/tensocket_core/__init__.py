@@ -61,6 +61,7 @@ from .creation import (
     full,
     full_like,
     linspace,
+    logspace,
     ones,
     ones_like,
     scalar_tensor,
@@ -87,20 +88,27 @@ from .interop.dlpack import from_dlpack
 from .interop.namespace import set_array_namespace as set_array_namespace
 from .interop.numpy import from_numpy, frombuffer
 from .limits import finfo, iinfo
+from .ops.diagonals import tril_indices, triu_indices
 from .ops.reshaping import atleast_1d, atleast_2d, atleast_3d, broadcast_shapes
+from .ops.signal_windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window
 from .printing import get_printoptions, printoptions, set_printoptions
 from .promotion import can_cast, default_dtype, get_default_dtype, promote_types, set_default_dtype
 from .promotion import pair_type as result_type
 from .random import (
     Generator,
     bernoulli,
+    binomial,
     default_generator,
     get_rng_state,
     initial_seed,
     manual_seed,
+    multinomial,
+    normal,
+    poisson,
     rand,
     rand_like,
     randint,
+    randint_like,
     randn,
     randn_like,
     randperm,
@@ -166,6 +174,11 @@ __all__ = [
     "asarray",
     "backends",
     "bernoulli",
+    "binomial",
+    "multinomial",
+    "normal",
+    "poisson",
+    "randint_like",
     "bfloat16",
     "build_stats",
     "can_cast",
@@ -221,6 +234,7 @@ __all__ = [
     "layout",
     "LedgerRecord",
     "linspace",
+    "logspace",
     "manual_seed",
     "memory_allocated",
     "memory_format",
@@ -255,6 +269,13 @@ __all__ = [
     "strided",
     "synchronize",
     "tensor",
+    "tril_indices",
+    "bartlett_window",
+    "blackman_window",
+    "hamming_window",
+    "hann_window",
+    "kaiser_window",
+    "triu_indices",
     "Tensor",
     "uint16",
     "uint32",

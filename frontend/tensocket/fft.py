@@ -7,11 +7,15 @@ from tensocket_core._generated.functions import fft_fft2 as fft2
 from tensocket_core._generated.functions import fft_fftn as fftn
 from tensocket_core._generated.functions import fft_fftshift as fftshift
 from tensocket_core._generated.functions import fft_hfft as hfft
+from tensocket_core._generated.functions import fft_hfft2 as hfft2
+from tensocket_core._generated.functions import fft_hfftn as hfftn
 from tensocket_core._generated.functions import fft_ifft as ifft
 from tensocket_core._generated.functions import fft_ifft2 as ifft2
 from tensocket_core._generated.functions import fft_ifftn as ifftn
 from tensocket_core._generated.functions import fft_ifftshift as ifftshift
 from tensocket_core._generated.functions import fft_ihfft as ihfft
+from tensocket_core._generated.functions import fft_ihfft2 as ihfft2
+from tensocket_core._generated.functions import fft_ihfftn as ihfftn
 from tensocket_core._generated.functions import fft_irfft as irfft
 from tensocket_core._generated.functions import fft_irfft2 as irfft2
 from tensocket_core._generated.functions import fft_irfftn as irfftn
@@ -28,11 +32,15 @@ __all__ = [
     "fftn",
     "fftshift",
     "hfft",
+    "hfft2",
+    "hfftn",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",

@@ -15,7 +15,7 @@ from tensocket_conformance.subject import Subject
 #: Their results' shapes depend on values, by the start of the operator's name and of the sample's.
 NEEDS_VALUES = (("index.mask", ""), ("index", "scalar"), ("nonzero", ""), ("masked_select", ""),
                 ("repeat_interleave", ""), ("unique", ""), ("unique_groups", ""), ("unique_rows", ""),
-                ("unique_consecutive", ""))
+                ("unique_consecutive", ""), ("bincount", ""), ("bincount_weights", ""))
 #: Larger samples are for kernels; shapes show on the others.
 LARGEST = 4096
 OPERATORS = operators()

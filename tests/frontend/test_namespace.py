@@ -93,6 +93,15 @@ adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel
 conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler grid_sampler_2d grid_sampler_3d
 max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle pixel_unshuffle
 """
+STATISTICS = """
+alias_copy aminmax as_strided_copy bartlett_window bincount binomial blackman_window block_diag cartesian_prod
+combinations detach_copy diag diag_embed diagflat diagonal_copy expand_copy fliplr flipud gradient hamming_window
+hann_window hash_tensor histc histogram histogramdd istft kaiser_window kthvalue logcumsumexp logspace masked median
+mode msort multinomial nanmean nanmedian nanquantile nansum nonzero_static normal permute_copy poisson quantile
+randint_like rot90 select_copy signal slice_copy split_copy split_with_sizes_copy squeeze_copy std_mean stft t_copy
+transpose_copy tril_indices triu_indices unbind_copy unfold_copy unravel_index unsafe_chunk unsafe_split
+unsafe_split_with_sizes unsqueeze_copy var_mean view_as_complex_copy view_as_real_copy view_copy
+"""
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
@@ -108,7 +117,7 @@ upsample_nearest
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
-              IN_PLACE, NUMERIC, SETTINGS, IMAGES, REST]
+              IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -127,8 +136,13 @@ def test_names_of_the_package():
      xavier_normal_ xavier_uniform_ zeros_"""),
     (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
      matrix_power matrix_rank norm pinv qr slogdet solve solve_triangular svd svdvals vecdot vector_norm"""),
-    (torch.fft, """fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2
-     rfftfreq rfftn"""),
+    (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
+     irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
+    (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize
+     prod softmax softmin std sum var"""),
+    (torch.signal, "windows"),
+    (torch.signal.windows, """bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann
+     kaiser nuttall"""),
     (torch.special, """entr xlog1py"""),
     (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),

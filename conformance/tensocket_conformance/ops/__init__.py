@@ -24,10 +24,11 @@ from . import (
     pointwise,
     random,
     reduction,
+    statistics,
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg, numeric, activations, images)
+             linalg, numeric, activations, images, statistics)
 
 
 def operators() -> list[Operator]:

@@ -116,6 +116,74 @@ def _dropout(subject: Subject) -> None:
         raise Failure("dropout changed values outside of training")
 
 
+def _filled(method: str, *args: float) -> Callable[[Subject], Any]:
+    return lambda subject: getattr(ts.empty(_COUNT, device=subject.device), method)(*args)
+
+
+def _exponential(values: HostArray) -> HostArray:
+    return np.asarray(-np.expm1(-0.5 * values))
+
+
+def _cauchy(values: HostArray) -> HostArray:
+    return np.asarray(0.5 + np.arctan((values - 1.0) / 2.0) / math.pi)
+
+
+def _log_normal(values: HostArray) -> HostArray:
+    return _normal((np.log(values) - 0.5) / 0.25)
+
+
+def _counted(label: str, call: Callable[[Subject], Any], probabilities: list[float]) -> Callable[[Subject], None]:
+    """Pearson's test of whole numbers, with a bound that a right generator misses once in about 10**6 seeds."""
+    def check(subject: Subject) -> None:
+        values = _drawn(subject, call).astype(np.int64).ravel()
+        likely = [k for k, p in enumerate(probabilities) if p * values.size > 20]
+        counts, expected = np.bincount(values, minlength=len(probabilities)), np.array(probabilities) * values.size
+        statistic = float(np.sum((counts[likely] - expected[likely]) ** 2 / expected[likely]))
+        degrees = len(likely) - 1
+        if statistic > degrees + 5 * math.sqrt(2 * degrees) + 20:
+            raise Failure(f"{label} is off: chi-squared {statistic:.1f} with {degrees} degrees of freedom")
+
+    return check
+
+
+def _on(draw: Callable[[Any], Any]) -> Callable[[Subject], Any]:
+    return lambda subject: draw(subject.device)
+
+
+def _poisson(rate: float) -> list[float]:
+    return [math.exp(k * math.log(rate) - rate - math.lgamma(k + 1)) for k in range(64)]
+
+
+def _binomial(n: int, p: float) -> list[float]:
+    return [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+
+
+#: Name, call and probabilities of what is drawn on a device in whole numbers.
+_WHOLE: Final[tuple[tuple[str, Callable[[Any], Any], list[float]], ...]] = (
+    ("poisson", lambda where: ts.poisson(ts.full((_COUNT,), 3.0, device=where)), _poisson(3.0)),
+    ("poisson_large", lambda where: ts.poisson(ts.full((_COUNT,), 17.0, device=where)), _poisson(17.0)),
+    ("binomial", lambda where: ts.binomial(ts.full((_COUNT,), 8.0, device=where), ts.full((1,), 0.7, device=where)),
+     _binomial(8, 0.7)),
+    ("binomial_large", lambda where: ts.binomial(ts.full((_COUNT,), 60.0, device=where),
+                                                 ts.full((1,), 0.4, device=where)), _binomial(60, 0.4)),
+    ("geometric_", lambda where: ts.empty(_COUNT, device=where).geometric_(0.3),
+     [0.0, *(0.3 * 0.7**k for k in range(40))]),
+    ("bernoulli", lambda where: ts.bernoulli(ts.full((_COUNT,), 0.3, device=where)), [0.7, 0.3]),
+    ("multinomial", lambda where: ts.multinomial(ts.tensor([1.0, 0.0, 3.0], device=where), _COUNT, True),
+     [0.25, 0.0, 0.75]),
+    ("random_", lambda where: ts.empty(_COUNT, device=where).random_(2, 7), [0.0, 0.0, *[0.2] * 5]),
+)
+
+
+def _without_replacement(subject: Subject) -> None:
+    weights = ts.tensor([[3.0, 1.0, 0.0, 2.0]], device=subject.device).expand(_COUNT, 4)
+    rows = _drawn(subject, lambda s: ts.multinomial(weights, 3))
+    if np.any(np.sort(rows, 1) != np.array([0, 1, 3])):
+        raise Failure("multinomial without replacement drew a category twice, or one of weight 0")
+    if abs(float(np.mean(rows[:, 0] == 0)) - 0.5) > 6 * 0.5 / math.sqrt(_COUNT):
+        raise Failure("multinomial without replacement does not follow the weights")
+
+
 def cases(declared: tuple[str, ...]) -> Iterator[Case]:
     """The random cases for a device that declares the element types ``declared``."""
     def case(label: str, check: Callable[[Subject], None], short: str) -> Case:
@@ -129,6 +197,13 @@ def cases(declared: tuple[str, ...]) -> Iterator[Case]:
         yield case("rand/f32/same_everywhere", _same_everywhere("rand"), "f32")
         yield case("randn/f32/same_everywhere", _same_everywhere("randn"), "f32")
         yield case("dropout/f32/values", _dropout, "f32")
+        for name, args, cumulative in (("exponential_", (0.5,), _exponential), ("cauchy_", (1.0, 2.0), _cauchy),
+                                       ("log_normal_", (0.5, 0.25), _log_normal)):
+            yield case(f"{name}/f32/seed", _repeatable(_filled(name, *args)), "f32")
+            yield case(f"{name}/f32/distribution", _distribution(_filled(name, *args), cumulative), "f32")
+        for name, draw, probabilities in _WHOLE:
+            yield case(f"{name}/f32/distribution", _counted(name, _on(draw), probabilities), "f32")
+        yield case("multinomial/f32/without_replacement", _without_replacement, "f32")
     if "i64" in declared:
         yield case("randint/i64/values", _integers, "i64")
         yield case("randperm/i64/values", _permutation, "i64")

@@ -12,22 +12,27 @@ from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import advanced_indexing as _advanced_indexing  # noqa: F401
 from ..ops import arithmetic as _arithmetic
+from ..ops import combinatorics as _combinatorics  # noqa: F401
 from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import conditional as _conditional  # noqa: F401
 from ..ops import conversion as _conversion  # noqa: F401
 from ..ops import convolution as _convolution  # noqa: F401
+from ..ops import diagonals as _diagonals  # noqa: F401
 from ..ops import distinct as _distinct  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import grids as _grids  # noqa: F401
+from ..ops import histograms as _histograms  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
 from ..ops import interpolation as _interpolation  # noqa: F401
 from ..ops import inverses as _inverses  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
+from ..ops import masked as _masked  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import numeric as _numeric  # noqa: F401
+from ..ops import order_statistics as _order_statistics  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401
 from ..ops import pooling as _pooling  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
@@ -39,8 +44,11 @@ from ..ops import scattering as _scattering  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
+from ..ops import spectrograms as _spectrograms  # noqa: F401
+from ..ops import statistics as _statistics  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops import unpooling as _unpooling  # noqa: F401
+from ..ops import view_copies as _view_copies  # noqa: F401
 from ..ops.out import again, called_again, foreign_key, write_out
 
 _add = OPERATORS['add']
@@ -453,6 +461,8 @@ _argmin = OPERATORS['argmin']
 _argmin_table = _argmin.table
 _unfold = OPERATORS['unfold']
 _unfold_table = _unfold.table
+_nansum = OPERATORS['nansum']
+_nansum_table = _nansum.table
 _c_reshape = COMPOSITES['reshape']
 _c_reshape_table = _c_reshape.table
 _c_as_strided = COMPOSITES['as_strided']
@@ -657,6 +667,14 @@ _c_fft_irfftn = COMPOSITES['fft_irfftn']
 _c_fft_irfftn_table = _c_fft_irfftn.table
 _c_fft_irfft2 = COMPOSITES['fft_irfft2']
 _c_fft_irfft2_table = _c_fft_irfft2.table
+_c_fft_hfftn = COMPOSITES['fft_hfftn']
+_c_fft_hfftn_table = _c_fft_hfftn.table
+_c_fft_hfft2 = COMPOSITES['fft_hfft2']
+_c_fft_hfft2_table = _c_fft_hfft2.table
+_c_fft_ihfftn = COMPOSITES['fft_ihfftn']
+_c_fft_ihfftn_table = _c_fft_ihfftn.table
+_c_fft_ihfft2 = COMPOSITES['fft_ihfft2']
+_c_fft_ihfft2_table = _c_fft_ihfft2.table
 _c_fft_fftshift = COMPOSITES['fft_fftshift']
 _c_fft_fftshift_table = _c_fft_fftshift.table
 _c_fft_ifftshift = COMPOSITES['fft_ifftshift']
@@ -1005,6 +1023,150 @@ _c_getitem = COMPOSITES['getitem']
 _c_getitem_table = _c_getitem.table
 _c_setitem = COMPOSITES['setitem']
 _c_setitem_table = _c_setitem.table
+_c_median = COMPOSITES['median']
+_c_median_table = _c_median.table
+_c_nanmedian = COMPOSITES['nanmedian']
+_c_nanmedian_table = _c_nanmedian.table
+_c_mode = COMPOSITES['mode']
+_c_mode_table = _c_mode.table
+_c_kthvalue = COMPOSITES['kthvalue']
+_c_kthvalue_table = _c_kthvalue.table
+_c_msort = COMPOSITES['msort']
+_c_msort_table = _c_msort.table
+_c_quantile = COMPOSITES['quantile']
+_c_quantile_table = _c_quantile.table
+_c_nanquantile = COMPOSITES['nanquantile']
+_c_nanquantile_table = _c_nanquantile.table
+_c_aminmax = COMPOSITES['aminmax']
+_c_aminmax_table = _c_aminmax.table
+_c_std_mean = COMPOSITES['std_mean']
+_c_std_mean_table = _c_std_mean.table
+_c_var_mean = COMPOSITES['var_mean']
+_c_var_mean_table = _c_var_mean.table
+_c_nanmean = COMPOSITES['nanmean']
+_c_nanmean_table = _c_nanmean.table
+_c_hash_tensor = COMPOSITES['hash_tensor']
+_c_hash_tensor_table = _c_hash_tensor.table
+_c_logcumsumexp = COMPOSITES['logcumsumexp']
+_c_logcumsumexp_table = _c_logcumsumexp.table
+_c_bincount = COMPOSITES['bincount']
+_c_bincount_table = _c_bincount.table
+_c_histc = COMPOSITES['histc']
+_c_histc_table = _c_histc.table
+_c_histogram = COMPOSITES['histogram']
+_c_histogram_table = _c_histogram.table
+_c_histogramdd = COMPOSITES['histogramdd']
+_c_histogramdd_table = _c_histogramdd.table
+_c_alias_copy = COMPOSITES['alias_copy']
+_c_alias_copy_table = _c_alias_copy.table
+_c_detach_copy = COMPOSITES['detach_copy']
+_c_detach_copy_table = _c_detach_copy.table
+_c_as_strided_copy = COMPOSITES['as_strided_copy']
+_c_as_strided_copy_table = _c_as_strided_copy.table
+_c_diagonal_copy = COMPOSITES['diagonal_copy']
+_c_diagonal_copy_table = _c_diagonal_copy.table
+_c_expand_copy = COMPOSITES['expand_copy']
+_c_expand_copy_table = _c_expand_copy.table
+_c_permute_copy = COMPOSITES['permute_copy']
+_c_permute_copy_table = _c_permute_copy.table
+_c_select_copy = COMPOSITES['select_copy']
+_c_select_copy_table = _c_select_copy.table
+_c_slice_copy = COMPOSITES['slice_copy']
+_c_slice_copy_table = _c_slice_copy.table
+_c_squeeze_copy = COMPOSITES['squeeze_copy']
+_c_squeeze_copy_table = _c_squeeze_copy.table
+_c_t_copy = COMPOSITES['t_copy']
+_c_t_copy_table = _c_t_copy.table
+_c_transpose_copy = COMPOSITES['transpose_copy']
+_c_transpose_copy_table = _c_transpose_copy.table
+_c_unfold_copy = COMPOSITES['unfold_copy']
+_c_unfold_copy_table = _c_unfold_copy.table
+_c_unsqueeze_copy = COMPOSITES['unsqueeze_copy']
+_c_unsqueeze_copy_table = _c_unsqueeze_copy.table
+_c_view_copy = COMPOSITES['view_copy']
+_c_view_copy_table = _c_view_copy.table
+_c_view_as_real_copy = COMPOSITES['view_as_real_copy']
+_c_view_as_real_copy_table = _c_view_as_real_copy.table
+_c_view_as_complex_copy = COMPOSITES['view_as_complex_copy']
+_c_view_as_complex_copy_table = _c_view_as_complex_copy.table
+_c_split_copy = COMPOSITES['split_copy']
+_c_split_copy_table = _c_split_copy.table
+_c_split_with_sizes_copy = COMPOSITES['split_with_sizes_copy']
+_c_split_with_sizes_copy_table = _c_split_with_sizes_copy.table
+_c_unbind_copy = COMPOSITES['unbind_copy']
+_c_unbind_copy_table = _c_unbind_copy.table
+_c_unsafe_chunk = COMPOSITES['unsafe_chunk']
+_c_unsafe_chunk_table = _c_unsafe_chunk.table
+_c_unsafe_split = COMPOSITES['unsafe_split']
+_c_unsafe_split_table = _c_unsafe_split.table
+_c_unsafe_split_with_sizes = COMPOSITES['unsafe_split_with_sizes']
+_c_unsafe_split_with_sizes_table = _c_unsafe_split_with_sizes.table
+_c_diag_embed = COMPOSITES['diag_embed']
+_c_diag_embed_table = _c_diag_embed.table
+_c_diag = COMPOSITES['diag']
+_c_diag_table = _c_diag.table
+_c_diagflat = COMPOSITES['diagflat']
+_c_diagflat_table = _c_diagflat.table
+_c_block_diag = COMPOSITES['block_diag']
+_c_block_diag_table = _c_block_diag.table
+_c_fliplr = COMPOSITES['fliplr']
+_c_fliplr_table = _c_fliplr.table
+_c_flipud = COMPOSITES['flipud']
+_c_flipud_table = _c_flipud.table
+_c_rot90 = COMPOSITES['rot90']
+_c_rot90_table = _c_rot90.table
+_c_unravel_index = COMPOSITES['unravel_index']
+_c_unravel_index_table = _c_unravel_index.table
+_c_nonzero_static = COMPOSITES['nonzero_static']
+_c_nonzero_static_table = _c_nonzero_static.table
+_c_cartesian_prod = COMPOSITES['cartesian_prod']
+_c_cartesian_prod_table = _c_cartesian_prod.table
+_c_combinations = COMPOSITES['combinations']
+_c_combinations_table = _c_combinations.table
+_c_gradient = COMPOSITES['gradient']
+_c_gradient_table = _c_gradient.table
+_c_stft = COMPOSITES['stft']
+_c_stft_table = _c_stft.table
+_c_istft = COMPOSITES['istft']
+_c_istft_table = _c_istft.table
+_c_masked_sum = COMPOSITES['masked_sum']
+_c_masked_sum_table = _c_masked_sum.table
+_c_masked_prod = COMPOSITES['masked_prod']
+_c_masked_prod_table = _c_masked_prod.table
+_c_masked_amax = COMPOSITES['masked_amax']
+_c_masked_amax_table = _c_masked_amax.table
+_c_masked_amin = COMPOSITES['masked_amin']
+_c_masked_amin_table = _c_masked_amin.table
+_c_masked_argmax = COMPOSITES['masked_argmax']
+_c_masked_argmax_table = _c_masked_argmax.table
+_c_masked_argmin = COMPOSITES['masked_argmin']
+_c_masked_argmin_table = _c_masked_argmin.table
+_c_masked_mean = COMPOSITES['masked_mean']
+_c_masked_mean_table = _c_masked_mean.table
+_c_masked_median = COMPOSITES['masked_median']
+_c_masked_median_table = _c_masked_median.table
+_c_masked_norm = COMPOSITES['masked_norm']
+_c_masked_norm_table = _c_masked_norm.table
+_c_masked_var = COMPOSITES['masked_var']
+_c_masked_var_table = _c_masked_var.table
+_c_masked_std = COMPOSITES['masked_std']
+_c_masked_std_table = _c_masked_std.table
+_c_masked_logsumexp = COMPOSITES['masked_logsumexp']
+_c_masked_logsumexp_table = _c_masked_logsumexp.table
+_c_masked_logaddexp = COMPOSITES['masked_logaddexp']
+_c_masked_logaddexp_table = _c_masked_logaddexp.table
+_c_masked_cumsum = COMPOSITES['masked_cumsum']
+_c_masked_cumsum_table = _c_masked_cumsum.table
+_c_masked_cumprod = COMPOSITES['masked_cumprod']
+_c_masked_cumprod_table = _c_masked_cumprod.table
+_c_masked_softmax = COMPOSITES['masked_softmax']
+_c_masked_softmax_table = _c_masked_softmax.table
+_c_masked_log_softmax = COMPOSITES['masked_log_softmax']
+_c_masked_log_softmax_table = _c_masked_log_softmax.table
+_c_masked_softmin = COMPOSITES['masked_softmin']
+_c_masked_softmin_table = _c_masked_softmin.table
+_c_masked_normalize = COMPOSITES['masked_normalize']
+_c_masked_normalize_table = _c_masked_normalize.table
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -5566,6 +5728,29 @@ def method_unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return run(input, dimension, size, step)
 
 
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+    """Sum of the elements that are not NaN; int64 for integers and bools."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_nansum, input, dim, keepdim, dtype, axis=axis, out=out)
+        dim = axis
+    if out is not None:
+        if overridden(input, out):
+            return asked(_nansum, input, dim, keepdim, dtype, out=out)
+        return write_out('nansum', out, nansum(input, dim, keepdim, dtype=dtype))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_nansum, (input, dim, keepdim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_nansum, key, (input, dim, keepdim, dtype))
+    try:
+        run = _nansum_table[key]
+    except KeyError:
+        run = _nansum.resolve(key)
+    return run(input, dim, keepdim, dtype)
+
+
 def reshape(input: Any, *shape_: int, shape: Any = None) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
     shape = shape_ if shape is None else (shape,)
@@ -6867,12 +7052,16 @@ def method_addr_(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: fl
     return run(input, vec1, vec2, beta=beta, alpha=alpha)
 
 
-def fill(input: Any, value: Any) -> Any:
+def fill(input: Any, value: Any, *, out: Any = None) -> Any:
     """A tensor like input with one value everywhere.
 
     Raises:
         ShapeError: The value is a tensor with dimensions.
     """
+    if out is not None:
+        if overridden(input, value, out):
+            return asked(_c_fill, input, value, out=out)
+        return write_out('fill', out, fill(input, value))
     kind = type(value)
     try:
         if kind in SCALAR:
@@ -7100,8 +7289,12 @@ def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_fft, input, n, dim, norm, out=out)
+        return write_out('fft_fft', out, fft_fft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7115,8 +7308,12 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     return run(input, n, dim, norm)
 
 
-def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of ``fft``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ifft, input, n, dim, norm, out=out)
+        return write_out('fft_ifft', out, fft_ifft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7130,8 +7327,12 @@ def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_rfft, input, n, dim, norm, out=out)
+        return write_out('fft_rfft', out, fft_rfft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7145,8 +7346,12 @@ def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_irfft, input, n, dim, norm, out=out)
+        return write_out('fft_irfft', out, fft_irfft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7160,8 +7365,12 @@ def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     return run(input, n, dim, norm)
 
 
-def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Transform of values of which the mirrored half is left out; the result is real."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_hfft, input, n, dim, norm, out=out)
+        return write_out('fft_hfft', out, fft_hfft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7175,8 +7384,12 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of ``hfft``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ihfft, input, n, dim, norm, out=out)
+        return write_out('fft_ihfft', out, fft_ihfft(input, n, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7190,8 +7403,12 @@ def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     return run(input, n, dim, norm)
 
 
-def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
     """Transform along several dimensions, by default all."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_fftn, input, s, dim, norm, out=out)
+        return write_out('fft_fftn', out, fft_fftn(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7205,8 +7422,12 @@ def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None
     return run(input, s, dim, norm)
 
 
-def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
     """Transform along two dimensions."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_fft2, input, s, dim, norm, out=out)
+        return write_out('fft_fft2', out, fft_fft2(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7220,8 +7441,12 @@ def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return run(input, s, dim, norm)
 
 
-def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse transform along several dimensions, by default all."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ifftn, input, s, dim, norm, out=out)
+        return write_out('fft_ifftn', out, fft_ifftn(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7235,8 +7460,12 @@ def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     return run(input, s, dim, norm)
 
 
-def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse transform along two dimensions."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ifft2, input, s, dim, norm, out=out)
+        return write_out('fft_ifft2', out, fft_ifft2(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7250,8 +7479,12 @@ def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return run(input, s, dim, norm)
 
 
-def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
     """Transform of real values along several dimensions, by default all; the last one is halved."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_rfftn, input, s, dim, norm, out=out)
+        return write_out('fft_rfftn', out, fft_rfftn(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7265,8 +7498,12 @@ def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     return run(input, s, dim, norm)
 
 
-def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
     """Transform of real values along two dimensions; the last one is halved."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_rfft2, input, s, dim, norm, out=out)
+        return write_out('fft_rfft2', out, fft_rfft2(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7280,8 +7517,12 @@ def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return run(input, s, dim, norm)
 
 
-def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of ``rfftn``; the last size is that of the result."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_irfftn, input, s, dim, norm, out=out)
+        return write_out('fft_irfftn', out, fft_irfftn(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7295,8 +7536,12 @@ def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
     return run(input, s, dim, norm)
 
 
-def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of ``rfft2``; the last size is that of the result."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_irfft2, input, s, dim, norm, out=out)
+        return write_out('fft_irfft2', out, fft_irfft2(input, s, dim, norm))
     try:
         key = input._key
     except AttributeError:
@@ -7307,6 +7552,82 @@ def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
         run = _c_fft_irfft2_table[key]
     except KeyError:
         run = _c_fft_irfft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+    """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_hfftn, input, s, dim, norm, out=out)
+        return write_out('fft_hfftn', out, fft_hfftn(input, s, dim, norm))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fft_hfftn, (input, s, dim, norm,))
+    if ACTIVE:
+        return run_with_modes(_c_fft_hfftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_hfftn_table[key]
+    except KeyError:
+        run = _c_fft_hfftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+    """``hfftn`` along two dimensions."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_hfft2, input, s, dim, norm, out=out)
+        return write_out('fft_hfft2', out, fft_hfft2(input, s, dim, norm))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fft_hfft2, (input, s, dim, norm,))
+    if ACTIVE:
+        return run_with_modes(_c_fft_hfft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_hfft2_table[key]
+    except KeyError:
+        run = _c_fft_hfft2.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+    """Inverse of ``hfftn``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ihfftn, input, s, dim, norm, out=out)
+        return write_out('fft_ihfftn', out, fft_ihfftn(input, s, dim, norm))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fft_ihfftn, (input, s, dim, norm,))
+    if ACTIVE:
+        return run_with_modes(_c_fft_ihfftn, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_ihfftn_table[key]
+    except KeyError:
+        run = _c_fft_ihfftn.resolve(key)
+    return run(input, s, dim, norm)
+
+
+def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+    """``ihfftn`` along two dimensions."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_fft_ihfft2, input, s, dim, norm, out=out)
+        return write_out('fft_ihfft2', out, fft_ihfft2(input, s, dim, norm))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fft_ihfft2, (input, s, dim, norm,))
+    if ACTIVE:
+        return run_with_modes(_c_fft_ihfft2, key, (input, s, dim, norm))
+    try:
+        run = _c_fft_ihfft2_table[key]
+    except KeyError:
+        run = _c_fft_ihfft2.resolve(key)
     return run(input, s, dim, norm)
 
 
@@ -10331,6 +10652,1427 @@ def __setitem__(input: Any, index: Any, value: Any) -> Any:
     return run(input, index, value)
 
 
+def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_median, input, dim, keepdim, out=out)
+        return write_out('median', out, median(input, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_median, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_median, key, (input, dim, keepdim))
+    try:
+        run = _c_median_table[key]
+    except KeyError:
+        run = _c_median.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_nanmedian, input, dim, keepdim, out=out)
+        return write_out('nanmedian', out, nanmedian(input, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_nanmedian, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_nanmedian, key, (input, dim, keepdim))
+    try:
+        run = _c_nanmedian_table[key]
+    except KeyError:
+        run = _c_nanmedian.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_mode, input, dim, keepdim, out=out)
+        return write_out('mode', out, mode(input, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_mode, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_mode, key, (input, dim, keepdim))
+    try:
+        run = _c_mode_table[key]
+    except KeyError:
+        run = _c_mode.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+
+    Raises:
+        ArgumentError: k is less than 1 or greater than the dimension's size.
+        UndefinedDtype: The elements are complex or bools.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_kthvalue, input, k, dim, keepdim, out=out)
+        return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_kthvalue, (input, k, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_kthvalue, key, (input, k, dim, keepdim))
+    try:
+        run = _c_kthvalue_table[key]
+    except KeyError:
+        run = _c_kthvalue.resolve(key)
+    return run(input, k, dim, keepdim)
+
+
+def msort(input: Any, *, out: Any = None) -> Any:
+    """Elements in order along the first dimension; NaN counts as the largest."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_msort, input, out=out)
+        return write_out('msort', out, msort(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_msort, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_msort, key, (input,))
+    try:
+        run = _c_msort_table[key]
+    except KeyError:
+        run = _c_msort.resolve(key)
+    return run(input)
+
+
+def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', out: Any = None) -> Any:
+    """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+
+    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
+    weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+
+    Args:
+        input: float32 or float64.
+        q: A number, or a vector, whose elements are a first dimension of the result.
+        dim: The dimension; all elements where None.
+        keepdim: Whether it stays, with size 1.
+        interpolation: As above.
+
+    Raises:
+        ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
+        DtypeError: The elements, or those of q, have another dtype.
+        ShapeError: q has more than one dimension, or there are no elements.
+    """
+    if out is not None:
+        if overridden(input, q, out):
+            return asked(_c_quantile, input, q, dim, keepdim, interpolation, out=out)
+        return write_out('quantile', out, quantile(input, q, dim, keepdim, interpolation=interpolation))
+    kind = type(q)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | q._key
+    except AttributeError:
+        return called_again(_c_quantile, quantile, input, q)
+    if ACTIVE:
+        return run_with_modes(_c_quantile, key, (input, q, dim, keepdim, interpolation))
+    try:
+        run = _c_quantile_table[key]
+    except KeyError:
+        run = _c_quantile.resolve(key)
+    return run(input, q, dim, keepdim, interpolation=interpolation)
+
+
+def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', out: Any = None) -> Any:
+    """``quantile`` of the elements that are not NaN; NaN where there are no others."""
+    if out is not None:
+        if overridden(input, q, out):
+            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, out=out)
+        return write_out('nanquantile', out, nanquantile(input, q, dim, keepdim, interpolation=interpolation))
+    kind = type(q)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | q._key
+    except AttributeError:
+        return called_again(_c_nanquantile, nanquantile, input, q)
+    if ACTIVE:
+        return run_with_modes(_c_nanquantile, key, (input, q, dim, keepdim, interpolation))
+    try:
+        run = _c_nanquantile_table[key]
+    except KeyError:
+        run = _c_nanquantile.resolve(key)
+    return run(input, q, dim, keepdim, interpolation=interpolation)
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """The smallest and the largest element, of all or along a dimension."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_aminmax, input, dim, keepdim, out=out)
+        return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_aminmax, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_aminmax, key, (input, dim, keepdim))
+    try:
+        run = _c_aminmax_table[key]
+    except KeyError:
+        run = _c_aminmax.resolve(key)
+    return run(input, dim=dim, keepdim=keepdim)
+
+
+def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """Standard deviation and mean; arguments as of ``std``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_std_mean, (input, dim, unbiased, keepdim, correction,))
+    if ACTIVE:
+        return run_with_modes(_c_std_mean, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_std_mean_table[key]
+    except KeyError:
+        run = _c_std_mean.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """Variance and mean; arguments as of ``var``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_var_mean, (input, dim, unbiased, keepdim, correction,))
+    if ACTIVE:
+        return run_with_modes(_c_var_mean, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_var_mean_table[key]
+    except KeyError:
+        run = _c_var_mean.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """Mean of the elements that are not NaN; NaN where there are no others.
+
+    Raises:
+        DtypeError: The elements are integers or bools.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_nanmean, input, dim, keepdim, dtype, out=out)
+        return write_out('nanmean', out, nanmean(input, dim, keepdim, dtype=dtype))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_nanmean, (input, dim, keepdim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_nanmean, key, (input, dim, keepdim, dtype))
+    try:
+        run = _c_nanmean_table[key]
+    except KeyError:
+        run = _c_nanmean.resolve(key)
+    return run(input, dim, keepdim, dtype=dtype)
+
+
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None) -> Any:
+    """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+
+    Raises:
+        ArgumentError: Another mode than 0.
+        UndefinedDtype: The elements are complex.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_hash_tensor, input, dim, keepdim, mode, out=out)
+        return write_out('hash_tensor', out, hash_tensor(input, dim, keepdim=keepdim, mode=mode))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_hash_tensor, (input, dim, keepdim, mode,))
+    if ACTIVE:
+        return run_with_modes(_c_hash_tensor, key, (input, dim, keepdim, mode))
+    try:
+        run = _c_hash_tensor_table[key]
+    except KeyError:
+        run = _c_hash_tensor.resolve(key)
+    return run(input, dim, keepdim=keepdim, mode=mode)
+
+
+def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+    """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_logcumsumexp, input, dim, out=out)
+        return write_out('logcumsumexp', out, logcumsumexp(input, dim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_logcumsumexp, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_logcumsumexp, key, (input, dim))
+    try:
+        run = _c_logcumsumexp_table[key]
+    except KeyError:
+        run = _c_logcumsumexp.resolve(key)
+    return run(input, dim)
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+
+    Args:
+        input: A vector of integers, none negative.
+        weights: A weight for each; float32 ones are added up as such, others as float64.
+        minlength: Size of the result, at least.
+
+    Raises:
+        ArgumentError: An element or minlength is negative.
+        ShapeError, UndefinedDtype: As the arguments say.
+    """
+    try:
+        key = input._key | (0 if weights is None else weights._key)
+    except AttributeError:
+        key = key_of(_c_bincount, (input, weights, minlength,))
+    if ACTIVE:
+        return run_with_modes(_c_bincount, key, (input, weights, minlength))
+    try:
+        run = _c_bincount_table[key]
+    except KeyError:
+        run = _c_bincount.resolve(key)
+    return run(input, weights, minlength)
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
+    """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+
+    Elements outside are not counted; the last bin holds its upper bound.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins.
+        min: Lower bound.
+        max: Upper bound; the elements' bounds where both are equal.
+
+    Raises:
+        ArgumentError: There are no bins, or the range is not finite, or max is less than min.
+        UndefinedDtype: The elements are no real floats.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_histc, input, bins, min, max, out=out)
+        return write_out('histc', out, histc(input, bins, min, max))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_histc, (input, bins, min, max,))
+    if ACTIVE:
+        return run_with_modes(_c_histc, key, (input, bins, min, max))
+    try:
+        run = _c_histc_table[key]
+    except KeyError:
+        run = _c_histc.resolve(key)
+    return run(input, bins, min, max)
+
+
+def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None) -> Any:
+    """Numbers of elements in bins, and the bins' bounds.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins of equal width, or a vector of increasing bounds.
+        range: Two bounds of bins of equal width; by default those of the elements.
+        weight: What each element counts; by default 1.
+        density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+
+    Raises:
+        ArgumentError: There are no bins, or the range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: The bounds are no vector, or there is not one weight for every element.
+    """
+    if out is not None:
+        if overridden(input, weight, out):
+            return asked(_c_histogram, input, bins, range, weight, density, out=out)
+        return write_out('histogram', out, histogram(input, bins, range=range, weight=weight, density=density))
+    try:
+        key = input._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_histogram, (input, bins, range, weight, density,))
+    if ACTIVE:
+        return run_with_modes(_c_histogram, key, (input, bins, range, weight, density))
+    try:
+        run = _c_histogram_table[key]
+    except KeyError:
+        run = _c_histogram.resolve(key)
+    return run(input, bins, range=range, weight=weight, density=density)
+
+
+def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Numbers of points in the cells of a grid, and the bounds of the bins of every coordinate.
+
+    Args:
+        input: Points, (..., coordinates), of floating-point numbers.
+        bins: A number of bins for all coordinates, or a number or a vector of increasing bounds for each.
+        range: Two bounds for every coordinate, one after the other; by default those of the points.
+        weight: What each point counts; by default 1.
+        density: Divide by the sum of the counts and the cells' volumes.
+
+    Raises:
+        ArgumentError: There are no bins, or a range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: Bins, bounds and weights do not fit the points.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_histogramdd, (input, bins, range, weight, density,))
+    if ACTIVE:
+        return run_with_modes(_c_histogramdd, key, (input, bins, range, weight, density))
+    try:
+        run = _c_histogramdd_table[key]
+    except KeyError:
+        run = _c_histogramdd.resolve(key)
+    return run(input, bins, range=range, weight=weight, density=density)
+
+
+def alias_copy(input: Any, *, out: Any = None) -> Any:
+    """A copy of the tensor."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_alias_copy, input, out=out)
+        return write_out('alias_copy', out, alias_copy(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_alias_copy, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_alias_copy, key, (input,))
+    try:
+        run = _c_alias_copy_table[key]
+    except KeyError:
+        run = _c_alias_copy.resolve(key)
+    return run(input)
+
+
+def detach_copy(input: Any, *, out: Any = None) -> Any:
+    """A copy of the tensor. Like every copy it is differentiable, as PyTorch's is."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_detach_copy, input, out=out)
+        return write_out('detach_copy', out, detach_copy(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_detach_copy, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_detach_copy, key, (input,))
+    try:
+        run = _c_detach_copy_table[key]
+    except KeyError:
+        run = _c_detach_copy.resolve(key)
+    return run(input)
+
+
+def as_strided_copy(input: Any, size: Any, stride: Any, storage_offset: int | None = None, *, out: Any = None) -> Any:
+    """A copy of ``as_strided``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_as_strided_copy, input, size, stride, storage_offset, out=out)
+        return write_out('as_strided_copy', out, as_strided_copy(input, size, stride, storage_offset))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_as_strided_copy, (input, size, stride, storage_offset,))
+    if ACTIVE:
+        return run_with_modes(_c_as_strided_copy, key, (input, size, stride, storage_offset))
+    try:
+        run = _c_as_strided_copy_table[key]
+    except KeyError:
+        run = _c_as_strided_copy.resolve(key)
+    return run(input, size, stride, storage_offset)
+
+
+def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None) -> Any:
+    """A copy of ``diagonal``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_diagonal_copy, input, offset, dim1, dim2, out=out)
+        return write_out('diagonal_copy', out, diagonal_copy(input, offset, dim1, dim2))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_diagonal_copy, (input, offset, dim1, dim2,))
+    if ACTIVE:
+        return run_with_modes(_c_diagonal_copy, key, (input, offset, dim1, dim2))
+    try:
+        run = _c_diagonal_copy_table[key]
+    except KeyError:
+        run = _c_diagonal_copy.resolve(key)
+    return run(input, offset, dim1, dim2)
+
+
+def expand_copy(input: Any, size: Any, *, implicit: bool = False, out: Any = None) -> Any:
+    """A copy of ``expand``; ``implicit`` is accepted and changes nothing."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_expand_copy, input, size, implicit, out=out)
+        return write_out('expand_copy', out, expand_copy(input, size, implicit=implicit))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_expand_copy, (input, size, implicit,))
+    if ACTIVE:
+        return run_with_modes(_c_expand_copy, key, (input, size, implicit))
+    try:
+        run = _c_expand_copy_table[key]
+    except KeyError:
+        run = _c_expand_copy.resolve(key)
+    return run(input, size, implicit=implicit)
+
+
+def permute_copy(input: Any, dims: Any, *, out: Any = None) -> Any:
+    """A copy of ``permute``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_permute_copy, input, dims, out=out)
+        return write_out('permute_copy', out, permute_copy(input, dims))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_permute_copy, (input, dims,))
+    if ACTIVE:
+        return run_with_modes(_c_permute_copy, key, (input, dims))
+    try:
+        run = _c_permute_copy_table[key]
+    except KeyError:
+        run = _c_permute_copy.resolve(key)
+    return run(input, dims)
+
+
+def select_copy(input: Any, dim: int, index: int, *, out: Any = None) -> Any:
+    """A copy of ``select``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_select_copy, input, dim, index, out=out)
+        return write_out('select_copy', out, select_copy(input, dim, index))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_select_copy, (input, dim, index,))
+    if ACTIVE:
+        return run_with_modes(_c_select_copy, key, (input, dim, index))
+    try:
+        run = _c_select_copy_table[key]
+    except KeyError:
+        run = _c_select_copy.resolve(key)
+    return run(input, dim, index)
+
+
+def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Any = None) -> Any:
+    """A copy of positions of a dimension, as Python slices them."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_slice_copy, input, dim, start, end, step, out=out)
+        return write_out('slice_copy', out, slice_copy(input, dim, start, end, step))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_slice_copy, (input, dim, start, end, step,))
+    if ACTIVE:
+        return run_with_modes(_c_slice_copy, key, (input, dim, start, end, step))
+    try:
+        run = _c_slice_copy_table[key]
+    except KeyError:
+        run = _c_slice_copy.resolve(key)
+    return run(input, dim, start, end, step)
+
+
+def squeeze_copy(input: Any, dim: Any = None, *, out: Any = None) -> Any:
+    """A copy of ``squeeze``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_squeeze_copy, input, dim, out=out)
+        return write_out('squeeze_copy', out, squeeze_copy(input, dim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_squeeze_copy, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_squeeze_copy, key, (input, dim))
+    try:
+        run = _c_squeeze_copy_table[key]
+    except KeyError:
+        run = _c_squeeze_copy.resolve(key)
+    return run(input, dim)
+
+
+def t_copy(input: Any, *, out: Any = None) -> Any:
+    """A copy of ``t``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_t_copy, input, out=out)
+        return write_out('t_copy', out, t_copy(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_t_copy, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_t_copy, key, (input,))
+    try:
+        run = _c_t_copy_table[key]
+    except KeyError:
+        run = _c_t_copy.resolve(key)
+    return run(input)
+
+
+def transpose_copy(input: Any, dim0: int, dim1: int, *, out: Any = None) -> Any:
+    """A copy of ``transpose``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_transpose_copy, input, dim0, dim1, out=out)
+        return write_out('transpose_copy', out, transpose_copy(input, dim0, dim1))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_transpose_copy, (input, dim0, dim1,))
+    if ACTIVE:
+        return run_with_modes(_c_transpose_copy, key, (input, dim0, dim1))
+    try:
+        run = _c_transpose_copy_table[key]
+    except KeyError:
+        run = _c_transpose_copy.resolve(key)
+    return run(input, dim0, dim1)
+
+
+def unfold_copy(input: Any, dimension: int, size: int, step: int, *, out: Any = None) -> Any:
+    """A copy of ``unfold``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_unfold_copy, input, dimension, size, step, out=out)
+        return write_out('unfold_copy', out, unfold_copy(input, dimension, size, step))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unfold_copy, (input, dimension, size, step,))
+    if ACTIVE:
+        return run_with_modes(_c_unfold_copy, key, (input, dimension, size, step))
+    try:
+        run = _c_unfold_copy_table[key]
+    except KeyError:
+        run = _c_unfold_copy.resolve(key)
+    return run(input, dimension, size, step)
+
+
+def unsqueeze_copy(input: Any, dim: int, *, out: Any = None) -> Any:
+    """A copy of ``unsqueeze``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_unsqueeze_copy, input, dim, out=out)
+        return write_out('unsqueeze_copy', out, unsqueeze_copy(input, dim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unsqueeze_copy, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unsqueeze_copy, key, (input, dim))
+    try:
+        run = _c_unsqueeze_copy_table[key]
+    except KeyError:
+        run = _c_unsqueeze_copy.resolve(key)
+    return run(input, dim)
+
+
+def view_copy(input: Any, size: Any, *, out: Any = None) -> Any:
+    """A copy of ``view``; ``size`` may be a dtype."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_view_copy, input, size, out=out)
+        return write_out('view_copy', out, view_copy(input, size))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_view_copy, (input, size,))
+    if ACTIVE:
+        return run_with_modes(_c_view_copy, key, (input, size))
+    try:
+        run = _c_view_copy_table[key]
+    except KeyError:
+        run = _c_view_copy.resolve(key)
+    return run(input, size)
+
+
+def view_as_real_copy(input: Any, *, out: Any = None) -> Any:
+    """A copy of ``view_as_real``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_view_as_real_copy, input, out=out)
+        return write_out('view_as_real_copy', out, view_as_real_copy(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_view_as_real_copy, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_view_as_real_copy, key, (input,))
+    try:
+        run = _c_view_as_real_copy_table[key]
+    except KeyError:
+        run = _c_view_as_real_copy.resolve(key)
+    return run(input)
+
+
+def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
+    """A copy of ``view_as_complex``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_view_as_complex_copy, input, out=out)
+        return write_out('view_as_complex_copy', out, view_as_complex_copy(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_view_as_complex_copy, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_view_as_complex_copy, key, (input,))
+    try:
+        run = _c_view_as_complex_copy_table[key]
+    except KeyError:
+        run = _c_view_as_complex_copy.resolve(key)
+    return run(input)
+
+
+def split_copy(input: Any, split_size: int, dim: int = 0) -> Any:
+    """Copies of ``split``'s parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_split_copy, (input, split_size, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_split_copy, key, (input, split_size, dim))
+    try:
+        run = _c_split_copy_table[key]
+    except KeyError:
+        run = _c_split_copy.resolve(key)
+    return run(input, split_size, dim)
+
+
+def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+    """Copies of ``split_with_sizes``' parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_split_with_sizes_copy, (input, split_sizes, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_split_with_sizes_copy, key, (input, split_sizes, dim))
+    try:
+        run = _c_split_with_sizes_copy_table[key]
+    except KeyError:
+        run = _c_split_with_sizes_copy.resolve(key)
+    return run(input, split_sizes, dim)
+
+
+def unbind_copy(input: Any, dim: int = 0) -> Any:
+    """Copies of ``unbind``'s parts."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unbind_copy, (input, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unbind_copy, key, (input, dim))
+    try:
+        run = _c_unbind_copy_table[key]
+    except KeyError:
+        run = _c_unbind_copy.resolve(key)
+    return run(input, dim)
+
+
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unsafe_chunk, (input, chunks, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unsafe_chunk, key, (input, chunks, dim))
+    try:
+        run = _c_unsafe_chunk_table[key]
+    except KeyError:
+        run = _c_unsafe_chunk.resolve(key)
+    return run(input, chunks, dim)
+
+
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
+    """``split``; the name is that of parts which may be changed in place, as all may here."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unsafe_split, (input, split_size, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unsafe_split, key, (input, split_size, dim))
+    try:
+        run = _c_unsafe_split_table[key]
+    except KeyError:
+        run = _c_unsafe_split.resolve(key)
+    return run(input, split_size, dim)
+
+
+def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+    """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_unsafe_split_with_sizes, (input, split_sizes, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_unsafe_split_with_sizes, key, (input, split_sizes, dim))
+    try:
+        run = _c_unsafe_split_with_sizes_table[key]
+    except KeyError:
+        run = _c_unsafe_split_with_sizes.resolve(key)
+    return run(input, split_sizes, dim)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices of zeros with the last dimension on a diagonal.
+
+    Args:
+        input: (..., n).
+        offset: Column minus row of the diagonal.
+        dim1: The result's dimension of rows.
+        dim2: The result's dimension of columns.
+
+    Returns:
+        The leading dimensions, and two of size n + |offset|.
+
+    Raises:
+        ShapeError: Both dims are the same.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_diag_embed, (input, offset, dim1, dim2,))
+    if ACTIVE:
+        return run_with_modes(_c_diag_embed, key, (input, offset, dim1, dim2))
+    try:
+        run = _c_diag_embed_table[key]
+    except KeyError:
+        run = _c_diag_embed.resolve(key)
+    return run(input, offset, dim1, dim2)
+
+
+def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+    """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+
+    Raises:
+        ShapeError: The tensor is neither.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_diag, input, diagonal, out=out)
+        return write_out('diag', out, diag(input, diagonal))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_diag, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_diag, key, (input, diagonal))
+    try:
+        run = _c_diag_table[key]
+    except KeyError:
+        run = _c_diag.resolve(key)
+    return run(input, diagonal)
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A square matrix with all elements, in row-major order, on a diagonal."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_diagflat, (input, offset,))
+    if ACTIVE:
+        return run_with_modes(_c_diagflat, key, (input, offset))
+    try:
+        run = _c_diagflat_table[key]
+    except KeyError:
+        run = _c_diagflat.resolve(key)
+    return run(input, offset)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with matrices (vectors are rows, numbers single elements) along its diagonal, zeros elsewhere.
+
+    Raises:
+        ArgumentTypeError: An argument is no tensor.
+        ShapeError: One has more than two dimensions.
+    """
+    key = 0
+    if ACTIVE:
+        return run_with_modes(_c_block_diag, key, (tensors,))
+    try:
+        run = _c_block_diag_table[key]
+    except KeyError:
+        run = _c_block_diag.resolve(key)
+    return run(*tensors)
+
+
+def fliplr(input: Any) -> Any:
+    """Columns, the second dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: There is no second dimension.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fliplr, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_fliplr, key, (input,))
+    try:
+        run = _c_fliplr_table[key]
+    except KeyError:
+        run = _c_fliplr.resolve(key)
+    return run(input)
+
+
+def flipud(input: Any) -> Any:
+    """Rows, the first dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: There is no dimension.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_flipud, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_flipud, key, (input,))
+    try:
+        run = _c_flipud_table[key]
+    except KeyError:
+        run = _c_flipud.resolve(key)
+    return run(input)
+
+
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+
+    Raises:
+        ShapeError: There are not two different dims.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_rot90, (input, k, dims,))
+    if ACTIVE:
+        return run_with_modes(_c_rot90, key, (input, k, dims))
+    try:
+        run = _c_rot90_table[key]
+    except KeyError:
+        run = _c_rot90.resolve(key)
+    return run(input, k, dims)
+
+
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """The index along each dimension of row-major positions in a shape.
+
+    Raises:
+        ArgumentError: A size is negative.
+        ArgumentTypeError: The positions or sizes are no integers.
+    """
+    try:
+        key = indices._key
+    except AttributeError:
+        key = foreign_key(_c_unravel_index, (indices, shape,))
+    if ACTIVE:
+        return run_with_modes(_c_unravel_index, key, (indices, shape))
+    try:
+        run = _c_unravel_index_table[key]
+    except KeyError:
+        run = _c_unravel_index.resolve(key)
+    return run(indices, shape)
+
+
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:
+    """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+
+    Raises:
+        ArgumentError: The size is negative.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_nonzero_static, input, size, fill_value, out=out)
+        return write_out('nonzero_static', out, nonzero_static(input, size=size, fill_value=fill_value))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_nonzero_static, (input, size, fill_value,))
+    if ACTIVE:
+        return run_with_modes(_c_nonzero_static, key, (input, size, fill_value))
+    try:
+        run = _c_nonzero_static_table[key]
+    except KeyError:
+        run = _c_nonzero_static.resolve(key)
+    return run(input, size=size, fill_value=fill_value)
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
+
+    Raises:
+        ArgumentTypeError: An argument is no tensor.
+        DtypeError: The vectors have different dtypes.
+        ShapeError: There is none, or one is no vector.
+    """
+    key = 0
+    if ACTIVE:
+        return run_with_modes(_c_cartesian_prod, key, (tensors,))
+    try:
+        run = _c_cartesian_prod_table[key]
+    except KeyError:
+        run = _c_cartesian_prod.resolve(key)
+    return run(*tensors)
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """All choices of r elements of a vector in their order: (choices, r).
+
+    Args:
+        input: A vector.
+        r: Number of elements of a choice.
+        with_replacement: Whether an element may be chosen more than once.
+
+    Raises:
+        ArgumentError: r is negative.
+        ShapeError: The tensor is no vector.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_combinations, (input, r, with_replacement,))
+    if ACTIVE:
+        return run_with_modes(_c_combinations, key, (input, r, with_replacement))
+    try:
+        run = _c_combinations_table[key]
+    except KeyError:
+        run = _c_combinations.resolve(key)
+    return run(input, r, with_replacement)
+
+
+def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+    """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
+
+    Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
+
+    Args:
+        input: Values on a grid.
+        spacing: The distance of points, one for each dimension, or vectors of the points' coordinates.
+        dim: Dimensions; by default all.
+        edge_order: 1 or 2.
+
+    Raises:
+        ArgumentError: The order is another, or there is not one spacing for each dimension.
+        DtypeError: The elements are bools.
+        ShapeError: A dimension has too few points, or not as many as coordinates.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_gradient, (input, spacing, dim, edge_order,))
+    if ACTIVE:
+        return run_with_modes(_c_gradient, key, (input, spacing, dim, edge_order))
+    try:
+        run = _c_gradient_table[key]
+    except KeyError:
+        run = _c_gradient.resolve(key)
+    return run(input, spacing=spacing, dim=dim, edge_order=edge_order)
+
+
+def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None, center: bool = True, pad_mode: str = 'reflect', normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None) -> Any:
+    """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+
+    Args:
+        input: A signal, (length,) or (batch, length).
+        n_fft: Points of a transform.
+        hop_length: Points between transforms; by default n_fft // 4.
+        win_length: Size of the window, in the middle of the points; by default n_fft.
+        window: Factors; by default ones.
+        center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
+        pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+        normalized: Whether results are divided by the square root of n_fft.
+        onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
+        return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+        align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
+
+    Returns:
+        (batch, frequencies, transforms).
+
+    Raises:
+        ArgumentError: Arguments are out of range or contradict each other.
+        DtypeError: The signal is not of floats.
+        ShapeError: The signal or the window has another shape.
+    """
+    try:
+        key = input._key | (0 if window is None else window._key)
+    except AttributeError:
+        key = key_of(_c_stft, (input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window,))
+    if ACTIVE:
+        return run_with_modes(_c_stft, key, (input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window))
+    try:
+        run = _c_stft_table[key]
+    except KeyError:
+        run = _c_stft.resolve(key)
+    return run(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
+
+
+def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None, center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Any:
+    """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+
+    Args:
+        input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
+        n_fft: Points of a transform.
+        hop_length: Points between transforms; by default n_fft // 4.
+        win_length: Size of the window; by default n_fft.
+        window: Factors; by default ones.
+        center: Whether transforms are centred at their points, so that both ends are cut off.
+        normalized: Whether spectra were divided by the square root of n_fft.
+        onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
+        length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+        return_complex: Whether the signal is complex.
+
+    Raises:
+        ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+        DtypeError: The spectra are not complex.
+        ShapeError: The spectra or the window have another shape.
+    """
+    try:
+        key = input._key | (0 if window is None else window._key)
+    except AttributeError:
+        key = key_of(_c_istft, (input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex,))
+    if ACTIVE:
+        return run_with_modes(_c_istft, key, (input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex))
+    try:
+        run = _c_istft_table[key]
+    except KeyError:
+        run = _c_istft.resolve(key)
+    return run(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
+
+
+def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Sum of the elements that the mask holds; int64 for integers and bools."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_sum, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_sum, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_sum_table[key]
+    except KeyError:
+        run = _c_masked_sum.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Product of the elements that the mask holds; int64 for integers and bools."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_prod, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_prod, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_prod_table[key]
+    except KeyError:
+        run = _c_masked_prod.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_amax, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_amax, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_amax_table[key]
+    except KeyError:
+        run = _c_masked_amax.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_amin, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_amin, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_amin_table[key]
+    except KeyError:
+        run = _c_masked_amin.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_argmax, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_argmax, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_argmax_table[key]
+    except KeyError:
+        run = _c_masked_argmax.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_argmin, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_argmin, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_argmin_table[key]
+    except KeyError:
+        run = _c_masked_argmin.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Mean of the elements that the mask holds; NaN where it holds none.
+
+    Raises:
+        ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
+    """
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_mean, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_mean, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_mean_table[key]
+    except KeyError:
+        run = _c_masked_mean.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
+
+    Raises:
+        ArgumentError: The elements are integers and the mask holds none of a row.
+    """
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_median, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_median, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_median_table[key]
+    except KeyError:
+        run = _c_masked_median.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """``linalg.vector_norm`` of the elements that the mask holds."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_norm, (input, ord, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_norm, key, (input, ord, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_norm_table[key]
+    except KeyError:
+        run = _c_masked_norm.resolve(key)
+    return run(input, ord, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Variance of the elements that the mask holds; arguments as of ``var``."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_var, (input, dim, unbiased, correction, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_var, key, (input, dim, unbiased, correction, keepdim, dtype, mask))
+    try:
+        run = _c_masked_var_table[key]
+    except KeyError:
+        run = _c_masked_var.resolve(key)
+    return run(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_std, (input, dim, unbiased, correction, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_std, key, (input, dim, unbiased, correction, keepdim, dtype, mask))
+    try:
+        run = _c_masked_std_table[key]
+    except KeyError:
+        run = _c_masked_std.resolve(key)
+    return run(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+    """Logarithm of the sum of exponentials of the elements that the mask holds."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_logsumexp, (input, dim, keepdim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_logsumexp, key, (input, dim, keepdim, dtype, mask))
+    try:
+        run = _c_masked_logsumexp_table[key]
+    except KeyError:
+        run = _c_masked_logsumexp.resolve(key)
+    return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+
+
+def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Any:
+    """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
+    try:
+        key = input._key | other._key | (0 if input_mask is None else input_mask._key) | (0 if other_mask is None else other_mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_logaddexp, (input, other, dtype, input_mask, other_mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_logaddexp, key, (input, other, dtype, input_mask, other_mask))
+    try:
+        run = _c_masked_logaddexp_table[key]
+    except KeyError:
+        run = _c_masked_logaddexp.resolve(key)
+    return run(input, other, dtype=dtype, input_mask=input_mask, other_mask=other_mask)
+
+
+def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """Sums of the elements up to each one that the mask holds."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_cumsum, (input, dim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_cumsum, key, (input, dim, dtype, mask))
+    try:
+        run = _c_masked_cumsum_table[key]
+    except KeyError:
+        run = _c_masked_cumsum.resolve(key)
+    return run(input, dim, dtype=dtype, mask=mask)
+
+
+def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """Products of the elements up to each one that the mask holds."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_cumprod, (input, dim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_cumprod, key, (input, dim, dtype, mask))
+    try:
+        run = _c_masked_cumprod_table[key]
+    except KeyError:
+        run = _c_masked_cumprod.resolve(key)
+    return run(input, dim, dtype=dtype, mask=mask)
+
+
+def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_softmax, (input, dim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_softmax, key, (input, dim, dtype, mask))
+    try:
+        run = _c_masked_softmax_table[key]
+    except KeyError:
+        run = _c_masked_softmax.resolve(key)
+    return run(input, dim, dtype=dtype, mask=mask)
+
+
+def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """Logarithm of ``masked.softmax``."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_log_softmax, (input, dim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_log_softmax, key, (input, dim, dtype, mask))
+    try:
+        run = _c_masked_log_softmax_table[key]
+    except KeyError:
+        run = _c_masked_log_softmax.resolve(key)
+    return run(input, dim, dtype=dtype, mask=mask)
+
+
+def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """``masked.softmax`` of the negated elements."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_softmin, (input, dim, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_softmin, key, (input, dim, dtype, mask))
+    try:
+        run = _c_masked_softmin_table[key]
+    except KeyError:
+        run = _c_masked_softmin.resolve(key)
+    return run(input, dim, dtype=dtype, mask=mask)
+
+
+def masked_normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
+    """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
+    try:
+        key = input._key | (0 if mask is None else mask._key)
+    except AttributeError:
+        key = key_of(_c_masked_normalize, (input, ord, dim, eps, dtype, mask,))
+    if ACTIVE:
+        return run_with_modes(_c_masked_normalize, key, (input, ord, dim, eps, dtype, mask))
+    try:
+        run = _c_masked_normalize_table[key]
+    except KeyError:
+        run = _c_masked_normalize.resolve(key)
+    return run(input, ord, dim, eps=eps, dtype=dtype, mask=mask)
+
+
 _add.public = add
 _sub.public = sub
 _mul.public = mul
@@ -10536,6 +12278,7 @@ _all.public = all
 _argmax.public = argmax
 _argmin.public = argmin
 _unfold.public = method_unfold
+_nansum.public = nansum
 _c_reshape.public = reshape
 _c_as_strided.public = as_strided
 _c_contiguous.public = method_contiguous
@@ -10638,6 +12381,10 @@ _c_fft_rfftn.public = fft_rfftn
 _c_fft_rfft2.public = fft_rfft2
 _c_fft_irfftn.public = fft_irfftn
 _c_fft_irfft2.public = fft_irfft2
+_c_fft_hfftn.public = fft_hfftn
+_c_fft_hfft2.public = fft_hfft2
+_c_fft_ihfftn.public = fft_ihfftn
+_c_fft_ihfft2.public = fft_ihfft2
 _c_fft_fftshift.public = fft_fftshift
 _c_fft_ifftshift.public = fft_ifftshift
 _c_nonzero.public = nonzero
@@ -10812,6 +12559,78 @@ _c_unique_consecutive.public = unique_consecutive
 _c_isin.public = isin
 _c_getitem.public = method_getitem
 _c_setitem.public = method_setitem
+_c_median.public = median
+_c_nanmedian.public = nanmedian
+_c_mode.public = mode
+_c_kthvalue.public = kthvalue
+_c_msort.public = msort
+_c_quantile.public = quantile
+_c_nanquantile.public = nanquantile
+_c_aminmax.public = aminmax
+_c_std_mean.public = std_mean
+_c_var_mean.public = var_mean
+_c_nanmean.public = nanmean
+_c_hash_tensor.public = hash_tensor
+_c_logcumsumexp.public = logcumsumexp
+_c_bincount.public = bincount
+_c_histc.public = histc
+_c_histogram.public = histogram
+_c_histogramdd.public = histogramdd
+_c_alias_copy.public = alias_copy
+_c_detach_copy.public = detach_copy
+_c_as_strided_copy.public = as_strided_copy
+_c_diagonal_copy.public = diagonal_copy
+_c_expand_copy.public = expand_copy
+_c_permute_copy.public = permute_copy
+_c_select_copy.public = select_copy
+_c_slice_copy.public = slice_copy
+_c_squeeze_copy.public = squeeze_copy
+_c_t_copy.public = t_copy
+_c_transpose_copy.public = transpose_copy
+_c_unfold_copy.public = unfold_copy
+_c_unsqueeze_copy.public = unsqueeze_copy
+_c_view_copy.public = view_copy
+_c_view_as_real_copy.public = view_as_real_copy
+_c_view_as_complex_copy.public = view_as_complex_copy
+_c_split_copy.public = split_copy
+_c_split_with_sizes_copy.public = split_with_sizes_copy
+_c_unbind_copy.public = unbind_copy
+_c_unsafe_chunk.public = unsafe_chunk
+_c_unsafe_split.public = unsafe_split
+_c_unsafe_split_with_sizes.public = unsafe_split_with_sizes
+_c_diag_embed.public = diag_embed
+_c_diag.public = diag
+_c_diagflat.public = diagflat
+_c_block_diag.public = block_diag
+_c_fliplr.public = fliplr
+_c_flipud.public = flipud
+_c_rot90.public = rot90
+_c_unravel_index.public = unravel_index
+_c_nonzero_static.public = nonzero_static
+_c_cartesian_prod.public = cartesian_prod
+_c_combinations.public = combinations
+_c_gradient.public = gradient
+_c_stft.public = stft
+_c_istft.public = istft
+_c_masked_sum.public = masked_sum
+_c_masked_prod.public = masked_prod
+_c_masked_amax.public = masked_amax
+_c_masked_amin.public = masked_amin
+_c_masked_argmax.public = masked_argmax
+_c_masked_argmin.public = masked_argmin
+_c_masked_mean.public = masked_mean
+_c_masked_median.public = masked_median
+_c_masked_norm.public = masked_norm
+_c_masked_var.public = masked_var
+_c_masked_std.public = masked_std
+_c_masked_logsumexp.public = masked_logsumexp
+_c_masked_logaddexp.public = masked_logaddexp
+_c_masked_cumsum.public = masked_cumsum
+_c_masked_cumprod.public = masked_cumprod
+_c_masked_softmax.public = masked_softmax
+_c_masked_log_softmax.public = masked_log_softmax
+_c_masked_softmin.public = masked_softmin
+_c_masked_normalize.public = masked_normalize
 subtract = sub
 multiply = mul
 divide = div
@@ -10918,10 +12737,12 @@ __all__ = [
     'addr',
     'adjoint',
     'affine_grid_generator',
+    'alias_copy',
     'all',
     'allclose',
     'amax',
     'amin',
+    'aminmax',
     'angle',
     'any',
     'arccos',
@@ -10943,6 +12764,7 @@ __all__ = [
     'argwhere',
     'as_strided',
     'as_strided_',
+    'as_strided_copy',
     'as_strided_scatter',
     'asin',
     'asin_',
@@ -10954,16 +12776,19 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'bincount',
     'bitwise_and',
     'bitwise_left_shift',
     'bitwise_not',
     'bitwise_or',
     'bitwise_right_shift',
     'bitwise_xor',
+    'block_diag',
     'bmm',
     'broadcast_tensors',
     'broadcast_to',
     'bucketize',
+    'cartesian_prod',
     'cat',
     'ceil',
     'ceil_',
@@ -10980,6 +12805,7 @@ __all__ = [
     'clip_',
     'clone',
     'column_stack',
+    'combinations',
     'complex',
     'concat',
     'concatenate',
@@ -11008,7 +12834,12 @@ __all__ = [
     'deg2rad',
     'deg2rad_',
     'det',
+    'detach_copy',
+    'diag',
+    'diag_embed',
+    'diagflat',
     'diagonal',
+    'diagonal_copy',
     'diagonal_scatter',
     'diff',
     'div',
@@ -11025,6 +12856,7 @@ __all__ = [
     'exp2_',
     'exp_',
     'expand',
+    'expand_copy',
     'expm1',
     'expm1_',
     'fill',
@@ -11033,6 +12865,8 @@ __all__ = [
     'fix_',
     'flatten',
     'flip',
+    'fliplr',
+    'flipud',
     'float_power',
     'floor',
     'floor_',
@@ -11048,6 +12882,7 @@ __all__ = [
     'gcd_',
     'ge',
     'ger',
+    'gradient',
     'greater',
     'greater_equal',
     'grid_sampler',
@@ -11055,7 +12890,11 @@ __all__ = [
     'grid_sampler_3d',
     'gt',
     'hardshrink',
+    'hash_tensor',
     'heaviside',
+    'histc',
+    'histogram',
+    'histogramdd',
     'hsplit',
     'hstack',
     'hypot',
@@ -11079,6 +12918,8 @@ __all__ = [
     'isneginf',
     'isposinf',
     'isreal',
+    'istft',
+    'kthvalue',
     'lcm',
     'lcm_',
     'ldexp',
@@ -11098,6 +12939,7 @@ __all__ = [
     'log_softmax',
     'logaddexp',
     'logaddexp2',
+    'logcumsumexp',
     'logical_and',
     'logical_not',
     'logical_or',
@@ -11117,17 +12959,24 @@ __all__ = [
     'max_pool3d',
     'maximum',
     'mean',
+    'median',
     'meshgrid',
     'min',
     'minimum',
     'mm',
+    'mode',
     'moveaxis',
     'movedim',
+    'msort',
     'mul',
     'multiply',
     'mv',
     'nan_to_num',
     'nan_to_num_',
+    'nanmean',
+    'nanmedian',
+    'nanquantile',
+    'nansum',
     'narrow',
     'narrow_copy',
     'native_channel_shuffle',
@@ -11138,9 +12987,11 @@ __all__ = [
     'negative_',
     'nextafter',
     'nonzero',
+    'nonzero_static',
     'not_equal',
     'outer',
     'permute',
+    'permute_copy',
     'pixel_shuffle',
     'pixel_unshuffle',
     'polar',
@@ -11149,6 +13000,7 @@ __all__ = [
     'prelu',
     'prod',
     'put',
+    'quantile',
     'rad2deg',
     'rad2deg_',
     'ravel',
@@ -11164,6 +13016,7 @@ __all__ = [
     'resolve_conj',
     'resolve_neg',
     'roll',
+    'rot90',
     'round',
     'round_',
     'row_stack',
@@ -11176,6 +13029,7 @@ __all__ = [
     'scatter_reduce',
     'searchsorted',
     'select',
+    'select_copy',
     'select_scatter',
     'selu',
     'sgn',
@@ -11189,24 +13043,31 @@ __all__ = [
     'sinc_',
     'sinh',
     'sinh_',
+    'slice_copy',
     'slice_scatter',
     'softmax',
     'sort',
     'split',
+    'split_copy',
     'split_with_sizes',
+    'split_with_sizes_copy',
     'sqrt',
     'sqrt_',
     'square',
     'square_',
     'squeeze',
+    'squeeze_copy',
     'stack',
     'std',
+    'std_mean',
+    'stft',
     'sub',
     'subtract',
     'sum',
     'swapaxes',
     'swapdims',
     't',
+    't_copy',
     'take',
     'take_along_dim',
     'tan',
@@ -11220,21 +13081,33 @@ __all__ = [
     'topk',
     'trace',
     'transpose',
+    'transpose_copy',
     'tril',
     'triu',
     'true_divide',
     'trunc',
     'trunc_',
     'unbind',
+    'unbind_copy',
     'unflatten',
+    'unfold_copy',
     'unique',
     'unique_consecutive',
+    'unravel_index',
+    'unsafe_chunk',
+    'unsafe_split',
+    'unsafe_split_with_sizes',
     'unsqueeze',
+    'unsqueeze_copy',
     'var',
+    'var_mean',
     'vdot',
     'view',
     'view_as_complex',
+    'view_as_complex_copy',
     'view_as_real',
+    'view_as_real_copy',
+    'view_copy',
     'vsplit',
     'vstack',
     'where',

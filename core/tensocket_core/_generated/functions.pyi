@@ -655,6 +655,9 @@ def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, ax
 def method_unfold(input: Tensor, dimension: _int, size: _int, step: _int) -> Tensor:
     """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
 
+def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    """Sum of the elements that are not NaN; int64 for integers and bools."""
+
 def reshape(input: Tensor, *shape: _int | Sequence[_int]) -> Tensor:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
 
@@ -967,7 +970,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: 
 def method_addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """``addr`` in place."""
 
-def fill(input: Tensor, value: Operand) -> Tensor:
+def fill(input: Tensor, value: Operand, *, out: Any = None) -> Tensor:
     """A tensor like input with one value everywhere.
 
     Raises:
@@ -1040,47 +1043,59 @@ def glu(input: Tensor, dim: _int = -1) -> Tensor:
 def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None) -> Tensor:
     """``softmax(-input)``."""
 
-def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
 
-def fft_ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse of ``fft``."""
 
-def fft_rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
 
-def fft_irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
 
-def fft_hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform of values of which the mirrored half is left out; the result is real."""
 
-def fft_ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None) -> Tensor:
+def fft_ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse of ``hfft``."""
 
-def fft_fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fft_fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along several dimensions, by default all."""
 
-def fft_fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft_fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along two dimensions."""
 
-def fft_ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fft_ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse transform along several dimensions, by default all."""
 
-def fft_ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft_ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse transform along two dimensions."""
 
-def fft_rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fft_rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform of real values along several dimensions, by default all; the last one is halved."""
 
-def fft_rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft_rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform of real values along two dimensions; the last one is halved."""
 
-def fft_irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+def fft_irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse of ``rfftn``; the last size is that of the result."""
 
-def fft_irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft_irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
     """Inverse of ``rfft2``; the last size is that of the result."""
+
+def fft_hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+
+def fft_hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+    """``hfftn`` along two dimensions."""
+
+def fft_ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Inverse of ``hfftn``."""
+
+def fft_ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+    """``ihfftn`` along two dimensions."""
 
 def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Elements rolled so that frequency 0 is in the middle."""
@@ -1789,6 +1804,437 @@ def method_getitem(input: Tensor, index: Any) -> Tensor:
 def method_setitem(input: Tensor, index: Any, value: Any) -> Any:
     """``input[index] = value``."""
 
+def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+
+def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex or bools.
+    """
+
+def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+    """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+
+    Raises:
+        DimensionError: The dimension has no elements.
+        UndefinedDtype: The elements are complex.
+    """
+
+def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+
+    Raises:
+        ArgumentError: k is less than 1 or greater than the dimension's size.
+        UndefinedDtype: The elements are complex or bools.
+    """
+
+def msort(input: Tensor, *, out: Any = None) -> Tensor:
+    """Elements in order along the first dimension; NaN counts as the largest."""
+
+def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+    """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+
+    With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
+    weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+
+    Args:
+        input: float32 or float64.
+        q: A number, or a vector, whose elements are a first dimension of the result.
+        dim: The dimension; all elements where None.
+        keepdim: Whether it stays, with size 1.
+        interpolation: As above.
+
+    Raises:
+        ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
+        DtypeError: The elements, or those of q, have another dtype.
+        ShapeError: q has more than one dimension, or there are no elements.
+    """
+
+def nanquantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+    """``quantile`` of the elements that are not NaN; NaN where there are no others."""
+
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None) -> Any:
+    """The smallest and the largest element, of all or along a dimension."""
+
+def std_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None) -> Any:
+    """Standard deviation and mean; arguments as of ``std``."""
+
+def var_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None) -> Any:
+    """Variance and mean; arguments as of ``var``."""
+
+def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    """Mean of the elements that are not NaN; NaN where there are no others.
+
+    Raises:
+        DtypeError: The elements are integers or bools.
+    """
+
+def hash_tensor(input: Tensor, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
+    """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+
+    Raises:
+        ArgumentError: Another mode than 0.
+        UndefinedDtype: The elements are complex.
+    """
+
+def logcumsumexp(input: Tensor, dim: _int, *, out: Any = None) -> Tensor:
+    """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+    """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+
+    Args:
+        input: A vector of integers, none negative.
+        weights: A weight for each; float32 ones are added up as such, others as float64.
+        minlength: Size of the result, at least.
+
+    Raises:
+        ArgumentError: An element or minlength is negative.
+        ShapeError, UndefinedDtype: As the arguments say.
+    """
+
+def histc(input: Tensor, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, out: Any = None) -> Tensor:
+    """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+
+    Elements outside are not counted; the last bin holds its upper bound.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins.
+        min: Lower bound.
+        max: Upper bound; the elements' bounds where both are equal.
+
+    Raises:
+        ArgumentError: There are no bins, or the range is not finite, or max is less than min.
+        UndefinedDtype: The elements are no real floats.
+    """
+
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
+    """Numbers of elements in bins, and the bins' bounds.
+
+    Args:
+        input: Floating-point numbers.
+        bins: Number of bins of equal width, or a vector of increasing bounds.
+        range: Two bounds of bins of equal width; by default those of the elements.
+        weight: What each element counts; by default 1.
+        density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+
+    Raises:
+        ArgumentError: There are no bins, or the range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: The bounds are no vector, or there is not one weight for every element.
+    """
+
+def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
+    """Numbers of points in the cells of a grid, and the bounds of the bins of every coordinate.
+
+    Args:
+        input: Points, (..., coordinates), of floating-point numbers.
+        bins: A number of bins for all coordinates, or a number or a vector of increasing bounds for each.
+        range: Two bounds for every coordinate, one after the other; by default those of the points.
+        weight: What each point counts; by default 1.
+        density: Divide by the sum of the counts and the cells' volumes.
+
+    Raises:
+        ArgumentError: There are no bins, or a range is not finite or not increasing.
+        DtypeError: Bounds or weights have another dtype.
+        ShapeError: Bins, bounds and weights do not fit the points.
+    """
+
+def alias_copy(input: Tensor, *, out: Any = None) -> Tensor:
+    """A copy of the tensor."""
+
+def detach_copy(input: Tensor, *, out: Any = None) -> Tensor:
+    """A copy of the tensor. Like every copy it is differentiable, as PyTorch's is."""
+
+def as_strided_copy(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor:
+    """A copy of ``as_strided``."""
+
+def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None) -> Tensor:
+    """A copy of ``diagonal``."""
+
+def expand_copy(input: Tensor, size: _int | Sequence[_int], *, implicit: _bool = False, out: Any = None) -> Tensor:
+    """A copy of ``expand``; ``implicit`` is accepted and changes nothing."""
+
+def permute_copy(input: Tensor, dims: _int | Sequence[_int], *, out: Any = None) -> Tensor:
+    """A copy of ``permute``."""
+
+def select_copy(input: Tensor, dim: _int, index: _int, *, out: Any = None) -> Tensor:
+    """A copy of ``select``."""
+
+def slice_copy(input: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Any = None) -> Tensor:
+    """A copy of positions of a dimension, as Python slices them."""
+
+def squeeze_copy(input: Tensor, dim: Any = None, *, out: Any = None) -> Tensor:
+    """A copy of ``squeeze``."""
+
+def t_copy(input: Tensor, *, out: Any = None) -> Tensor:
+    """A copy of ``t``."""
+
+def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Any = None) -> Tensor:
+    """A copy of ``transpose``."""
+
+def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor:
+    """A copy of ``unfold``."""
+
+def unsqueeze_copy(input: Tensor, dim: _int, *, out: Any = None) -> Tensor:
+    """A copy of ``unsqueeze``."""
+
+def view_copy(input: Tensor, size: Any, *, out: Any = None) -> Tensor:
+    """A copy of ``view``; ``size`` may be a dtype."""
+
+def view_as_real_copy(input: Tensor, *, out: Any = None) -> Tensor:
+    """A copy of ``view_as_real``."""
+
+def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor:
+    """A copy of ``view_as_complex``."""
+
+def split_copy(input: Tensor, split_size: _int, dim: _int = 0) -> Any:
+    """Copies of ``split``'s parts."""
+
+def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+    """Copies of ``split_with_sizes``' parts."""
+
+def unbind_copy(input: Tensor, dim: _int = 0) -> Any:
+    """Copies of ``unbind``'s parts."""
+
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> Any:
+    """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+
+def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> Any:
+    """``split``; the name is that of parts which may be changed in place, as all may here."""
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+    """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+    """Matrices of zeros with the last dimension on a diagonal.
+
+    Args:
+        input: (..., n).
+        offset: Column minus row of the diagonal.
+        dim1: The result's dimension of rows.
+        dim2: The result's dimension of columns.
+
+    Returns:
+        The leading dimensions, and two of size n + |offset|.
+
+    Raises:
+        ShapeError: Both dims are the same.
+    """
+
+def diag(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+    """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+
+    Raises:
+        ShapeError: The tensor is neither.
+    """
+
+def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
+    """A square matrix with all elements, in row-major order, on a diagonal."""
+
+def block_diag(*tensors: Any) -> Tensor:
+    """A matrix with matrices (vectors are rows, numbers single elements) along its diagonal, zeros elsewhere.
+
+    Raises:
+        ArgumentTypeError: An argument is no tensor.
+        ShapeError: One has more than two dimensions.
+    """
+
+def fliplr(input: Tensor) -> Tensor:
+    """Columns, the second dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: There is no second dimension.
+    """
+
+def flipud(input: Tensor) -> Tensor:
+    """Rows, the first dimension, in reverse order; a copy.
+
+    Raises:
+        ShapeError: There is no dimension.
+    """
+
+def rot90(input: Tensor, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
+    """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+
+    Raises:
+        ShapeError: There are not two different dims.
+    """
+
+def unravel_index(indices: Tensor, shape: Any) -> Any:
+    """The index along each dimension of row-major positions in a shape.
+
+    Raises:
+        ArgumentError: A size is negative.
+        ArgumentTypeError: The positions or sizes are no integers.
+    """
+
+def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Any = None) -> Tensor:
+    """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+
+    Raises:
+        ArgumentError: The size is negative.
+    """
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
+
+    Raises:
+        ArgumentTypeError: An argument is no tensor.
+        DtypeError: The vectors have different dtypes.
+        ShapeError: There is none, or one is no vector.
+    """
+
+def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
+    """All choices of r elements of a vector in their order: (choices, r).
+
+    Args:
+        input: A vector.
+        r: Number of elements of a choice.
+        with_replacement: Whether an element may be chosen more than once.
+
+    Raises:
+        ArgumentError: r is negative.
+        ShapeError: The tensor is no vector.
+    """
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1) -> Any:
+    """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
+
+    Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
+
+    Args:
+        input: Values on a grid.
+        spacing: The distance of points, one for each dimension, or vectors of the points' coordinates.
+        dim: Dimensions; by default all.
+        edge_order: 1 or 2.
+
+    Raises:
+        ArgumentError: The order is another, or there is not one spacing for each dimension.
+        DtypeError: The elements are bools.
+        ShapeError: A dimension has too few points, or not as many as coordinates.
+    """
+
+def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+    """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+
+    Args:
+        input: A signal, (length,) or (batch, length).
+        n_fft: Points of a transform.
+        hop_length: Points between transforms; by default n_fft // 4.
+        win_length: Size of the window, in the middle of the points; by default n_fft.
+        window: Factors; by default ones.
+        center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
+        pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+        normalized: Whether results are divided by the square root of n_fft.
+        onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
+        return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+        align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
+
+    Returns:
+        (batch, frequencies, transforms).
+
+    Raises:
+        ArgumentError: Arguments are out of range or contradict each other.
+        DtypeError: The signal is not of floats.
+        ShapeError: The signal or the window has another shape.
+    """
+
+def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+    """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+
+    Args:
+        input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
+        n_fft: Points of a transform.
+        hop_length: Points between transforms; by default n_fft // 4.
+        win_length: Size of the window; by default n_fft.
+        window: Factors; by default ones.
+        center: Whether transforms are centred at their points, so that both ends are cut off.
+        normalized: Whether spectra were divided by the square root of n_fft.
+        onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
+        length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+        return_complex: Whether the signal is complex.
+
+    Raises:
+        ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+        DtypeError: The spectra are not complex.
+        ShapeError: The spectra or the window have another shape.
+    """
+
+def masked_sum(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Sum of the elements that the mask holds; int64 for integers and bools."""
+
+def masked_prod(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Product of the elements that the mask holds; int64 for integers and bools."""
+
+def masked_amax(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
+
+def masked_amin(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
+
+def masked_argmax(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
+
+def masked_argmin(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
+
+def masked_mean(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Mean of the elements that the mask holds; NaN where it holds none.
+
+    Raises:
+        ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
+    """
+
+def masked_median(input: Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
+
+    Raises:
+        ArgumentError: The elements are integers and the mask holds none of a row.
+    """
+
+def masked_norm(input: Tensor, ord: Scalar = 2.0, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """``linalg.vector_norm`` of the elements that the mask holds."""
+
+def masked_var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Variance of the elements that the mask holds; arguments as of ``var``."""
+
+def masked_std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
+
+def masked_logsumexp(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Logarithm of the sum of exponentials of the elements that the mask holds."""
+
+def masked_logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
+    """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
+
+def masked_cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Sums of the elements up to each one that the mask holds."""
+
+def masked_cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Products of the elements up to each one that the mask holds."""
+
+def masked_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
+
+def masked_log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Logarithm of ``masked.softmax``."""
+
+def masked_softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """``masked.softmax`` of the negated elements."""
+
+def masked_normalize(input: Tensor, ord: Scalar, dim: _int, *, eps: _float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
+
 neg_ = method_neg_
 negative_ = method_neg_
 abs_ = method_abs_
@@ -1869,10 +2315,12 @@ __all__ = [
     'addr',
     'adjoint',
     'affine_grid_generator',
+    'alias_copy',
     'all',
     'allclose',
     'amax',
     'amin',
+    'aminmax',
     'angle',
     'any',
     'arccos',
@@ -1894,6 +2342,7 @@ __all__ = [
     'argwhere',
     'as_strided',
     'as_strided_',
+    'as_strided_copy',
     'as_strided_scatter',
     'asin',
     'asin_',
@@ -1905,16 +2354,19 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'bincount',
     'bitwise_and',
     'bitwise_left_shift',
     'bitwise_not',
     'bitwise_or',
     'bitwise_right_shift',
     'bitwise_xor',
+    'block_diag',
     'bmm',
     'broadcast_tensors',
     'broadcast_to',
     'bucketize',
+    'cartesian_prod',
     'cat',
     'ceil',
     'ceil_',
@@ -1931,6 +2383,7 @@ __all__ = [
     'clip_',
     'clone',
     'column_stack',
+    'combinations',
     'complex',
     'concat',
     'concatenate',
@@ -1959,7 +2412,12 @@ __all__ = [
     'deg2rad',
     'deg2rad_',
     'det',
+    'detach_copy',
+    'diag',
+    'diag_embed',
+    'diagflat',
     'diagonal',
+    'diagonal_copy',
     'diagonal_scatter',
     'diff',
     'div',
@@ -1976,6 +2434,7 @@ __all__ = [
     'exp2_',
     'exp_',
     'expand',
+    'expand_copy',
     'expm1',
     'expm1_',
     'fill',
@@ -1984,6 +2443,8 @@ __all__ = [
     'fix_',
     'flatten',
     'flip',
+    'fliplr',
+    'flipud',
     'float_power',
     'floor',
     'floor_',
@@ -1999,6 +2460,7 @@ __all__ = [
     'gcd_',
     'ge',
     'ger',
+    'gradient',
     'greater',
     'greater_equal',
     'grid_sampler',
@@ -2006,7 +2468,11 @@ __all__ = [
     'grid_sampler_3d',
     'gt',
     'hardshrink',
+    'hash_tensor',
     'heaviside',
+    'histc',
+    'histogram',
+    'histogramdd',
     'hsplit',
     'hstack',
     'hypot',
@@ -2030,6 +2496,8 @@ __all__ = [
     'isneginf',
     'isposinf',
     'isreal',
+    'istft',
+    'kthvalue',
     'lcm',
     'lcm_',
     'ldexp',
@@ -2049,6 +2517,7 @@ __all__ = [
     'log_softmax',
     'logaddexp',
     'logaddexp2',
+    'logcumsumexp',
     'logical_and',
     'logical_not',
     'logical_or',
@@ -2068,17 +2537,24 @@ __all__ = [
     'max_pool3d',
     'maximum',
     'mean',
+    'median',
     'meshgrid',
     'min',
     'minimum',
     'mm',
+    'mode',
     'moveaxis',
     'movedim',
+    'msort',
     'mul',
     'multiply',
     'mv',
     'nan_to_num',
     'nan_to_num_',
+    'nanmean',
+    'nanmedian',
+    'nanquantile',
+    'nansum',
     'narrow',
     'narrow_copy',
     'native_channel_shuffle',
@@ -2089,9 +2565,11 @@ __all__ = [
     'negative_',
     'nextafter',
     'nonzero',
+    'nonzero_static',
     'not_equal',
     'outer',
     'permute',
+    'permute_copy',
     'pixel_shuffle',
     'pixel_unshuffle',
     'polar',
@@ -2100,6 +2578,7 @@ __all__ = [
     'prelu',
     'prod',
     'put',
+    'quantile',
     'rad2deg',
     'rad2deg_',
     'ravel',
@@ -2115,6 +2594,7 @@ __all__ = [
     'resolve_conj',
     'resolve_neg',
     'roll',
+    'rot90',
     'round',
     'round_',
     'row_stack',
@@ -2127,6 +2607,7 @@ __all__ = [
     'scatter_reduce',
     'searchsorted',
     'select',
+    'select_copy',
     'select_scatter',
     'selu',
     'sgn',
@@ -2140,24 +2621,31 @@ __all__ = [
     'sinc_',
     'sinh',
     'sinh_',
+    'slice_copy',
     'slice_scatter',
     'softmax',
     'sort',
     'split',
+    'split_copy',
     'split_with_sizes',
+    'split_with_sizes_copy',
     'sqrt',
     'sqrt_',
     'square',
     'square_',
     'squeeze',
+    'squeeze_copy',
     'stack',
     'std',
+    'std_mean',
+    'stft',
     'sub',
     'subtract',
     'sum',
     'swapaxes',
     'swapdims',
     't',
+    't_copy',
     'take',
     'take_along_dim',
     'tan',
@@ -2171,21 +2659,33 @@ __all__ = [
     'topk',
     'trace',
     'transpose',
+    'transpose_copy',
     'tril',
     'triu',
     'true_divide',
     'trunc',
     'trunc_',
     'unbind',
+    'unbind_copy',
     'unflatten',
+    'unfold_copy',
     'unique',
     'unique_consecutive',
+    'unravel_index',
+    'unsafe_chunk',
+    'unsafe_split',
+    'unsafe_split_with_sizes',
     'unsqueeze',
+    'unsqueeze_copy',
     'var',
+    'var_mean',
     'vdot',
     'view',
     'view_as_complex',
+    'view_as_complex_copy',
     'view_as_real',
+    'view_as_real_copy',
+    'view_copy',
     'vsplit',
     'vstack',
     'where',

@@ -856,6 +856,9 @@ class Operators:
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
 
+    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+        """Sum of the elements that are not NaN; int64 for integers and bools."""
+
     def reshape(self, *shape: _int | Sequence[_int]) -> Tensor:
         """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
 
@@ -1454,6 +1457,238 @@ class Operators:
 
     def __setitem__(self, index: Any, value: Any) -> Any:
         """``input[index] = value``."""
+
+    def median(self, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+        """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
+
+        Raises:
+            DimensionError: The dimension has no elements.
+            UndefinedDtype: The elements are complex or bools.
+        """
+
+    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+        """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
+
+        Raises:
+            DimensionError: The dimension has no elements.
+            UndefinedDtype: The elements are complex or bools.
+        """
+
+    def mode(self, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+        """The most frequent element along a dimension, the smallest of several, and the last of its positions.
+
+        Raises:
+            DimensionError: The dimension has no elements.
+            UndefinedDtype: The elements are complex.
+        """
+
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+        """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
+
+        Raises:
+            ArgumentError: k is less than 1 or greater than the dimension's size.
+            UndefinedDtype: The elements are complex or bools.
+        """
+
+    def msort(self, *, out: Any = None) -> Tensor:
+        """Elements in order along the first dimension; NaN counts as the largest."""
+
+    def quantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+        """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
+
+        With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
+        weighted mean; ``lower`` or ``higher``; ``nearest`` (the even rank of two); ``midpoint``, their mean.
+
+        Args:
+            input: float32 or float64.
+            q: A number, or a vector, whose elements are a first dimension of the result.
+            dim: The dimension; all elements where None.
+            keepdim: Whether it stays, with size 1.
+            interpolation: As above.
+
+        Raises:
+            ArgumentError: q is outside of [0, 1], or the interpolation is unknown.
+            DtypeError: The elements, or those of q, have another dtype.
+            ShapeError: q has more than one dimension, or there are no elements.
+        """
+
+    def nanquantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+        """``quantile`` of the elements that are not NaN; NaN where there are no others."""
+
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None) -> Any:
+        """The smallest and the largest element, of all or along a dimension."""
+
+    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+        """Mean of the elements that are not NaN; NaN where there are no others.
+
+        Raises:
+            DtypeError: The elements are integers or bools.
+        """
+
+    def hash_tensor(self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
+        """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
+
+        Raises:
+            ArgumentError: Another mode than 0.
+            UndefinedDtype: The elements are complex.
+        """
+
+    def logcumsumexp(self, dim: _int, *, out: Any = None) -> Tensor:
+        """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+        """How often 0, 1, 2 ... occur among the elements, or the sums of their weights.
+
+        Args:
+            input: A vector of integers, none negative.
+            weights: A weight for each; float32 ones are added up as such, others as float64.
+            minlength: Size of the result, at least.
+
+        Raises:
+            ArgumentError: An element or minlength is negative.
+            ShapeError, UndefinedDtype: As the arguments say.
+        """
+
+    def histc(self, bins: _int = 100, min: Scalar = 0, max: Scalar = 0, *, out: Any = None) -> Tensor:
+        """Numbers of elements in bins of equal width from ``min`` to ``max``, by default those of the elements.
+
+        Elements outside are not counted; the last bin holds its upper bound.
+
+        Args:
+            input: Floating-point numbers.
+            bins: Number of bins.
+            min: Lower bound.
+            max: Upper bound; the elements' bounds where both are equal.
+
+        Raises:
+            ArgumentError: There are no bins, or the range is not finite, or max is less than min.
+            UndefinedDtype: The elements are no real floats.
+        """
+
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> Any:
+        """Numbers of elements in bins, and the bins' bounds.
+
+        Args:
+            input: Floating-point numbers.
+            bins: Number of bins of equal width, or a vector of increasing bounds.
+            range: Two bounds of bins of equal width; by default those of the elements.
+            weight: What each element counts; by default 1.
+            density: Divide by the sum of the counts and the bins' widths, so that the integral is 1.
+
+        Raises:
+            ArgumentError: There are no bins, or the range is not finite or not increasing.
+            DtypeError: Bounds or weights have another dtype.
+            ShapeError: The bounds are no vector, or there is not one weight for every element.
+        """
+
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> Any:
+        """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> Any:
+        """``split``; the name is that of parts which may be changed in place, as all may here."""
+
+    def unsafe_split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+        """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+        """Matrices of zeros with the last dimension on a diagonal.
+
+        Args:
+            input: (..., n).
+            offset: Column minus row of the diagonal.
+            dim1: The result's dimension of rows.
+            dim2: The result's dimension of columns.
+
+        Returns:
+            The leading dimensions, and two of size n + |offset|.
+
+        Raises:
+            ShapeError: Both dims are the same.
+        """
+
+    def diag(self, diagonal: _int = 0, *, out: Any = None) -> Tensor:
+        """A square matrix with a vector on a diagonal, or a copy of a matrix's diagonal.
+
+        Raises:
+            ShapeError: The tensor is neither.
+        """
+
+    def diagflat(self, offset: _int = 0) -> Tensor:
+        """A square matrix with all elements, in row-major order, on a diagonal."""
+
+    def fliplr(self) -> Tensor:
+        """Columns, the second dimension, in reverse order; a copy.
+
+        Raises:
+            ShapeError: There is no second dimension.
+        """
+
+    def flipud(self) -> Tensor:
+        """Rows, the first dimension, in reverse order; a copy.
+
+        Raises:
+            ShapeError: There is no dimension.
+        """
+
+    def rot90(self, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
+        """The plane of two dimensions rotated by k right angles, from the first dimension towards the second; a copy.
+
+        Raises:
+            ShapeError: There are not two different dims.
+        """
+
+    def nonzero_static(self, *, size: _int, fill_value: _int = -1, out: Any = None) -> Tensor:
+        """Indices of ``size`` elements that are not zero: (size, dimensions); rows beyond them hold ``fill_value``.
+
+        Raises:
+            ArgumentError: The size is negative.
+        """
+
+    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+        """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
+
+        Args:
+            input: A signal, (length,) or (batch, length).
+            n_fft: Points of a transform.
+            hop_length: Points between transforms; by default n_fft // 4.
+            win_length: Size of the window, in the middle of the points; by default n_fft.
+            window: Factors; by default ones.
+            center: Whether transform t is centred at point t * hop; the signal is then continued at both ends.
+            pad_mode: How: ``reflect``, ``constant`` (zeros), ``replicate`` or ``circular``.
+            normalized: Whether results are divided by the square root of n_fft.
+            onesided: Whether frequencies that mirror others are left out; by default for real signals and windows.
+            return_complex: Whether the result is complex; else it has a last dimension of real and imaginary parts.
+            align_to_window: Without ``center``, whether the first window, not the first transform, starts at point 0.
+
+        Returns:
+            (batch, frequencies, transforms).
+
+        Raises:
+            ArgumentError: Arguments are out of range or contradict each other.
+            DtypeError: The signal is not of floats.
+            ShapeError: The signal or the window has another shape.
+        """
+
+    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+        """Inverse of ``stft``: overlapping inverse transforms, added up and divided by the sums of squared windows.
+
+        Args:
+            input: Spectra, (frequencies, transforms) or (batch, frequencies, transforms), complex.
+            n_fft: Points of a transform.
+            hop_length: Points between transforms; by default n_fft // 4.
+            win_length: Size of the window; by default n_fft.
+            window: Factors; by default ones.
+            center: Whether transforms are centred at their points, so that both ends are cut off.
+            normalized: Whether spectra were divided by the square root of n_fft.
+            onesided: Whether mirrored frequencies are left out; by default where there are fewer than n_fft.
+            length: Size of the signal, cut or filled up with zeros; by default what the transforms cover.
+            return_complex: Whether the signal is complex.
+
+        Raises:
+            ArgumentError: Arguments are out of range or contradict each other, or the windows' squares vanish somewhere.
+            DtypeError: The spectra are not complex.
+            ShapeError: The spectra or the window have another shape.
+        """
 
     new_zeros: Callable[..., Any]
 

@@ -16,7 +16,7 @@ from .likes import (
     ones_like,
     zeros_like,
 )
-from .ranges import arange, linspace
+from .ranges import arange, linspace, logspace
 from .sizes import empty, eye, full, ones, zeros
 from .strided import empty_permuted, empty_strided, scalar_tensor
 
@@ -34,6 +34,7 @@ __all__ = [
     "full",
     "full_like",
     "linspace",
+    "logspace",
     "new_arange",
     "new_empty",
     "new_full",

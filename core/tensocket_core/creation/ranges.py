@@ -9,7 +9,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.ir.nodes import cast as expr_cast
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -108,3 +108,37 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
         )
     values = to_dtype(np.linspace(start, end, steps), chosen)
     return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False, **rest: Any) -> Any:
+    """``base`` to the power of ``steps`` evenly spaced exponents from start to end, both included.
+
+    Of an integer dtype, start and end are integers, too.
+
+    Raises:
+        ArgumentError: ``steps`` is negative, or a bound is complex and the dtype is not.
+        ShapeError: A bound is a tensor with dimensions.
+    """
+    if rest or (ACTIVE and watched()):
+        return seen(logspace, start, end, steps, base, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    for bound in (start, end):
+        if getattr(bound, "ndim", 0):
+            raise ShapeError("logspace", f"a bound of shape {list(bound.shape)}", "bounds are numbers",
+                             "pass 0-dimensional tensors")
+    start, end = (x.item() if hasattr(x, "_key") else x for x in (start, end))
+    either = isinstance(start, complex) or isinstance(end, complex)
+    chosen, entry = options("logspace", dtype, device, number_dtype(3) if either else None)
+    if either and not chosen.is_complex:
+        raise ArgumentError("logspace", f"complex bounds for {chosen.name}", "real numbers have no imaginary part",
+                            "use a complex dtype")
+    if steps < 0:
+        raise ArgumentError(
+            "logspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
+        )
+    if chosen.category < 2:
+        start, end = int(start), int(end)
+    exponents = np.linspace(start, end, steps)
+    values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
+    return finish(from_host(entry, to_dtype(values, chosen), chosen), chosen, entry, requires_grad)

@@ -296,6 +296,32 @@ def irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = No
     return _real("irfft2", input, *_doubled("irfft2", input, s, dim), norm)
 
 
+@composite(f"fft_hfftn{_SEVERAL}", **_FFT)
+def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+    mirrored = _floating("hfftn", input, real=False).conj()
+    return _real("hfftn", mirrored, *_doubled("hfftn", input, s, dim), norm, True)
+
+
+@composite(f"fft_hfft2{_TWO}", **_FFT)
+def hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """``hfftn`` along two dimensions."""
+    mirrored = _floating("hfft2", input, real=False).conj()
+    return _real("hfft2", mirrored, *_doubled("hfft2", input, s, dim), norm, True)
+
+
+@composite(f"fft_ihfftn{_SEVERAL}", **_FFT)
+def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+    """Inverse of ``hfftn``."""
+    return _half("ihfftn", input, *_several("ihfftn", input, s, dim), norm, False).conj()
+
+
+@composite(f"fft_ihfft2{_TWO}", **_FFT)
+def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+    """``ihfftn`` along two dimensions."""
+    return _half("ihfft2", input, *_several("ihfft2", input, s, dim), norm, False).conj()
+
+
 # ------------------------------------------------------------------------------------------------ frequencies, shifts
 
 

@@ -280,7 +280,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
         input = input.to(number_dtype(2))
     if count_of(tuple(input.shape), axes) == 0:
         return input.exp().sum(axes, keepdim).log()
-    top = input.detach().amax(axes, True)
+    top = (input.real if input.dtype.is_complex else input).detach().amax(axes, True)
     top = top.masked_fill(top.abs() == math.inf, 0)
     result = (input - top).exp().sum(axes, True).log() + top
     return result if keepdim else result.reshape(tuple(n for k, n in enumerate(input.shape) if k not in axes))

@@ -37,8 +37,8 @@ def _unfold(array: Any, dimension: int, size: int, step: int) -> Any:
     return strided_view(array, sizes, (*strides[:axis], strides[axis] * step, *strides[axis + 1:], strides[axis]), 0)
 
 
-def _fold(grad: Any, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Any:
-    """Gradients of windows, added up where they overlap."""
+def overlapped(grad: Any, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Any:
+    """A tensor of a shape whose windows, as ``unfold`` makes them, are given; added up where they overlap."""
     if not shape:
         return grad.sum()
     axis = normalize_axis("unfold", dimension, len(shape))
@@ -56,7 +56,7 @@ unfold: Final = View(
     _unfold,
     function=False,
     derivative=Derivative(
-        input=lambda grad, input_shape, dimension, size, step: _fold(grad, input_shape, dimension, size, step)
+        input=lambda grad, input_shape, dimension, size, step: overlapped(grad, input_shape, dimension, size, step)
     ),
 )
 

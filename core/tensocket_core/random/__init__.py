@@ -6,24 +6,46 @@ ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numb
 
 from __future__ import annotations
 
-from .functions import bernoulli, normal_, rand, rand_like, randint, randn, randn_like, randperm, uniform_
+from .functions import rand, rand_like, randint, randint_like, randn, randn_like, randperm
 from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .inplace import (
+    bernoulli_,
+    cauchy_,
+    exponential_,
+    geometric_,
+    log_normal_,
+    normal_,
+    random_,
+    uniform_,
+)
+from .samples import bernoulli, binomial, multinomial, normal, poisson
 from .state import fork_rng_states, rng_states
 
 __all__ = [
     "Generator",
     "bernoulli",
+    "bernoulli_",
+    "binomial",
+    "cauchy_",
     "default_generator",
+    "exponential_",
     "fork_rng_states",
+    "geometric_",
     "get_rng_state",
     "initial_seed",
+    "log_normal_",
     "manual_seed",
+    "multinomial",
+    "normal",
     "normal_",
+    "poisson",
     "rand",
     "rand_like",
     "randint",
+    "randint_like",
     "randn",
     "randn_like",
+    "random_",
     "randperm",
     "rng_states",
     "seed",

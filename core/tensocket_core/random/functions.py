@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from ..formats import contiguous_format, preserve_format
 from .distributions import NORMAL, UNIFORM, bits64
 from .draws import draw_array, drawn_tensor, floats, through_transforms
 from .generator import Generator
-
-#: Numbers that 63 bits choose between.
-_INT_RANGE: Final = 1 << 63
+from .inplace import INT_RANGE
 
 
 def _random(
@@ -108,13 +106,13 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
     )
     check_range("randint", low, chosen)
     check_range("randint", high - 1, chosen)
-    if high - low > _INT_RANGE:
+    if high - low > INT_RANGE:
         raise ArgumentError(
             "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
         )
     drawn = drawn_tensor("bits", bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
     # All 63 bits are in a range of that size, which int64 does not hold.
-    result = ((drawn if high - low == _INT_RANGE else drawn % (high - low)) + low).to(chosen)
+    result = ((drawn if high - low == INT_RANGE else drawn % (high - low)) + low).to(chosen)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -130,6 +128,23 @@ def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
     if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
         raise ArgumentTypeError("randint", f"low={low!r}, high={high!r}", "bounds are integers", "pass integers")
     return low.__index__(), high.__index__(), size
+
+
+def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Generator | None = None,
+                 dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+                 **rest: Any) -> Any:
+    """Integers in [low, high) with another tensor's shape, strides, dtype and device; ``randint_like(input, high)``
+    draws from [0, high).
+    """
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(randint_like, input, low, high, rest=rest, generator=generator, dtype=dtype, device=device,
+                    requires_grad=requires_grad, memory_format=memory_format)
+    low, high = (0, low) if high is None else (0 if low is None else low, high)
+
+    def draw(size: tuple[int, ...], **chosen: Any) -> Any:
+        return randint(low, high, size, generator=generator, **chosen)
+
+    return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
@@ -159,27 +174,3 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 
     result = through_transforms("randperm", draw)
     return result.requires_grad_() if requires_grad else result
-
-
-def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Uniform numbers in [a, b), in place."""
-    if a > b:
-        raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
-    drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
-    return input.copy_(drawn * (b - a) + a)
-
-
-def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Normal numbers, in place."""
-    if std < 0:
-        raise ArgumentError(
-            "normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number"
-        )
-    return input.copy_(floats("randn", NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
-
-
-def bernoulli(input: Any, *, generator: Generator | None = None) -> Any:
-    """1 with the probabilities in ``input``, else 0."""
-    return (floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator) < input.detach()).to(
-        input.dtype
-    )

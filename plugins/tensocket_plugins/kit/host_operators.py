@@ -12,6 +12,6 @@ HOST_OPERATORS: Final = frozenset({
 #: What devices with a code generator run as kernels, and devices without one declare as well: scans, sorting, search,
 #: sets, random permutations.
 SEQUENCE_OPERATORS: Final = frozenset({
-    "argsort", "cummax", "cummin", "cumprod", "cumsum", "isin", "randperm", "repeat_interleave", "searchsorted",
-    "unique",
+    "argsort", "cummax", "cummin", "cumprod", "cumsum", "isin", "logcumsumexp", "randperm", "repeat_interleave",
+    "searchsorted", "unique",
 })
