@@ -22,6 +22,7 @@ from tensocket_plugins.contract.errors import UnsupportedDtype
 from tensocket_plugins.contract.hooks import hookimpl
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit import ref
 from tensocket_plugins.kit.host_operators import HOST_OPERATORS, SEQUENCE_OPERATORS
 from tensocket_plugins.kit.host_primitives import compute, host_view
@@ -42,9 +43,13 @@ def run_primitive(name: str, outs: Any, ins: Any, scalars: Any, stream: Any) -> 
 
 
 def plain_backend(
-    name: str, without: frozenset[str] = frozenset(), without_features: frozenset[str] = frozenset()
+    name: str, without: frozenset[str] = frozenset(), without_features: frozenset[str] = frozenset(),
+    target: Target | None = None,
 ) -> ModuleType:
-    """A backend with the memory of ``ref``, no code generator, and the primitives except ``without``."""
+    """A backend with the memory of ``ref`` and the primitives except ``without``.
+
+    It has no code generator, or one for a target, whose scheduled programs are interpreted.
+    """
     profile = dataclasses.replace(
         ref.PROFILE, dtypes=ref.PROFILE.dtypes - NOT_PRIMITIVE, features=ref.PROFILE.features - without_features,
         host_kernels=HOST_OPERATORS | SEQUENCE_OPERATORS,
@@ -53,7 +58,7 @@ def plain_backend(
     class PlainDevice(ref.RefDevice):
         def __init__(self, index: int, memory: int) -> None:
             super().__init__(index, memory)
-            self.name, self.profile, self.target = f"{name}:{index}", profile, None
+            self.name, self.profile, self.target = f"{name}:{index}", profile, target
             for primitive in PRIMITIVES.keys() - without:
                 self.kernels.register(primitive, partial(run_primitive, primitive))
 

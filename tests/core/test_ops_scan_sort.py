@@ -21,6 +21,8 @@ from tensocket_plugins.contract.errors import (
     ShapeError,
     UnsupportedOperator,
 )
+from tensocket_plugins.contract.registry import registry
+from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.host_operators import HOST_OPERATORS, SEQUENCE_OPERATORS
 
 NAN = math.nan
@@ -113,6 +115,29 @@ def test_rows_without_elements(name, place):
         result = getattr(f, name)(tc.ones(*shape), dim)
         for part in result if isinstance(result, tuple) else (result,):
             assert tuple(part.shape) == shape
+
+
+@pytest.fixture(params=["simt", "cpu"])
+def scheduled_device(request, make_plain):
+    """A device whose kernels are scheduled for few small groups or for loops, and then interpreted."""
+    target = Target(kind=request.param, group_size=8, max_groups=3, local_bytes=4096, float64=request.param == "cpu")
+    name = f"scheduled_{request.param}"
+    registry().add(make_plain(name, target=target), name=name, distribution="the tests of core")
+    yield name
+    registry().remove(name)
+
+
+def test_kernels_mean_the_same_on_every_target(scheduled_device, host):
+    values = np.random.default_rng(3).integers(-30, 30, (3, 130))
+    given = tc.tensor(values.astype(np.float32), device=scheduled_device)
+    tc.reset_fallback_ledger()
+    np.testing.assert_array_equal(host(f.argsort(given, 1)), np.argsort(values, 1, kind="stable"))
+    np.testing.assert_array_equal(host(f.cumsum(given, 1)), values.cumsum(1))
+    np.testing.assert_array_equal(host(f.cummax(given, 0).values), np.maximum.accumulate(values, 0))
+    expected = np.unique(values, return_counts=True)
+    for mine, theirs in zip(f.unique(given, return_counts=True), expected, strict=True):
+        np.testing.assert_array_equal(host(mine), theirs)
+    assert tc.fallback_ledger() == []
 
 
 def test_differences(place, near):

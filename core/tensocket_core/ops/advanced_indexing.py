@@ -47,18 +47,26 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 def _true_positions(mask: Any) -> Any:
     """Positions of true elements of a vector, in order: every one is written where a running count says."""
+    size, count = mask.numel(), _running_count(mask)
+    total = int(count.select(0, size - 1).item()) if size else 0
+    # Elements that are not true all go to one spare place at the end.
+    target = functions.where(mask, count - 1, total)
+    positions = mask.new_zeros(total + 1, dtype=dtypes.int64)
+    return call(scatter_valid, positions, 0, target, mask.new_arange(0, size, 1), False).narrow(0, 0, total)
+
+
+def _running_count(mask: Any) -> Any:
+    """Number of true elements up to each one; without a code generator, in passes that double what is counted."""
     count = mask.to(dtypes.int64)
+    if mask._entry.runtime.target is not None:
+        return functions.cumsum(count, 0)
     size, step = mask.numel(), 1
     while step < size:
         count = functions.cat(
             [count.narrow(0, 0, step), count.narrow(0, step, size - step) + count.narrow(0, 0, size - step)]
         )
         step *= 2
-    total = int(count.select(0, size - 1).item()) if size else 0
-    # Elements that are not true all go to one spare place at the end.
-    target = functions.where(mask, count - 1, total)
-    positions = mask.new_zeros(total + 1, dtype=dtypes.int64)
-    return call(scatter_valid, positions, 0, target, mask.new_arange(0, size, 1), False).narrow(0, 0, total)
+    return count
 
 
 def _coordinates(position: Any, shape: tuple[int, ...]) -> Any:
