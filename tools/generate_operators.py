@@ -64,7 +64,8 @@ _WITH_OUT: Final = frozenset({
     "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "gather", "hash_tensor", "histc", "histogram", "hstack",
     "index_add", "index_copy", "index_reduce", "index_select", "inverse", "kthvalue", "log_softmax", "logcumsumexp",
     "logsumexp", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv", "nanmean",
-    "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "outer", "permute_copy", "polar",
+    "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "normalize",
+    "outer", "permute_copy", "polar",
     "quantile", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy", "softmax",
     "sort", "squeeze_copy", "stack", "std", "t_copy", "take", "take_along_dim", "topk", "transpose_copy", "tril",
     "triu", "unfold_copy", "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy",
@@ -169,7 +170,8 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
 
 def _mixed_key_lines(operator: Operator) -> list[str]:
     """Lists, numbers and optional tensors; ``key_of`` says what is wrong with other types."""
-    slow = f"key = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
+    key = _key_name(operator)
+    slow = f"{key} = key_of(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
     terms = []
     for position, p in enumerate(operator.schema.parameters):
         if p.type == "Tensor[]":
@@ -182,7 +184,7 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
             terms.append(f"(0 if {p.name} is None else {p.name}._key)" if p.optional else f"{p.name}._key")
     first = operator.schema.parameters[0]
     if first.type != "Tensor[]":
-        return ["try:", f"    key = {' | '.join(terms)}", "except AttributeError:", f"    {slow}"]
+        return ["try:", f"    {key} = {' | '.join(terms)}", "except AttributeError:", f"    {slow}"]
     name = first.name
     lines = [
         "try:",
@@ -198,6 +200,11 @@ def _mixed_key_lines(operator: Operator) -> list[str]:
         lines = [f"if type({name}) is list or type({name}) is tuple:", *(f"    {line}" for line in lines),
                  "else:", f"    {slow}"]
     return [f"key = {' | '.join(terms) or 0}", *lines]
+
+
+def _key_name(operator: Operator) -> str:
+    """What the key is called: attention has an argument of that name."""
+    return "dispatch_key" if "key" in operator.schema.names else "key"
 
 
 def _label(operator: Operator) -> str:
@@ -216,14 +223,14 @@ def _given(operator: Operator, arguments: list[str]) -> str:
 
 def _call_lines(operator: Operator, arguments: list[str]) -> list[str]:
     packed = f"({', '.join(arguments)},)" if len(arguments) == 1 else f"({', '.join(arguments)})"
-    label = _label(operator)
+    label, key = _label(operator), _key_name(operator)
     return [
         "if ACTIVE:",
-        f"    return run_with_modes(_{label}, key, {packed})",
+        f"    return run_with_modes(_{label}, {key}, {packed})",
         "try:",
-        f"    run = _{label}_table[key]",
+        f"    run = _{label}_table[{key}]",
         "except KeyError:",
-        f"    run = _{label}.resolve(key)",
+        f"    run = _{label}.resolve({key})",
         f"return run({_given(operator, arguments)})",
     ]
 

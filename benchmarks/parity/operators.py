@@ -78,9 +78,10 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
         made = [pair for pair in made if pair[0].is_leaf]
     theirs = entry.op(sample.input, *sample.args, **sample.kwargs)
     mine = call(*args, **keywords)
+    draws = entry.name in SHAPE_ONLY or _drops(entry, sample)
     if not gradients:
-        return difference(theirs, mine, "values", entry.name)
-    if entry.name in SHAPE_ONLY:
+        return difference(theirs, mine, "values", "nn.functional.dropout" if draws else entry.name)
+    if draws:
         return ""
     process = sample.output_process_fn_grad
     theirs, mine = process(theirs), rebind(process)(mine)
@@ -95,6 +96,12 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
     cotangents = [tensocket.from_numpy(w).to(device, y.dtype) for (_, y), w in zip(pairs, weights, strict=True)]
     got = tensocket.autograd.grad([y for _, y in pairs], [b for _, b in made], cotangents, allow_unused=True)
     return _gradient_difference(expected, got)
+
+
+def _drops(entry: Any, sample: Any) -> bool:
+    """Whether a call of attention drops weights at random."""
+    training = entry.name == "nn.functional.multi_head_attention_forward" and sample.kwargs["training"]
+    return training or bool(sample.kwargs.get("dropout_p"))
 
 
 def _weight(generator: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]:

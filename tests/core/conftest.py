@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as tc
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_plugins.contract.descriptor import Descriptor
 from tensocket_plugins.contract.errors import UnsupportedDtype
 from tensocket_plugins.contract.hooks import hookimpl
@@ -72,6 +73,17 @@ def plain_backend(
     )
     module.tensocket_backend = hookimpl(lambda: PlainBackend(), specname="tensocket_backend")
     return module
+
+
+@pytest.fixture(scope="session")
+def nn_families() -> tuple[set[str], set[str]]:
+    """Differentiable records and composites of the modules that ``test_nn_gradients`` is about."""
+    modules = {f"tensocket_core.ops.{name}" for name in (
+        "attention", "batch_norm", "classification", "ctc", "distances", "dropouts", "embeddings", "losses", "margins",
+        "normalization", "recurrent")}
+    records = {name for name, item in OPERATORS.items()
+               if item.derivative is not None and getattr(getattr(item, "formula", None), "__module__", "") in modules}
+    return records, {name for name, item in COMPOSITES.items() if item.body.__module__ in modules}
 
 
 @pytest.fixture(scope="session")

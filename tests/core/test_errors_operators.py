@@ -103,7 +103,7 @@ CASES: list[Case] = [
     (lambda: F.cross_entropy(f(2, 3), f(2, 2)), ShapeError, RuntimeError, "cross_entropy",
      "target probabilities have the input's shape"),
     (lambda: F.dropout(f(2), 2.0), ArgumentError, ValueError, "dropout", "a probability lies between 0 and 1"),
-    (lambda: F.embedding(i(0), f(2)), ShapeError, RuntimeError, "embedding", "the weight is a matrix"),
+    (lambda: F.embedding(f(2), i(0)), ShapeError, RuntimeError, "embedding", "the weight is a matrix"),
     (lambda: F.one_hot(f(2)), DtypeError, RuntimeError, "one_hot", "classes are int64"),
     (lambda: F.one_hot(torch.zeros(0, dtype=torch.int64)), ArgumentError, RuntimeError, "one_hot",
      "the number of classes cannot be counted"),

@@ -94,7 +94,7 @@ def test_indices_that_differ_between_examples() -> None:
     same(vmap(lambda x, i: x[i])(tensor(X), given), rows)
     same(vmap(lambda x, i: x.gather(0, i))(tensor(X), given % 4), rows)
     same(vmap(lambda x, i: x.index_select(0, i % 4))(tensor(X), given), rows)
-    same(vmap(lambda i: torch.functions.embedding(i % 3, tensor(X)))(given), X[pairs % 3])
+    same(vmap(lambda i: torch.functions.embedding(tensor(X), i % 3))(given), X[pairs % 3])
     same(vmap(lambda x, i: x.scatter(0, i % 4, 5.0))(tensor(X), given),
          np.array([[5 if k in row % 4 else X[n, k] for k in range(4)] for n, row in enumerate(pairs)]))
     added = X.copy()

@@ -102,6 +102,22 @@ randint_like rot90 select_copy signal slice_copy split_copy split_with_sizes_cop
 transpose_copy tril_indices triu_indices unbind_copy unfold_copy unravel_index unsafe_chunk unsafe_split
 unsafe_split_with_sizes unsqueeze_copy var_mean view_as_complex_copy view_as_real_copy view_copy
 """
+NEURAL = """
+alpha_dropout alpha_dropout_ batch_norm bilinear binary_cross_entropy_with_logits cdist cosine_embedding_loss
+cosine_similarity ctc_loss dist dropout dropout_ embedding embedding_renorm_ feature_alpha_dropout
+feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm gru gru_cell hinge_embedding_loss instance_norm
+kl_div layer_norm lstm lstm_cell margin_ranking_loss native_batch_norm native_dropout native_dropout_backward
+native_group_norm native_layer_norm pairwise_distance pdist poisson_nll_loss rms_norm rnn_relu rnn_relu_cell rnn_tanh
+rnn_tanh_cell triplet_margin_loss
+"""
+NEURAL_FUNCTIONS = """
+alpha_dropout batch_norm bilinear binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss
+cosine_similarity ctc_loss dropout1d dropout2d dropout3d embedding_bag feature_alpha_dropout gaussian_nll_loss
+group_norm gumbel_softmax hinge_embedding_loss huber_loss instance_norm kl_div linear_cross_entropy
+local_response_norm margin_ranking_loss multi_head_attention_forward multi_margin_loss multilabel_margin_loss
+multilabel_soft_margin_loss pairwise_distance pdist poisson_nll_loss rms_norm scaled_dot_product_attention
+smooth_l1_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss
+"""
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
@@ -117,21 +133,23 @@ upsample_nearest
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
-              IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, REST]
+              IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL,
+              REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
 
 
 @pytest.mark.parametrize(("package", "expected"), [
-    (torch.nn, """Buffer CrossEntropyLoss Dropout Embedding Flatten GELU Identity L1Loss LayerNorm Linear LogSoftmax
-     MSELoss Module ModuleDict ModuleList NLLLoss Parameter ParameterList ReLU Sequential SiLU Sigmoid Softmax Tanh
-     functional init modules"""),
+    (torch.nn, """
+     Buffer CosineSimilarity CrossEntropyLoss Dropout Embedding Flatten GELU Identity L1Loss LayerNorm Linear
+     LogSoftmax MSELoss Module ModuleDict ModuleList NLLLoss PairwiseDistance Parameter ParameterList ReLU
+     Sequential SiLU Sigmoid Softmax Tanh functional init modules"""),
     (torch.nn.functional, """celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
      hardswish hardtanh
      hardtanh_ l1_loss layer_norm leaky_relu leaky_relu_ linear log_softmax logsigmoid mish mse_loss nll_loss
      normalize one_hot prelu relu relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus
-     softshrink softsign tanh tanhshrink threshold threshold_ """ + SPATIAL),
+     softshrink softsign tanh tanhshrink threshold threshold_ """ + SPATIAL + NEURAL_FUNCTIONS),
     (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
      xavier_normal_ xavier_uniform_ zeros_"""),
     (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm

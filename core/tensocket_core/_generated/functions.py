@@ -12,13 +12,20 @@ from ..dispatch.protocol import asked
 from ..dispatch.registry import COMPOSITES, OPERATORS
 from ..ops import advanced_indexing as _advanced_indexing  # noqa: F401
 from ..ops import arithmetic as _arithmetic
+from ..ops import attention as _attention  # noqa: F401
+from ..ops import batch_norm as _batch_norm  # noqa: F401
+from ..ops import classification as _classification  # noqa: F401
 from ..ops import combinatorics as _combinatorics  # noqa: F401
 from ..ops import complexes as _complexes  # noqa: F401
 from ..ops import conditional as _conditional  # noqa: F401
 from ..ops import conversion as _conversion  # noqa: F401
 from ..ops import convolution as _convolution  # noqa: F401
+from ..ops import ctc as _ctc  # noqa: F401
 from ..ops import diagonals as _diagonals  # noqa: F401
+from ..ops import distances as _distances  # noqa: F401
 from ..ops import distinct as _distinct  # noqa: F401
+from ..ops import dropouts as _dropouts  # noqa: F401
+from ..ops import embeddings as _embeddings  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import grids as _grids  # noqa: F401
 from ..ops import histograms as _histograms  # noqa: F401
@@ -27,16 +34,20 @@ from ..ops import inplace as _inplace  # noqa: F401
 from ..ops import interpolation as _interpolation  # noqa: F401
 from ..ops import inverses as _inverses  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
+from ..ops import losses as _losses  # noqa: F401
+from ..ops import margins as _margins  # noqa: F401
 from ..ops import masked as _masked  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
+from ..ops import normalization as _normalization  # noqa: F401
 from ..ops import numeric as _numeric  # noqa: F401
 from ..ops import order_statistics as _order_statistics  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401
 from ..ops import pooling as _pooling  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import rectifiers as _rectifiers  # noqa: F401
+from ..ops import recurrent as _recurrent  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
@@ -781,22 +792,130 @@ _c_softmax = COMPOSITES['softmax']
 _c_softmax_table = _c_softmax.table
 _c_log_softmax = COMPOSITES['log_softmax']
 _c_log_softmax_table = _c_log_softmax.table
-_c_nll_loss = COMPOSITES['nll_loss']
-_c_nll_loss_table = _c_nll_loss.table
-_c_cross_entropy = COMPOSITES['cross_entropy']
-_c_cross_entropy_table = _c_cross_entropy.table
 _c_mse_loss = COMPOSITES['mse_loss']
 _c_mse_loss_table = _c_mse_loss.table
 _c_l1_loss = COMPOSITES['l1_loss']
 _c_l1_loss_table = _c_l1_loss.table
+_c_huber_loss = COMPOSITES['huber_loss']
+_c_huber_loss_table = _c_huber_loss.table
+_c_smooth_l1_loss = COMPOSITES['smooth_l1_loss']
+_c_smooth_l1_loss_table = _c_smooth_l1_loss.table
+_c_binary_cross_entropy = COMPOSITES['binary_cross_entropy']
+_c_binary_cross_entropy_table = _c_binary_cross_entropy.table
+_c_binary_cross_entropy_with_logits = COMPOSITES['binary_cross_entropy_with_logits']
+_c_binary_cross_entropy_with_logits_table = _c_binary_cross_entropy_with_logits.table
+_c_kl_div = COMPOSITES['kl_div']
+_c_kl_div_table = _c_kl_div.table
+_c_poisson_nll_loss = COMPOSITES['poisson_nll_loss']
+_c_poisson_nll_loss_table = _c_poisson_nll_loss.table
+_c_gaussian_nll_loss = COMPOSITES['gaussian_nll_loss']
+_c_gaussian_nll_loss_table = _c_gaussian_nll_loss.table
+_c_nll_loss = COMPOSITES['nll_loss']
+_c_nll_loss_table = _c_nll_loss.table
+_c_cross_entropy = COMPOSITES['cross_entropy']
+_c_cross_entropy_table = _c_cross_entropy.table
+_c_linear_cross_entropy = COMPOSITES['linear_cross_entropy']
+_c_linear_cross_entropy_table = _c_linear_cross_entropy.table
+_c_soft_margin_loss = COMPOSITES['soft_margin_loss']
+_c_soft_margin_loss_table = _c_soft_margin_loss.table
+_c_hinge_embedding_loss = COMPOSITES['hinge_embedding_loss']
+_c_hinge_embedding_loss_table = _c_hinge_embedding_loss.table
+_c_margin_ranking_loss = COMPOSITES['margin_ranking_loss']
+_c_margin_ranking_loss_table = _c_margin_ranking_loss.table
+_c_multi_margin_loss = COMPOSITES['multi_margin_loss']
+_c_multi_margin_loss_table = _c_multi_margin_loss.table
+_c_multilabel_margin_loss = COMPOSITES['multilabel_margin_loss']
+_c_multilabel_margin_loss_table = _c_multilabel_margin_loss.table
+_c_multilabel_soft_margin_loss = COMPOSITES['multilabel_soft_margin_loss']
+_c_multilabel_soft_margin_loss_table = _c_multilabel_soft_margin_loss.table
+_c_normalize = COMPOSITES['normalize']
+_c_normalize_table = _c_normalize.table
+_c_cosine_similarity = COMPOSITES['cosine_similarity']
+_c_cosine_similarity_table = _c_cosine_similarity.table
+_c_pairwise_distance = COMPOSITES['pairwise_distance']
+_c_pairwise_distance_table = _c_pairwise_distance.table
+_c_dist = COMPOSITES['dist']
+_c_dist_table = _c_dist.table
+_c_pdist = COMPOSITES['pdist']
+_c_pdist_table = _c_pdist.table
+_c_cdist = COMPOSITES['cdist']
+_c_cdist_table = _c_cdist.table
+_c_bilinear = COMPOSITES['bilinear']
+_c_bilinear_table = _c_bilinear.table
+_c_cosine_embedding_loss = COMPOSITES['cosine_embedding_loss']
+_c_cosine_embedding_loss_table = _c_cosine_embedding_loss.table
+_c_triplet_margin_loss = COMPOSITES['triplet_margin_loss']
+_c_triplet_margin_loss_table = _c_triplet_margin_loss.table
+_c_triplet_margin_with_distance_loss = COMPOSITES['triplet_margin_with_distance_loss']
+_c_triplet_margin_with_distance_loss_table = _c_triplet_margin_with_distance_loss.table
 _c_dropout = COMPOSITES['dropout']
 _c_dropout_table = _c_dropout.table
+_c_native_dropout = COMPOSITES['native_dropout']
+_c_native_dropout_table = _c_native_dropout.table
+_c_native_dropout_backward = COMPOSITES['native_dropout_backward']
+_c_native_dropout_backward_table = _c_native_dropout_backward.table
+_c_feature_dropout = COMPOSITES['feature_dropout']
+_c_feature_dropout_table = _c_feature_dropout.table
+_c_alpha_dropout = COMPOSITES['alpha_dropout']
+_c_alpha_dropout_table = _c_alpha_dropout.table
+_c_feature_alpha_dropout = COMPOSITES['feature_alpha_dropout']
+_c_feature_alpha_dropout_table = _c_feature_alpha_dropout.table
+_c_dropout_ = COMPOSITES['dropout_']
+_c_dropout__table = _c_dropout_.table
+_c_feature_dropout_ = COMPOSITES['feature_dropout_']
+_c_feature_dropout__table = _c_feature_dropout_.table
+_c_alpha_dropout_ = COMPOSITES['alpha_dropout_']
+_c_alpha_dropout__table = _c_alpha_dropout_.table
+_c_feature_alpha_dropout_ = COMPOSITES['feature_alpha_dropout_']
+_c_feature_alpha_dropout__table = _c_feature_alpha_dropout_.table
+_c_gumbel_softmax = COMPOSITES['gumbel_softmax']
+_c_gumbel_softmax_table = _c_gumbel_softmax.table
 _c_embedding = COMPOSITES['embedding']
 _c_embedding_table = _c_embedding.table
+_c_embedding_renorm_ = COMPOSITES['embedding_renorm_']
+_c_embedding_renorm__table = _c_embedding_renorm_.table
+_c_embedding_bag = COMPOSITES['embedding_bag']
+_c_embedding_bag_table = _c_embedding_bag.table
 _c_one_hot = COMPOSITES['one_hot']
 _c_one_hot_table = _c_one_hot.table
 _c_layer_norm = COMPOSITES['layer_norm']
 _c_layer_norm_table = _c_layer_norm.table
+_c_rms_norm = COMPOSITES['rms_norm']
+_c_rms_norm_table = _c_rms_norm.table
+_c_native_layer_norm = COMPOSITES['native_layer_norm']
+_c_native_layer_norm_table = _c_native_layer_norm.table
+_c_group_norm = COMPOSITES['group_norm']
+_c_group_norm_table = _c_group_norm.table
+_c_native_group_norm = COMPOSITES['native_group_norm']
+_c_native_group_norm_table = _c_native_group_norm.table
+_c_local_response_norm = COMPOSITES['local_response_norm']
+_c_local_response_norm_table = _c_local_response_norm.table
+_c_batch_norm = COMPOSITES['batch_norm']
+_c_batch_norm_table = _c_batch_norm.table
+_c_native_batch_norm = COMPOSITES['native_batch_norm']
+_c_native_batch_norm_table = _c_native_batch_norm.table
+_c_instance_norm = COMPOSITES['instance_norm']
+_c_instance_norm_table = _c_instance_norm.table
+_c_scaled_dot_product_attention = COMPOSITES['scaled_dot_product_attention']
+_c_scaled_dot_product_attention_table = _c_scaled_dot_product_attention.table
+_c_ctc_loss = COMPOSITES['ctc_loss']
+_c_ctc_loss_table = _c_ctc_loss.table
+_c_lstm_cell = COMPOSITES['lstm_cell']
+_c_lstm_cell_table = _c_lstm_cell.table
+_c_gru_cell = COMPOSITES['gru_cell']
+_c_gru_cell_table = _c_gru_cell.table
+_c_rnn_tanh_cell = COMPOSITES['rnn_tanh_cell']
+_c_rnn_tanh_cell_table = _c_rnn_tanh_cell.table
+_c_rnn_relu_cell = COMPOSITES['rnn_relu_cell']
+_c_rnn_relu_cell_table = _c_rnn_relu_cell.table
+_c_lstm = COMPOSITES['lstm']
+_c_lstm_table = _c_lstm.table
+_c_gru = COMPOSITES['gru']
+_c_gru_table = _c_gru.table
+_c_rnn_tanh = COMPOSITES['rnn_tanh']
+_c_rnn_tanh_table = _c_rnn_tanh.table
+_c_rnn_relu = COMPOSITES['rnn_relu']
+_c_rnn_relu_table = _c_rnn_relu.table
 _c_stack = COMPOSITES['stack']
 _c_stack_table = _c_stack.table
 _c_flip = COMPOSITES['flip']
@@ -8536,7 +8655,199 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> 
     return run(input, dim, dtype=dtype)
 
 
-def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean') -> Any:
+def mse_loss(input: Any, target: Any, *, reduction: Any = 'mean', weight: Any = None) -> Any:
+    """Squared difference; with weights, the mean is that of the weights."""
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_mse_loss, (input, target, reduction, weight,))
+    if ACTIVE:
+        return run_with_modes(_c_mse_loss, key, (input, target, reduction, weight))
+    try:
+        run = _c_mse_loss_table[key]
+    except KeyError:
+        run = _c_mse_loss.resolve(key)
+    return run(input, target, reduction=reduction, weight=weight)
+
+
+def l1_loss(input: Any, target: Any, *, reduction: Any = 'mean', weight: Any = None) -> Any:
+    """Absolute difference; with weights, the mean is that of the weights."""
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_l1_loss, (input, target, reduction, weight,))
+    if ACTIVE:
+        return run_with_modes(_c_l1_loss, key, (input, target, reduction, weight))
+    try:
+        run = _c_l1_loss_table[key]
+    except KeyError:
+        run = _c_l1_loss.resolve(key)
+    return run(input, target, reduction=reduction, weight=weight)
+
+
+def huber_loss(input: Any, target: Any, reduction: Any = 'mean', delta: float = 1.0, weight: Any = None) -> Any:
+    """0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
+
+    Raises:
+        ArgumentError: ``delta`` is not positive.
+    """
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_huber_loss, (input, target, reduction, delta, weight,))
+    if ACTIVE:
+        return run_with_modes(_c_huber_loss, key, (input, target, reduction, delta, weight))
+    try:
+        run = _c_huber_loss_table[key]
+    except KeyError:
+        run = _c_huber_loss.resolve(key)
+    return run(input, target, reduction, delta, weight)
+
+
+def smooth_l1_loss(input: Any, target: Any, reduction: Any = 'mean', beta: float = 1.0) -> Any:
+    """0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
+
+    Raises:
+        ArgumentError: ``beta`` is negative.
+    """
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        key = key_of(_c_smooth_l1_loss, (input, target, reduction, beta,))
+    if ACTIVE:
+        return run_with_modes(_c_smooth_l1_loss, key, (input, target, reduction, beta))
+    try:
+        run = _c_smooth_l1_loss_table[key]
+    except KeyError:
+        run = _c_smooth_l1_loss.resolve(key)
+    return run(input, target, reduction, beta)
+
+
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: Any = 'mean') -> Any:
+    """Cross entropy of probabilities ``input`` for probabilities ``target``.
+
+    Logarithms are at least -100. On the host, inputs are checked to be probabilities.
+
+    Raises:
+        ShapeError: The target has another shape.
+        ArgumentError: An input is no probability.
+    """
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_binary_cross_entropy, (input, target, weight, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_binary_cross_entropy, key, (input, target, weight, reduction))
+    try:
+        run = _c_binary_cross_entropy_table[key]
+    except KeyError:
+        run = _c_binary_cross_entropy.resolve(key)
+    return run(input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: Any = 'mean') -> Any:
+    """Cross entropy of sigmoid(input) for probabilities ``target``, computed without overflow.
+
+    Args:
+        input: Logits.
+        target: Probabilities, of the same shape.
+        weight: A factor per element, broadcast to the input's shape.
+        pos_weight: A factor for what the target says is so, broadcast to the input's shape.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The target has another shape.
+    """
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key) | (0 if pos_weight is None else pos_weight._key)
+    except AttributeError:
+        key = key_of(_c_binary_cross_entropy_with_logits, (input, target, weight, pos_weight, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_binary_cross_entropy_with_logits, key, (input, target, weight, pos_weight, reduction))
+    try:
+        run = _c_binary_cross_entropy_with_logits_table[key]
+    except KeyError:
+        run = _c_binary_cross_entropy_with_logits.resolve(key)
+    return run(input, target, weight, pos_weight, reduction)
+
+
+def kl_div(input: Any, target: Any, reduction: Any = 'mean', *, log_target: bool = False) -> Any:
+    """Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
+
+    Args:
+        input: Log probabilities.
+        target: Probabilities, or their logarithms.
+        reduction: ``none``, ``mean`` (of all elements), ``batchmean`` (of the first dimension) or ``sum``.
+        log_target: Whether the target holds logarithms.
+    """
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        key = key_of(_c_kl_div, (input, target, reduction, log_target,))
+    if ACTIVE:
+        return run_with_modes(_c_kl_div, key, (input, target, reduction, log_target))
+    try:
+        run = _c_kl_div_table[key]
+    except KeyError:
+        run = _c_kl_div.resolve(key)
+    return run(input, target, reduction, log_target=log_target)
+
+
+def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-08, reduction: Any = 'mean') -> Any:
+    """Negative log likelihood of counts ``target`` under Poisson distributions.
+
+    Args:
+        input: Logarithms of the rates, or the rates.
+        target: Counts.
+        log_input: Whether the input holds logarithms: exp(input) - target * input; else input - target *
+            log(input + eps).
+        full: Whether Stirling's approximation of log(target!) is added for targets above 1.
+        eps: Keeps the logarithm of a rate finite.
+        reduction: ``none``, ``mean`` or ``sum``.
+    """
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        key = key_of(_c_poisson_nll_loss, (input, target, log_input, full, eps, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_poisson_nll_loss, key, (input, target, log_input, full, eps, reduction))
+    try:
+        run = _c_poisson_nll_loss_table[key]
+    except KeyError:
+        run = _c_poisson_nll_loss.resolve(key)
+    return run(input, target, log_input, full, eps, reduction)
+
+
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-06, reduction: Any = 'mean') -> Any:
+    """Negative log likelihood of ``target`` under normal distributions with mean ``input`` and variance ``var``.
+
+    Args:
+        input: Means.
+        target: Values.
+        var: Variances of the input's shape, or one for each row of the last dimension, or a number. At least ``eps`` is
+            computed with; the gradient is that at the given value.
+        full: Whether the constant 0.5 * log(2 pi) is added.
+        eps: Smallest variance.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The variances do not fit the input.
+        ArgumentError: A variance is negative.
+    """
+    try:
+        key = input._key | target._key | (SCALAR[type(var)] if type(var) in SCALAR else var._key)
+    except AttributeError:
+        key = key_of(_c_gaussian_nll_loss, (input, target, var, full, eps, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_gaussian_nll_loss, key, (input, target, var, full, eps, reduction))
+    try:
+        run = _c_gaussian_nll_loss_table[key]
+    except KeyError:
+        run = _c_gaussian_nll_loss.resolve(key)
+    return run(input, target, var, full, eps, reduction)
+
+
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = 'mean') -> Any:
     """Negative log likelihood: minus the log probability of each target class.
 
     Args:
@@ -8559,7 +8870,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     return run(input, target, weight, ignore_index, reduction)
 
 
-def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = 'mean', label_smoothing: float = 0.0) -> Any:
+def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: Any = 'mean', label_smoothing: float = 0.0) -> Any:
     """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
 
     Args:
@@ -8583,64 +8894,662 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
     return run(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
-def mse_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
-    """Squared difference."""
+def linear_cross_entropy(input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None, reduction: Any = 'mean', ignore_index: int | None = None, label_smoothing: float = 0.0) -> Any:
+    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+
+    Args:
+        input: Samples, [N, D] or [D].
+        linear_weight: [C, D], or [C, d1, ..., D] for a loss of several dimensions.
+        target: Class indices, [N, d1, ...], or probabilities, [N, C, d1, ...].
+        linear_bias: [C, d1, ...].
+        weight: A factor per class, [C].
+        reduction: ``none``, ``mean`` (weighted) or ``sum``.
+        ignore_index: Target value that counts for nothing, -100 by default; for class indices only.
+        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: ``ignore_index`` is given for probabilities.
+    """
+    try:
+        key = input._key | linear_weight._key | target._key | (0 if linear_bias is None else linear_bias._key) | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_linear_cross_entropy, (input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing,))
+    if ACTIVE:
+        return run_with_modes(_c_linear_cross_entropy, key, (input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing))
+    try:
+        run = _c_linear_cross_entropy_table[key]
+    except KeyError:
+        run = _c_linear_cross_entropy.resolve(key)
+    return run(input, linear_weight, target, linear_bias=linear_bias, weight=weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+
+
+def soft_margin_loss(input: Any, target: Any, reduction: Any = 'mean') -> Any:
+    """log(1 + exp(-target * input)) for targets 1 and -1."""
     try:
         key = input._key | target._key
     except AttributeError:
-        key = key_of(_c_mse_loss, (input, target, reduction,))
+        key = key_of(_c_soft_margin_loss, (input, target, reduction,))
     if ACTIVE:
-        return run_with_modes(_c_mse_loss, key, (input, target, reduction))
+        return run_with_modes(_c_soft_margin_loss, key, (input, target, reduction))
     try:
-        run = _c_mse_loss_table[key]
+        run = _c_soft_margin_loss_table[key]
     except KeyError:
-        run = _c_mse_loss.resolve(key)
-    return run(input, target, reduction=reduction)
+        run = _c_soft_margin_loss.resolve(key)
+    return run(input, target, reduction)
 
 
-def l1_loss(input: Any, target: Any, *, reduction: str = 'mean') -> Any:
-    """Absolute difference."""
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: Any = 'mean') -> Any:
+    """``input`` where the target is 1, max(0, margin - input) where it is -1."""
     try:
         key = input._key | target._key
     except AttributeError:
-        key = key_of(_c_l1_loss, (input, target, reduction,))
+        key = key_of(_c_hinge_embedding_loss, (input, target, margin, reduction,))
     if ACTIVE:
-        return run_with_modes(_c_l1_loss, key, (input, target, reduction))
+        return run_with_modes(_c_hinge_embedding_loss, key, (input, target, margin, reduction))
     try:
-        run = _c_l1_loss_table[key]
+        run = _c_hinge_embedding_loss_table[key]
     except KeyError:
-        run = _c_l1_loss.resolve(key)
-    return run(input, target, reduction=reduction)
+        run = _c_hinge_embedding_loss.resolve(key)
+    return run(input, target, margin, reduction)
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training."""
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = 'mean') -> Any:
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger.
+
+    Raises:
+        ShapeError: The three have different numbers of dimensions.
+    """
+    try:
+        key = input1._key | input2._key | target._key
+    except AttributeError:
+        key = key_of(_c_margin_ranking_loss, (input1, input2, target, margin, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_margin_ranking_loss, key, (input1, input2, target, margin, reduction))
+    try:
+        run = _c_margin_ranking_loss_table[key]
+    except KeyError:
+        run = _c_margin_ranking_loss.resolve(key)
+    return run(input1, input2, target, margin, reduction)
+
+
+def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None, reduction: Any = 'mean') -> Any:
+    """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Class indices, [N] or one; int64.
+        p: 1 or 2.
+        margin: How much better the right class should be.
+        weight: A factor per class, [C].
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: ``p`` is another number.
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_multi_margin_loss, (input, target, p, margin, weight, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_multi_margin_loss, key, (input, target, p, margin, weight, reduction))
+    try:
+        run = _c_multi_margin_loss_table[key]
+    except KeyError:
+        run = _c_multi_margin_loss.resolve(key)
+    return run(input, target, p, margin, weight, reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, reduction: Any = 'mean') -> Any:
+    """Sum of max(0, 1 - input[right] + input[wrong]) over right and wrong classes, divided by the number of classes.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Right classes of each example in front, then -1; of the input's shape, int64.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The shapes differ.
+        DtypeError: The target is not int64.
+        IndexOutOfRange: A target is no class.
+    """
+    try:
+        key = input._key | target._key
+    except AttributeError:
+        key = key_of(_c_multilabel_margin_loss, (input, target, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_multilabel_margin_loss, key, (input, target, reduction))
+    try:
+        run = _c_multilabel_margin_loss_table[key]
+    except KeyError:
+        run = _c_multilabel_margin_loss.resolve(key)
+    return run(input, target, reduction)
+
+
+def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: Any = 'mean') -> Any:
+    """Binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
+
+    Args:
+        input: Logits, [..., C].
+        target: Probabilities, of a shape that broadcasts with the input's.
+        weight: A factor per class, broadcast.
+        reduction: ``none`` (a value for each row), ``mean`` or ``sum``.
+    """
+    try:
+        key = input._key | target._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_multilabel_soft_margin_loss, (input, target, weight, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_multilabel_soft_margin_loss, key, (input, target, weight, reduction))
+    try:
+        run = _c_multilabel_soft_margin_loss_table[key]
+    except KeyError:
+        run = _c_multilabel_soft_margin_loss.resolve(key)
+    return run(input, target, weight, reduction)
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, *, out: Any = None) -> Any:
+    """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_normalize, input, p, dim, eps, out=out)
+        return write_out('normalize', out, normalize(input, p, dim, eps))
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_dropout, (input, p, training,))
+        key = foreign_key(_c_normalize, (input, p, dim, eps,))
     if ACTIVE:
-        return run_with_modes(_c_dropout, key, (input, p, training))
+        return run_with_modes(_c_normalize, key, (input, p, dim, eps))
+    try:
+        run = _c_normalize_table[key]
+    except KeyError:
+        run = _c_normalize.resolve(key)
+    return run(input, p, dim, eps)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any:
+    """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
+
+    Raises:
+        DtypeError: No operand is of floats.
+    """
+    try:
+        key = x1._key | x2._key
+    except AttributeError:
+        key = key_of(_c_cosine_similarity, (x1, x2, dim, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_cosine_similarity, key, (x1, x2, dim, eps))
+    try:
+        run = _c_cosine_similarity_table[key]
+    except KeyError:
+        run = _c_cosine_similarity.resolve(key)
+    return run(x1, x2, dim, eps)
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Any:
+    """p-norms of x1 - x2 + eps along the last dimension."""
+    try:
+        key = x1._key | x2._key
+    except AttributeError:
+        key = key_of(_c_pairwise_distance, (x1, x2, p, eps, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_pairwise_distance, key, (x1, x2, p, eps, keepdim))
+    try:
+        run = _c_pairwise_distance_table[key]
+    except KeyError:
+        run = _c_pairwise_distance.resolve(key)
+    return run(x1, x2, p, eps, keepdim)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of all elements of input - other.
+
+    Raises:
+        DtypeError: The difference is neither of floats nor complex.
+    """
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_dist, (input, other, p,))
+    if ACTIVE:
+        return run_with_modes(_c_dist, key, (input, other, p))
+    try:
+        run = _c_dist_table[key]
+    except KeyError:
+        run = _c_dist.resolve(key)
+    return run(input, other, p)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
+
+    Raises:
+        ShapeError: The input is no matrix.
+        DtypeError: It is not of floats.
+        ArgumentError: The exponent is negative.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_pdist, (input, p,))
+    if ACTIVE:
+        return run_with_modes(_c_pdist, key, (input, p))
+    try:
+        run = _c_pdist_table[key]
+    except KeyError:
+        run = _c_pdist.resolve(key)
+    return run(input, p)
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    """p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
+
+    Args:
+        x1: Rows; leading dimensions are batches and broadcast.
+        x2: Rows.
+        p: Exponent, 0 to inf.
+        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product where a factor has more than 25
+            rows; the default), ``use_mm_for_euclid_dist`` or ``donot_use_mm_for_euclid_dist``.
+
+    Raises:
+        ShapeError: An operand has fewer than two dimensions, or the numbers of columns differ.
+        DtypeError: An operand is not of floats.
+        ArgumentError: The exponent is negative, or there is no such mode.
+    """
+    try:
+        key = x1._key | x2._key
+    except AttributeError:
+        key = key_of(_c_cdist, (x1, x2, p, compute_mode,))
+    if ACTIVE:
+        return run_with_modes(_c_cdist, key, (x1, x2, p, compute_mode))
+    try:
+        run = _c_cdist_table[key]
+    except KeyError:
+        run = _c_cdist.resolve(key)
+    return run(x1, x2, p, compute_mode)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """Sum over i and j of input1[..., i] * weight[k, i, j] * input2[..., j], plus bias[k].
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input1._key | input2._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_bilinear, (input1, input2, weight, bias,))
+    if ACTIVE:
+        return run_with_modes(_c_bilinear, key, (input1, input2, weight, bias))
+    try:
+        run = _c_bilinear_table[key]
+    except KeyError:
+        run = _c_bilinear.resolve(key)
+    return run(input1, input2, weight, bias)
+
+
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = 'mean') -> Any:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between inputs.
+
+    Args:
+        input1: Vectors, [N, D] or [D].
+        input2: Vectors, likewise.
+        target: 1 or -1 for each pair, [N] or [].
+        margin: Cosine up to which unlike pairs cost nothing.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The numbers of dimensions do not fit.
+    """
+    try:
+        key = input1._key | input2._key | target._key
+    except AttributeError:
+        key = key_of(_c_cosine_embedding_loss, (input1, input2, target, margin, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_cosine_embedding_loss, key, (input1, input2, target, margin, reduction))
+    try:
+        run = _c_cosine_embedding_loss_table[key]
+    except KeyError:
+        run = _c_cosine_embedding_loss.resolve(key)
+    return run(input1, input2, target, margin, reduction)
+
+
+def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0, eps: float = 1e-06, swap: bool = False, reduction: Any = 'mean') -> Any:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
+
+    Args:
+        anchor: Vectors along the last dimension.
+        positive: Like ones.
+        negative: Unlike ones.
+        margin: How much farther the negative should be; positive.
+        p: Exponent of the distance.
+        eps: Added to differences.
+        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: The margin is not positive.
+        ShapeError: The three have different numbers of dimensions.
+    """
+    try:
+        key = anchor._key | positive._key | negative._key
+    except AttributeError:
+        key = key_of(_c_triplet_margin_loss, (anchor, positive, negative, margin, p, eps, swap, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_triplet_margin_loss, key, (anchor, positive, negative, margin, p, eps, swap, reduction))
+    try:
+        run = _c_triplet_margin_loss_table[key]
+    except KeyError:
+        run = _c_triplet_margin_loss.resolve(key)
+    return run(anchor, positive, negative, margin, p, eps, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: Any = 'mean') -> Any:
+    """The triplet loss with any distance.
+
+    Args:
+        anchor: Vectors.
+        positive: Like ones.
+        negative: Unlike ones.
+        distance_function: ``distance(x, y)`` of two tensors; pairwise_distance by default.
+        margin: How much farther the negative should be; positive.
+        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: The margin is not positive.
+        ShapeError: The three have different numbers of dimensions.
+    """
+    try:
+        key = anchor._key | positive._key | negative._key
+    except AttributeError:
+        key = key_of(_c_triplet_margin_with_distance_loss, (anchor, positive, negative, distance_function, margin, swap, reduction,))
+    if ACTIVE:
+        return run_with_modes(_c_triplet_margin_with_distance_loss, key, (anchor, positive, negative, distance_function, margin, swap, reduction))
+    try:
+        run = _c_triplet_margin_with_distance_loss_table[key]
+    except KeyError:
+        run = _c_triplet_margin_with_distance_loss.resolve(key)
+    return run(anchor, positive, negative, distance_function=distance_function, margin=margin, swap=swap, reduction=reduction)
+
+
+def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
+    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_dropout, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_dropout, key, (input, p, train))
     try:
         run = _c_dropout_table[key]
     except KeyError:
         run = _c_dropout.resolve(key)
-    return run(input, p, training)
+    return run(input, p, train)
 
 
-def embedding(input: Any, weight: Any) -> Any:
-    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*input.shape, D]."""
+def native_dropout(input: Any, p: float, train: bool | None) -> Any:
+    """(dropout(input), the bool mask of what was kept); None for ``train`` trains.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
     try:
-        key = input._key | weight._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_embedding, (input, weight,))
+        key = foreign_key(_c_native_dropout, (input, p, train,))
     if ACTIVE:
-        return run_with_modes(_c_embedding, key, (input, weight))
+        return run_with_modes(_c_native_dropout, key, (input, p, train))
+    try:
+        run = _c_native_dropout_table[key]
+    except KeyError:
+        run = _c_native_dropout.resolve(key)
+    return run(input, p, train)
+
+
+def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+    """Gradient of native_dropout: grad_output * mask * scale."""
+    try:
+        key = grad_output._key | mask._key
+    except AttributeError:
+        key = key_of(_c_native_dropout_backward, (grad_output, mask, scale,))
+    if ACTIVE:
+        return run_with_modes(_c_native_dropout_backward, key, (grad_output, mask, scale))
+    try:
+        run = _c_native_dropout_backward_table[key]
+    except KeyError:
+        run = _c_native_dropout_backward.resolve(key)
+    return run(grad_output, mask, scale)
+
+
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    """Dropout of whole channels: input is [N, C, ...].
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        ShapeError: The input has fewer than two dimensions.
+        DtypeError: The input is of integers.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_feature_dropout, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_feature_dropout, key, (input, p, train))
+    try:
+        run = _c_feature_dropout_table[key]
+    except KeyError:
+        run = _c_feature_dropout.resolve(key)
+    return run(input, p, train)
+
+
+def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
+    """Dropout that keeps mean 0 and variance 1: dropped elements become what selu tends to, then all are scaled.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_alpha_dropout, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_alpha_dropout, key, (input, p, train))
+    try:
+        run = _c_alpha_dropout_table[key]
+    except KeyError:
+        run = _c_alpha_dropout.resolve(key)
+    return run(input, p, train)
+
+
+def feature_alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
+    """alpha_dropout of whole channels: input is [N, C, ...].
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        ShapeError: The input has fewer than two dimensions.
+        DtypeError: The input is of integers.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_feature_alpha_dropout, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_feature_alpha_dropout, key, (input, p, train))
+    try:
+        run = _c_feature_alpha_dropout_table[key]
+    except KeyError:
+        run = _c_feature_alpha_dropout.resolve(key)
+    return run(input, p, train)
+
+
+def dropout_(input: Any, p: float, train: bool) -> Any:
+    """``dropout`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_dropout_, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_dropout_, key, (input, p, train))
+    try:
+        run = _c_dropout__table[key]
+    except KeyError:
+        run = _c_dropout_.resolve(key)
+    return run(input, p, train)
+
+
+def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+    """``feature_dropout`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_feature_dropout_, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_feature_dropout_, key, (input, p, train))
+    try:
+        run = _c_feature_dropout__table[key]
+    except KeyError:
+        run = _c_feature_dropout_.resolve(key)
+    return run(input, p, train)
+
+
+def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """``alpha_dropout`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_alpha_dropout_, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_alpha_dropout_, key, (input, p, train))
+    try:
+        run = _c_alpha_dropout__table[key]
+    except KeyError:
+        run = _c_alpha_dropout_.resolve(key)
+    return run(input, p, train)
+
+
+def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """``feature_alpha_dropout`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_feature_alpha_dropout_, (input, p, train,))
+    if ACTIVE:
+        return run_with_modes(_c_feature_alpha_dropout_, key, (input, p, train))
+    try:
+        run = _c_feature_alpha_dropout__table[key]
+    except KeyError:
+        run = _c_feature_alpha_dropout_.resolve(key)
+    return run(input, p, train)
+
+
+def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
+    """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
+
+    Args:
+        logits: Unnormalised log probabilities.
+        tau: Temperature.
+        hard: Whether the result is one-hot, with the gradient of the soft one.
+        dim: Dimension of the classes.
+    """
+    try:
+        key = logits._key
+    except AttributeError:
+        key = foreign_key(_c_gumbel_softmax, (logits, tau, hard, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_gumbel_softmax, key, (logits, tau, hard, dim))
+    try:
+        run = _c_gumbel_softmax_table[key]
+    except KeyError:
+        run = _c_gumbel_softmax.resolve(key)
+    return run(logits, tau, hard, dim)
+
+
+def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*indices.shape, D].
+
+    Args:
+        weight: The table.
+        indices: int32 or int64.
+        padding_idx: A row that gets no gradient; -1 for none.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+    try:
+        key = weight._key | indices._key
+    except AttributeError:
+        key = key_of(_c_embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse,))
+    if ACTIVE:
+        return run_with_modes(_c_embedding, key, (weight, indices, padding_idx, scale_grad_by_freq, sparse))
     try:
         run = _c_embedding_table[key]
     except KeyError:
         run = _c_embedding.resolve(key)
-    return run(input, weight)
+    return run(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+
+
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Scale the rows at ``indices`` whose norm is larger down to ``max_norm``, in place.
+
+    Raises:
+        ShapeError: The input is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+    try:
+        key = input._key | indices._key
+    except AttributeError:
+        key = key_of(_c_embedding_renorm_, (input, indices, max_norm, norm_type,))
+    if ACTIVE:
+        return run_with_modes(_c_embedding_renorm_, key, (input, indices, max_norm, norm_type))
+    try:
+        run = _c_embedding_renorm__table[key]
+    except KeyError:
+        run = _c_embedding_renorm_.resolve(key)
+    return run(input, indices, max_norm, norm_type)
+
+
+def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_freq: bool = False, mode: str = 'mean', sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int | None = None) -> Any:
+    """Sums, means or largest elements of the rows of each bag of indices; zeros for a bag without any.
+
+    Args:
+        input: Indices: a bag in each row of [B, L], or all bags one after the other, [N].
+        weight: The table, [V, D].
+        offsets: Where each bag of a flat input starts, [B].
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        mode: ``sum``, ``mean`` or ``max``.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        per_sample_weights: A factor for each index; for sums only.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that does not count.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The offsets or the mode are none.
+        UnsupportedOperator: Weights for another mode than ``sum``.
+    """
+    try:
+        key = input._key | weight._key | (0 if offsets is None else offsets._key) | (0 if per_sample_weights is None else per_sample_weights._key)
+    except AttributeError:
+        key = key_of(_c_embedding_bag, (input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx,))
+    if ACTIVE:
+        return run_with_modes(_c_embedding_bag, key, (input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx))
+    try:
+        run = _c_embedding_bag_table[key]
+    except KeyError:
+        run = _c_embedding_bag.resolve(key)
+    return run(input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:
@@ -8663,19 +9572,441 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     return run(input, num_classes)
 
 
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05) -> Any:
-    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias."""
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enable: bool = True) -> Any:
+    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
+
+    Args:
+        input: A tensor whose shape ends with ``normalized_shape``.
+        normalized_shape: Sizes of the dimensions that are normalised.
+        weight: Factors, of that shape.
+        bias: What is added, of that shape.
+        eps: Added to the variance.
+        cudnn_enable: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
     try:
         key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key)
     except AttributeError:
-        key = key_of(_c_layer_norm, (input, normalized_shape, weight, bias, eps,))
+        key = key_of(_c_layer_norm, (input, normalized_shape, weight, bias, eps, cudnn_enable,))
     if ACTIVE:
-        return run_with_modes(_c_layer_norm, key, (input, normalized_shape, weight, bias, eps))
+        return run_with_modes(_c_layer_norm, key, (input, normalized_shape, weight, bias, eps, cudnn_enable))
     try:
         run = _c_layer_norm_table[key]
     except KeyError:
         run = _c_layer_norm.resolve(key)
+    return run(input, normalized_shape, weight, bias, eps, cudnn_enable)
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
+
+    Args:
+        input: A tensor whose shape ends with ``normalized_shape``.
+        normalized_shape: Sizes of the dimensions that are normalised.
+        weight: Factors, of that shape.
+        eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key)
+    except AttributeError:
+        key = key_of(_c_rms_norm, (input, normalized_shape, weight, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_rms_norm, key, (input, normalized_shape, weight, eps))
+    try:
+        run = _c_rms_norm_table[key]
+    except KeyError:
+        run = _c_rms_norm.resolve(key)
+    return run(input, normalized_shape, weight, eps)
+
+
+def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """(layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_native_layer_norm, (input, normalized_shape, weight, bias, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_native_layer_norm, key, (input, normalized_shape, weight, bias, eps))
+    try:
+        run = _c_native_layer_norm_table[key]
+    except KeyError:
+        run = _c_native_layer_norm.resolve(key)
     return run(input, normalized_shape, weight, bias, eps)
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True) -> Any:
+    """(input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        num_groups: Groups of equal size that the channels are divided into.
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_group_norm, (input, num_groups, weight, bias, eps, cudnn_enabled,))
+    if ACTIVE:
+        return run_with_modes(_c_group_norm, key, (input, num_groups, weight, bias, eps, cudnn_enabled))
+    try:
+        run = _c_group_norm_table[key]
+    except KeyError:
+        run = _c_group_norm.resolve(key)
+    return run(input, num_groups, weight, bias, eps, cudnn_enabled)
+
+
+def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+    """(group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_native_group_norm, (input, weight, bias, N, C, HxW, group, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_native_group_norm, key, (input, weight, bias, N, C, HxW, group, eps))
+    try:
+        run = _c_native_group_norm_table[key]
+    except KeyError:
+        run = _c_native_group_norm.resolve(key)
+    return run(input, weight, bias, N, C, HxW, group, eps)
+
+
+def local_response_norm(input: Any, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Any:
+    """Input / (k + alpha * mean of input² over ``size`` neighbouring channels) ** beta, with zeros beyond the edges.
+
+    Raises:
+        ShapeError: The input has fewer than three dimensions.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_local_response_norm, (input, size, alpha, beta, k,))
+    if ACTIVE:
+        return run_with_modes(_c_local_response_norm, key, (input, size, alpha, beta, k))
+    try:
+        run = _c_local_response_norm_table[key]
+    except KeyError:
+        run = _c_local_response_norm.resolve(key)
+    return run(input, size, alpha, beta, k)
+
+
+def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier batches, [C]; changed in place while training.
+        running_var: Unbiased variance of earlier batches, likewise.
+        training: Whether the statistics are those of this batch.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key) | (0 if running_mean is None else running_mean._key) | (0 if running_var is None else running_var._key)
+    except AttributeError:
+        key = key_of(_c_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled,))
+    if ACTIVE:
+        return run_with_modes(_c_batch_norm, key, (input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled))
+    try:
+        run = _c_batch_norm_table[key]
+    except KeyError:
+        run = _c_batch_norm.resolve(key)
+    return run(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
+
+
+def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> Any:
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key) | (0 if running_mean is None else running_mean._key) | (0 if running_var is None else running_var._key)
+    except AttributeError:
+        key = key_of(_c_native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps,))
+    if ACTIVE:
+        return run_with_modes(_c_native_batch_norm, key, (input, weight, bias, running_mean, running_var, training, momentum, eps))
+    try:
+        run = _c_native_batch_norm_table[key]
+    except KeyError:
+        run = _c_native_batch_norm.resolve(key)
+    return run(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
+        running_var: Unbiased variance of earlier instances, likewise.
+        use_input_stats: Whether the statistics are those of the input.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The input's statistics are not used, and there are no running ones.
+    """
+    try:
+        key = input._key | (0 if weight is None else weight._key) | (0 if bias is None else bias._key) | (0 if running_mean is None else running_mean._key) | (0 if running_var is None else running_var._key)
+    except AttributeError:
+        key = key_of(_c_instance_norm, (input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled,))
+    if ACTIVE:
+        return run_with_modes(_c_instance_norm, key, (input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled))
+    try:
+        run = _c_instance_norm_table[key]
+    except KeyError:
+        run = _c_instance_norm.resolve(key)
+    return run(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
+
+
+def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False) -> Any:
+    """softmax(query @ key.mT * scale + mask) @ value; zeros where a query may look at nothing.
+
+    Args:
+        query: [..., L, E].
+        key: [..., S, E].
+        value: [..., S, V].
+        attn_mask: Where a query may look at a key (bool), or what is added to the scores; broadcasts to [..., L, S].
+        dropout_p: Probability with which a weight is dropped.
+        is_causal: Whether query i looks at keys up to i only; not together with a mask.
+        scale: 1 / sqrt(E) by default.
+        enable_gqa: Whether several heads (dimension -3) of the query share one of key and value.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        DtypeError: The dtypes differ.
+        ArgumentError: There is a mask, and ``is_causal`` is set.
+    """
+    try:
+        dispatch_key = query._key | key._key | value._key | (0 if attn_mask is None else attn_mask._key)
+    except AttributeError:
+        dispatch_key = key_of(_c_scaled_dot_product_attention, (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,))
+    if ACTIVE:
+        return run_with_modes(_c_scaled_dot_product_attention, dispatch_key, (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa))
+    try:
+        run = _c_scaled_dot_product_attention_table[dispatch_key]
+    except KeyError:
+        run = _c_scaled_dot_product_attention.resolve(dispatch_key)
+    return run(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: Any = 'mean', zero_infinity: bool = False) -> Any:
+    """Minus the log probability of all alignments of the targets with the inputs.
+
+    The gradient takes the inputs for results of log_softmax, as PyTorch's does: it is that of the scores before it.
+
+    Args:
+        log_probs: Log probabilities of the classes at each time, [T, N, C] or [T, C].
+        targets: Classes without blanks, [N, S], or those of all examples one after the other.
+        input_lengths: How many times count, for each example: a tensor or ints.
+        target_lengths: How many labels each example has, likewise.
+        blank: The class that stands between labels.
+        reduction: ``none``, ``mean`` (of the losses divided by the lengths of their targets) or ``sum``.
+        zero_infinity: Whether infinite losses, of targets too long for their inputs, become zero.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: A length or the blank is out of range.
+        DtypeError: The log probabilities are neither float32 nor float64.
+    """
+    try:
+        key = log_probs._key | targets._key
+    except AttributeError:
+        key = key_of(_c_ctc_loss, (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity,))
+    if ACTIVE:
+        return run_with_modes(_c_ctc_loss, key, (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity))
+    try:
+        run = _c_ctc_loss_table[key]
+    except KeyError:
+        run = _c_ctc_loss.resolve(key)
+    return run(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997): new output and cell state.
+
+    Args:
+        input: [N, I] or [I].
+        hx: Output and cell state before, [N, H] each.
+        w_ih: [4 H, I], for the input, forget, cell and output gates.
+        w_hh: [4 H, H].
+        b_ih: [4 H].
+        b_hh: [4 H].
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    key = key_of(_c_lstm_cell, (input, hx, w_ih, w_hh, b_ih, b_hh,))
+    if ACTIVE:
+        return run_with_modes(_c_lstm_cell, key, (input, hx, w_ih, w_hh, b_ih, b_hh))
+    try:
+        run = _c_lstm_cell_table[key]
+    except KeyError:
+        run = _c_lstm_cell.resolve(key)
+    return run(input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | hx._key | w_ih._key | w_hh._key | (0 if b_ih is None else b_ih._key) | (0 if b_hh is None else b_hh._key)
+    except AttributeError:
+        key = key_of(_c_gru_cell, (input, hx, w_ih, w_hh, b_ih, b_hh,))
+    if ACTIVE:
+        return run_with_modes(_c_gru_cell, key, (input, hx, w_ih, w_hh, b_ih, b_hh))
+    try:
+        run = _c_gru_cell_table[key]
+    except KeyError:
+        run = _c_gru_cell.resolve(key)
+    return run(input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | hx._key | w_ih._key | w_hh._key | (0 if b_ih is None else b_ih._key) | (0 if b_hh is None else b_hh._key)
+    except AttributeError:
+        key = key_of(_c_rnn_tanh_cell, (input, hx, w_ih, w_hh, b_ih, b_hh,))
+    if ACTIVE:
+        return run_with_modes(_c_rnn_tanh_cell, key, (input, hx, w_ih, w_hh, b_ih, b_hh))
+    try:
+        run = _c_rnn_tanh_cell_table[key]
+    except KeyError:
+        run = _c_rnn_tanh_cell.resolve(key)
+    return run(input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """relu(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    try:
+        key = input._key | hx._key | w_ih._key | w_hh._key | (0 if b_ih is None else b_ih._key) | (0 if b_hh is None else b_hh._key)
+    except AttributeError:
+        key = key_of(_c_rnn_relu_cell, (input, hx, w_ih, w_hh, b_ih, b_hh,))
+    if ACTIVE:
+        return run_with_modes(_c_rnn_relu_cell, key, (input, hx, w_ih, w_hh, b_ih, b_hh))
+    try:
+        run = _c_rnn_relu_cell_table[key]
+    except KeyError:
+        run = _c_rnn_relu_cell.resolve(key)
+    return run(input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def lstm(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``lstm_cell`` over time: outputs, last outputs and last cell states.
+
+    Args:
+        input: [T, N, I], or [N, T, I] with ``batch_first``.
+        hx: First outputs and cell states, [layers * directions, N, H] each.
+        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if they have one.
+        has_biases: Whether there are biases among them.
+        num_layers: Number of layers.
+        dropout: Probability of dropout between layers while training.
+        train: Whether this is training.
+        bidirectional: Whether there is a second direction, from the end.
+        batch_first: Whether examples are the first dimension of input and outputs.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    key = key_of(_c_lstm, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,))
+    if ACTIVE:
+        return run_with_modes(_c_lstm, key, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first))
+    try:
+        run = _c_lstm_table[key]
+    except KeyError:
+        run = _c_lstm.resolve(key)
+    return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def gru(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``gru_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    key = key_of(_c_gru, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,))
+    if ACTIVE:
+        return run_with_modes(_c_gru, key, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first))
+    try:
+        run = _c_gru_table[key]
+    except KeyError:
+        run = _c_gru.resolve(key)
+    return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def rnn_tanh(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``rnn_tanh_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    key = key_of(_c_rnn_tanh, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,))
+    if ACTIVE:
+        return run_with_modes(_c_rnn_tanh, key, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first))
+    try:
+        run = _c_rnn_tanh_table[key]
+    except KeyError:
+        run = _c_rnn_tanh.resolve(key)
+    return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``rnn_relu_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    key = key_of(_c_rnn_relu, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,))
+    if ACTIVE:
+        return run_with_modes(_c_rnn_relu, key, (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first))
+    try:
+        run = _c_rnn_relu_table[key]
+    except KeyError:
+        run = _c_rnn_relu.resolve(key)
+    return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
@@ -12438,14 +13769,68 @@ _c_cumprod_.public = method_cumprod_
 _c_addmm_.public = method_addmm_
 _c_softmax.public = softmax
 _c_log_softmax.public = log_softmax
-_c_nll_loss.public = nll_loss
-_c_cross_entropy.public = cross_entropy
 _c_mse_loss.public = mse_loss
 _c_l1_loss.public = l1_loss
+_c_huber_loss.public = huber_loss
+_c_smooth_l1_loss.public = smooth_l1_loss
+_c_binary_cross_entropy.public = binary_cross_entropy
+_c_binary_cross_entropy_with_logits.public = binary_cross_entropy_with_logits
+_c_kl_div.public = kl_div
+_c_poisson_nll_loss.public = poisson_nll_loss
+_c_gaussian_nll_loss.public = gaussian_nll_loss
+_c_nll_loss.public = nll_loss
+_c_cross_entropy.public = cross_entropy
+_c_linear_cross_entropy.public = linear_cross_entropy
+_c_soft_margin_loss.public = soft_margin_loss
+_c_hinge_embedding_loss.public = hinge_embedding_loss
+_c_margin_ranking_loss.public = margin_ranking_loss
+_c_multi_margin_loss.public = multi_margin_loss
+_c_multilabel_margin_loss.public = multilabel_margin_loss
+_c_multilabel_soft_margin_loss.public = multilabel_soft_margin_loss
+_c_normalize.public = normalize
+_c_cosine_similarity.public = cosine_similarity
+_c_pairwise_distance.public = pairwise_distance
+_c_dist.public = dist
+_c_pdist.public = pdist
+_c_cdist.public = cdist
+_c_bilinear.public = bilinear
+_c_cosine_embedding_loss.public = cosine_embedding_loss
+_c_triplet_margin_loss.public = triplet_margin_loss
+_c_triplet_margin_with_distance_loss.public = triplet_margin_with_distance_loss
 _c_dropout.public = dropout
+_c_native_dropout.public = native_dropout
+_c_native_dropout_backward.public = native_dropout_backward
+_c_feature_dropout.public = feature_dropout
+_c_alpha_dropout.public = alpha_dropout
+_c_feature_alpha_dropout.public = feature_alpha_dropout
+_c_dropout_.public = dropout_
+_c_feature_dropout_.public = feature_dropout_
+_c_alpha_dropout_.public = alpha_dropout_
+_c_feature_alpha_dropout_.public = feature_alpha_dropout_
+_c_gumbel_softmax.public = gumbel_softmax
 _c_embedding.public = embedding
+_c_embedding_renorm_.public = embedding_renorm_
+_c_embedding_bag.public = embedding_bag
 _c_one_hot.public = one_hot
 _c_layer_norm.public = layer_norm
+_c_rms_norm.public = rms_norm
+_c_native_layer_norm.public = native_layer_norm
+_c_group_norm.public = group_norm
+_c_native_group_norm.public = native_group_norm
+_c_local_response_norm.public = local_response_norm
+_c_batch_norm.public = batch_norm
+_c_native_batch_norm.public = native_batch_norm
+_c_instance_norm.public = instance_norm
+_c_scaled_dot_product_attention.public = scaled_dot_product_attention
+_c_ctc_loss.public = ctc_loss
+_c_lstm_cell.public = lstm_cell
+_c_gru_cell.public = gru_cell
+_c_rnn_tanh_cell.public = rnn_tanh_cell
+_c_rnn_relu_cell.public = rnn_relu_cell
+_c_lstm.public = lstm
+_c_gru.public = gru
+_c_rnn_tanh.public = rnn_tanh
+_c_rnn_relu.public = rnn_relu
 _c_stack.public = stack
 _c_flip.public = flip
 _c_repeat.public = method_repeat
@@ -12740,6 +14125,8 @@ __all__ = [
     'alias_copy',
     'all',
     'allclose',
+    'alpha_dropout',
+    'alpha_dropout_',
     'amax',
     'amin',
     'aminmax',
@@ -12776,6 +14163,9 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'batch_norm',
+    'bilinear',
+    'binary_cross_entropy_with_logits',
     'bincount',
     'bitwise_and',
     'bitwise_left_shift',
@@ -12790,6 +14180,7 @@ __all__ = [
     'bucketize',
     'cartesian_prod',
     'cat',
+    'cdist',
     'ceil',
     'ceil_',
     'celu',
@@ -12825,8 +14216,11 @@ __all__ = [
     'cos_',
     'cosh',
     'cosh_',
+    'cosine_embedding_loss',
+    'cosine_similarity',
     'count_nonzero',
     'cross',
+    'ctc_loss',
     'cummax',
     'cummin',
     'cumprod',
@@ -12842,11 +14236,16 @@ __all__ = [
     'diagonal_copy',
     'diagonal_scatter',
     'diff',
+    'dist',
     'div',
     'divide',
     'dot',
+    'dropout',
+    'dropout_',
     'dsplit',
     'dstack',
+    'embedding',
+    'embedding_renorm_',
     'eq',
     'equal',
     'erf',
@@ -12859,6 +14258,10 @@ __all__ = [
     'expand_copy',
     'expm1',
     'expm1_',
+    'feature_alpha_dropout',
+    'feature_alpha_dropout_',
+    'feature_dropout',
+    'feature_dropout_',
     'fill',
     'fill_',
     'fix',
@@ -12888,10 +14291,14 @@ __all__ = [
     'grid_sampler',
     'grid_sampler_2d',
     'grid_sampler_3d',
+    'group_norm',
+    'gru',
+    'gru_cell',
     'gt',
     'hardshrink',
     'hash_tensor',
     'heaviside',
+    'hinge_embedding_loss',
     'histc',
     'histogram',
     'histogramdd',
@@ -12906,6 +14313,7 @@ __all__ = [
     'index_put_',
     'index_reduce',
     'index_select',
+    'instance_norm',
     'inverse',
     'is_complex',
     'is_conj',
@@ -12919,7 +14327,9 @@ __all__ = [
     'isposinf',
     'isreal',
     'istft',
+    'kl_div',
     'kthvalue',
+    'layer_norm',
     'lcm',
     'lcm_',
     'ldexp',
@@ -12947,7 +14357,10 @@ __all__ = [
     'logit',
     'logit_',
     'logsumexp',
+    'lstm',
+    'lstm_cell',
     'lt',
+    'margin_ranking_loss',
     'masked_fill',
     'masked_scatter',
     'masked_select',
@@ -12979,7 +14392,12 @@ __all__ = [
     'nansum',
     'narrow',
     'narrow_copy',
+    'native_batch_norm',
     'native_channel_shuffle',
+    'native_dropout',
+    'native_dropout_backward',
+    'native_group_norm',
+    'native_layer_norm',
     'ne',
     'neg',
     'neg_',
@@ -12990,10 +14408,13 @@ __all__ = [
     'nonzero_static',
     'not_equal',
     'outer',
+    'pairwise_distance',
+    'pdist',
     'permute',
     'permute_copy',
     'pixel_shuffle',
     'pixel_unshuffle',
+    'poisson_nll_loss',
     'polar',
     'positive',
     'pow',
@@ -13015,6 +14436,11 @@ __all__ = [
     'resize_as_',
     'resolve_conj',
     'resolve_neg',
+    'rms_norm',
+    'rnn_relu',
+    'rnn_relu_cell',
+    'rnn_tanh',
+    'rnn_tanh_cell',
     'roll',
     'rot90',
     'round',
@@ -13083,6 +14509,7 @@ __all__ = [
     'transpose',
     'transpose_copy',
     'tril',
+    'triplet_margin_loss',
     'triu',
     'true_divide',
     'trunc',
@@ -13124,25 +14551,29 @@ NN_FUNCTIONAL = [
     'affine_grid',
     'avg_pool2d',
     'avg_pool3d',
+    'binary_cross_entropy',
     'col2im',
     'cross_entropy',
-    'dropout',
     'elu',
-    'embedding',
+    'embedding_bag',
     'fractional_max_pool2d',
     'fractional_max_pool3d',
+    'gaussian_nll_loss',
     'gelu',
     'glu',
     'grid_sample',
+    'gumbel_softmax',
     'hardsigmoid',
     'hardswish',
     'hardtanh',
+    'huber_loss',
     'im2col',
     'interpolate',
     'l1_loss',
-    'layer_norm',
     'leaky_relu',
     'linear',
+    'linear_cross_entropy',
+    'local_response_norm',
     'logsigmoid',
     'lp_pool1d',
     'lp_pool2d',
@@ -13154,16 +14585,24 @@ NN_FUNCTIONAL = [
     'max_unpool3d',
     'mish',
     'mse_loss',
+    'multi_margin_loss',
+    'multilabel_margin_loss',
+    'multilabel_soft_margin_loss',
     'nll_loss',
+    'normalize',
     'one_hot',
     'pad',
     'relu6',
+    'scaled_dot_product_attention',
     'silu',
+    'smooth_l1_loss',
+    'soft_margin_loss',
     'softmin',
     'softplus',
     'softshrink',
     'softsign',
     'tanhshrink',
+    'triplet_margin_with_distance_loss',
     'upsample',
     'upsample_bilinear',
     'upsample_nearest',

@@ -1299,7 +1299,91 @@ def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = 
 def log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: str = 'mean') -> Tensor:
+def mse_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:
+    """Squared difference; with weights, the mean is that of the weights."""
+
+def l1_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:
+    """Absolute difference; with weights, the mean is that of the weights."""
+
+def huber_loss(input: Tensor, target: Tensor, reduction: Any = 'mean', delta: _float = 1.0, weight: Tensor | None = None) -> Tensor:
+    """0.5 d² for differences |d| up to ``delta``, delta * (|d| - 0.5 delta) for larger ones.
+
+    Raises:
+        ArgumentError: ``delta`` is not positive.
+    """
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: Any = 'mean', beta: _float = 1.0) -> Tensor:
+    """0.5 d² / beta for differences |d| below ``beta``, |d| - 0.5 beta for larger ones; l1_loss for beta 0.
+
+    Raises:
+        ArgumentError: ``beta`` is negative.
+    """
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
+    """Cross entropy of probabilities ``input`` for probabilities ``target``.
+
+    Logarithms are at least -100. On the host, inputs are checked to be probabilities.
+
+    Raises:
+        ShapeError: The target has another shape.
+        ArgumentError: An input is no probability.
+    """
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
+    """Cross entropy of sigmoid(input) for probabilities ``target``, computed without overflow.
+
+    Args:
+        input: Logits.
+        target: Probabilities, of the same shape.
+        weight: A factor per element, broadcast to the input's shape.
+        pos_weight: A factor for what the target says is so, broadcast to the input's shape.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The target has another shape.
+    """
+
+def kl_div(input: Tensor, target: Tensor, reduction: Any = 'mean', *, log_target: _bool = False) -> Tensor:
+    """Kullback-Leibler divergence of log probabilities ``input`` from probabilities ``target``.
+
+    Args:
+        input: Log probabilities.
+        target: Probabilities, or their logarithms.
+        reduction: ``none``, ``mean`` (of all elements), ``batchmean`` (of the first dimension) or ``sum``.
+        log_target: Whether the target holds logarithms.
+    """
+
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool = True, full: _bool = False, eps: _float = 1e-08, reduction: Any = 'mean') -> Tensor:
+    """Negative log likelihood of counts ``target`` under Poisson distributions.
+
+    Args:
+        input: Logarithms of the rates, or the rates.
+        target: Counts.
+        log_input: Whether the input holds logarithms: exp(input) - target * input; else input - target *
+            log(input + eps).
+        full: Whether Stirling's approximation of log(target!) is added for targets above 1.
+        eps: Keeps the logarithm of a rate finite.
+        reduction: ``none``, ``mean`` or ``sum``.
+    """
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Operand, full: _bool = False, eps: _float = 1e-06, reduction: Any = 'mean') -> Tensor:
+    """Negative log likelihood of ``target`` under normal distributions with mean ``input`` and variance ``var``.
+
+    Args:
+        input: Means.
+        target: Values.
+        var: Variances of the input's shape, or one for each row of the last dimension, or a number. At least ``eps`` is
+            computed with; the gradient is that at the given value.
+        full: Whether the constant 0.5 * log(2 pi) is added.
+        eps: Smallest variance.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The variances do not fit the input.
+        ArgumentError: A variance is negative.
+    """
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: Any = 'mean') -> Tensor:
     """Negative log likelihood: minus the log probability of each target class.
 
     Args:
@@ -1310,7 +1394,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
     """
 
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: str = 'mean', label_smoothing: _float = 0.0) -> Tensor:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: Any = 'mean', label_smoothing: _float = 0.0) -> Tensor:
     """Cross entropy between logits and targets: nll_loss(log_softmax(input), target).
 
     Args:
@@ -1322,17 +1406,287 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, i
         label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
     """
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = 'mean') -> Tensor:
-    """Squared difference."""
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: Any = 'mean', ignore_index: _int | None = None, label_smoothing: _float = 0.0) -> Tensor:
+    """cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = 'mean') -> Tensor:
-    """Absolute difference."""
+    Args:
+        input: Samples, [N, D] or [D].
+        linear_weight: [C, D], or [C, d1, ..., D] for a loss of several dimensions.
+        target: Class indices, [N, d1, ...], or probabilities, [N, C, d1, ...].
+        linear_bias: [C, d1, ...].
+        weight: A factor per class, [C].
+        reduction: ``none``, ``mean`` (weighted) or ``sum``.
+        ignore_index: Target value that counts for nothing, -100 by default; for class indices only.
+        label_smoothing: Share of the target that is spread evenly over the classes, 0 to 1.
 
-def dropout(input: Tensor, p: _float = 0.5, training: _bool = True) -> Tensor:
-    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training."""
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: ``ignore_index`` is given for probabilities.
+    """
 
-def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*input.shape, D]."""
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: Any = 'mean') -> Tensor:
+    """log(1 + exp(-target * input)) for targets 1 and -1."""
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: Any = 'mean') -> Tensor:
+    """``input`` where the target is 1, max(0, margin - input) where it is -1."""
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: Any = 'mean') -> Tensor:
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger.
+
+    Raises:
+        ShapeError: The three have different numbers of dimensions.
+    """
+
+def multi_margin_loss(input: Tensor, target: Tensor, p: Scalar = 1, margin: Scalar = 1.0, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
+    """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Class indices, [N] or one; int64.
+        p: 1 or 2.
+        margin: How much better the right class should be.
+        weight: A factor per class, [C].
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: ``p`` is another number.
+        ShapeError: The shapes do not fit.
+    """
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: Any = 'mean') -> Tensor:
+    """Sum of max(0, 1 - input[right] + input[wrong]) over right and wrong classes, divided by the number of classes.
+
+    Args:
+        input: Scores, [N, C] or [C].
+        target: Right classes of each example in front, then -1; of the input's shape, int64.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The shapes differ.
+        DtypeError: The target is not int64.
+        IndexOutOfRange: A target is no class.
+    """
+
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
+    """Binary cross entropy of sigmoid(input) for every class, averaged over the last dimension.
+
+    Args:
+        input: Logits, [..., C].
+        target: Probabilities, of a shape that broadcasts with the input's.
+        weight: A factor per class, broadcast.
+        reduction: ``none`` (a value for each row), ``mean`` or ``sum``.
+    """
+
+def normalize(input: Tensor, p: _float = 2.0, dim: Any = 1, eps: _float = 1e-12, *, out: Any = None) -> Tensor:
+    """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor:
+    """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
+
+    Raises:
+        DtypeError: No operand is of floats.
+    """
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> Tensor:
+    """p-norms of x1 - x2 + eps along the last dimension."""
+
+def dist(input: Tensor, other: Tensor, p: Scalar = 2) -> Tensor:
+    """The p-norm of all elements of input - other.
+
+    Raises:
+        DtypeError: The difference is neither of floats nor complex.
+    """
+
+def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
+    """p-norms of the differences of all pairs of rows i < j of a matrix, in row-major order of the pairs.
+
+    Raises:
+        ShapeError: The input is no matrix.
+        DtypeError: It is not of floats.
+        ArgumentError: The exponent is negative.
+    """
+
+def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: Any = None) -> Tensor:
+    """p-norms of the differences of all pairs of rows: [..., P, D] and [..., R, D] give [..., P, R].
+
+    Args:
+        x1: Rows; leading dimensions are batches and broadcast.
+        x2: Rows.
+        p: Exponent, 0 to inf.
+        compute_mode: ``use_mm_for_euclid_dist_if_necessary`` (through a matrix product where a factor has more than 25
+            rows; the default), ``use_mm_for_euclid_dist`` or ``donot_use_mm_for_euclid_dist``.
+
+    Raises:
+        ShapeError: An operand has fewer than two dimensions, or the numbers of columns differ.
+        DtypeError: An operand is not of floats.
+        ArgumentError: The exponent is negative, or there is no such mode.
+    """
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Sum over i and j of input1[..., i] * weight[k, i, j] * input2[..., j], plus bias[k].
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: Any = 'mean') -> Tensor:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1; cos is that of the angle between inputs.
+
+    Args:
+        input1: Vectors, [N, D] or [D].
+        input2: Vectors, likewise.
+        target: 1 or -1 for each pair, [N] or [].
+        margin: Cosine up to which unlike pairs cost nothing.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ShapeError: The numbers of dimensions do not fit.
+    """
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: Any = 'mean') -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the pairwise distance d.
+
+    Args:
+        anchor: Vectors along the last dimension.
+        positive: Like ones.
+        negative: Unlike ones.
+        margin: How much farther the negative should be; positive.
+        p: Exponent of the distance.
+        eps: Added to differences.
+        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: The margin is not positive.
+        ShapeError: The three have different numbers of dimensions.
+    """
+
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: _float = 1.0, swap: _bool = False, reduction: Any = 'mean') -> Tensor:
+    """The triplet loss with any distance.
+
+    Args:
+        anchor: Vectors.
+        positive: Like ones.
+        negative: Unlike ones.
+        distance_function: ``distance(x, y)`` of two tensors; pairwise_distance by default.
+        margin: How much farther the negative should be; positive.
+        swap: Whether the distance from positive to negative counts where it is the smaller one.
+        reduction: ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ArgumentError: The margin is not positive.
+        ShapeError: The three have different numbers of dimensions.
+    """
+
+def dropout(input: Tensor, p: _float = 0.5, train: _bool = True) -> Tensor:
+    """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
+
+def native_dropout(input: Tensor, p: _float, train: _bool | None) -> Any:
+    """(dropout(input), the bool mask of what was kept); None for ``train`` trains.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
+
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: _float) -> Tensor:
+    """Gradient of native_dropout: grad_output * mask * scale."""
+
+def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """Dropout of whole channels: input is [N, C, ...].
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        ShapeError: The input has fewer than two dimensions.
+        DtypeError: The input is of integers.
+    """
+
+def alpha_dropout(input: Tensor, p: _float = 0.5, train: _bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1: dropped elements become what selu tends to, then all are scaled.
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        DtypeError: The input is of integers.
+    """
+
+def feature_alpha_dropout(input: Tensor, p: _float = 0.5, train: _bool = False) -> Tensor:
+    """alpha_dropout of whole channels: input is [N, C, ...].
+
+    Raises:
+        ArgumentError: ``p`` is no probability.
+        ShapeError: The input has fewer than two dimensions.
+        DtypeError: The input is of integers.
+    """
+
+def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """``dropout`` in place."""
+
+def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """``feature_dropout`` in place."""
+
+def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """``alpha_dropout`` in place."""
+
+def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """``feature_alpha_dropout`` in place."""
+
+def gumbel_softmax(logits: Tensor, tau: _float = 1.0, hard: _bool = False, dim: _int = -1) -> Tensor:
+    """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
+
+    Args:
+        logits: Unnormalised log probabilities.
+        tau: Temperature.
+        hard: Whether the result is one-hot, with the gradient of the soft one.
+        dim: Dimension of the classes.
+    """
+
+def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
+    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*indices.shape, D].
+
+    Args:
+        weight: The table.
+        indices: int32 or int64.
+        padding_idx: A row that gets no gradient; -1 for none.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: _float, norm_type: _float) -> Tensor:
+    """Scale the rows at ``indices`` whose norm is larger down to ``max_norm``, in place.
+
+    Raises:
+        ShapeError: The input is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, scale_grad_by_freq: _bool = False, mode: str = 'mean', sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> Tensor:
+    """Sums, means or largest elements of the rows of each bag of indices; zeros for a bag without any.
+
+    Args:
+        input: Indices: a bag in each row of [B, L], or all bags one after the other, [N].
+        weight: The table, [V, D].
+        offsets: Where each bag of a flat input starts, [B].
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        mode: ``sum``, ``mean`` or ``max``.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        per_sample_weights: A factor for each index; for sums only.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that does not count.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The offsets or the mode are none.
+        UnsupportedOperator: Weights for another mode than ``sum``.
+    """
 
 def one_hot(input: Tensor, num_classes: _int = -1) -> Tensor:
     """int64 ones at the given classes along a new last dimension.
@@ -1342,8 +1696,229 @@ def one_hot(input: Tensor, num_classes: _int = -1) -> Tensor:
         ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
     """
 
-def layer_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05) -> Tensor:
-    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias."""
+def layer_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enable: _bool = True) -> Tensor:
+    """(input - mean) / sqrt(var + eps) over the last dimensions, times weight plus bias.
+
+    Args:
+        input: A tensor whose shape ends with ``normalized_shape``.
+        normalized_shape: Sizes of the dimensions that are normalised.
+        weight: Factors, of that shape.
+        bias: What is added, of that shape.
+        eps: Added to the variance.
+        cudnn_enable: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def rms_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None = None, eps: _float | None = None) -> Tensor:
+    """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
+
+    Args:
+        input: A tensor whose shape ends with ``normalized_shape``.
+        normalized_shape: Sizes of the dimensions that are normalised.
+        weight: Factors, of that shape.
+        eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def native_layer_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> Any:
+    """(layer_norm(input), mean, 1 / sqrt(var + eps)); statistics have no gradient.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enabled: _bool = True) -> Tensor:
+    """(input - mean) / sqrt(var + eps) over each group of channels, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        num_groups: Groups of equal size that the channels are divided into.
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> Any:
+    """(group_norm(input), mean, 1 / sqrt(var + eps)) of N examples of C channels with HxW elements each.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def local_response_norm(input: Tensor, size: _int, alpha: _float = 0.0001, beta: _float = 0.75, k: _float = 1.0) -> Tensor:
+    """Input / (k + alpha * mean of input² over ``size`` neighbouring channels) ** beta, with zeros beyond the edges.
+
+    Raises:
+        ShapeError: The input has fewer than three dimensions.
+    """
+
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
+    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier batches, [C]; changed in place while training.
+        running_var: Unbiased variance of earlier batches, likewise.
+        training: Whether the statistics are those of this batch.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> Any:
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
+    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
+        running_var: Unbiased variance of earlier instances, likewise.
+        use_input_stats: Whether the statistics are those of the input.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The input's statistics are not used, and there are no running ones.
+    """
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: _float = 0.0, is_causal: _bool = False, *, scale: _float | None = None, enable_gqa: _bool = False) -> Tensor:
+    """softmax(query @ key.mT * scale + mask) @ value; zeros where a query may look at nothing.
+
+    Args:
+        query: [..., L, E].
+        key: [..., S, E].
+        value: [..., S, V].
+        attn_mask: Where a query may look at a key (bool), or what is added to the scores; broadcasts to [..., L, S].
+        dropout_p: Probability with which a weight is dropped.
+        is_causal: Whether query i looks at keys up to i only; not together with a mask.
+        scale: 1 / sqrt(E) by default.
+        enable_gqa: Whether several heads (dimension -3) of the query share one of key and value.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        DtypeError: The dtypes differ.
+        ArgumentError: There is a mask, and ``is_causal`` is set.
+    """
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: _int = 0, reduction: Any = 'mean', zero_infinity: _bool = False) -> Tensor:
+    """Minus the log probability of all alignments of the targets with the inputs.
+
+    The gradient takes the inputs for results of log_softmax, as PyTorch's does: it is that of the scores before it.
+
+    Args:
+        log_probs: Log probabilities of the classes at each time, [T, N, C] or [T, C].
+        targets: Classes without blanks, [N, S], or those of all examples one after the other.
+        input_lengths: How many times count, for each example: a tensor or ints.
+        target_lengths: How many labels each example has, likewise.
+        blank: The class that stands between labels.
+        reduction: ``none``, ``mean`` (of the losses divided by the lengths of their targets) or ``sum``.
+        zero_infinity: Whether infinite losses, of targets too long for their inputs, become zero.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: A length or the blank is out of range.
+        DtypeError: The log probabilities are neither float32 nor float64.
+    """
+
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997): new output and cell state.
+
+    Args:
+        input: [N, I] or [I].
+        hx: Output and cell state before, [N, H] each.
+        w_ih: [4 H, I], for the input, forget, cell and output gates.
+        w_hh: [4 H, H].
+        b_ih: [4 H].
+        b_hh: [4 H].
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """relu(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
+    """Layers of ``lstm_cell`` over time: outputs, last outputs and last cell states.
+
+    Args:
+        input: [T, N, I], or [N, T, I] with ``batch_first``.
+        hx: First outputs and cell states, [layers * directions, N, H] each.
+        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if they have one.
+        has_biases: Whether there are biases among them.
+        num_layers: Number of layers.
+        dropout: Probability of dropout between layers while training.
+        train: Whether this is training.
+        bidirectional: Whether there is a second direction, from the end.
+        batch_first: Whether examples are the first dimension of input and outputs.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
+    """Layers of ``gru_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
+    """Layers of ``rnn_tanh_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> Any:
+    """Layers of ``rnn_relu_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
 
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
@@ -2318,6 +2893,8 @@ __all__ = [
     'alias_copy',
     'all',
     'allclose',
+    'alpha_dropout',
+    'alpha_dropout_',
     'amax',
     'amin',
     'aminmax',
@@ -2354,6 +2931,9 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'batch_norm',
+    'bilinear',
+    'binary_cross_entropy_with_logits',
     'bincount',
     'bitwise_and',
     'bitwise_left_shift',
@@ -2368,6 +2948,7 @@ __all__ = [
     'bucketize',
     'cartesian_prod',
     'cat',
+    'cdist',
     'ceil',
     'ceil_',
     'celu',
@@ -2403,8 +2984,11 @@ __all__ = [
     'cos_',
     'cosh',
     'cosh_',
+    'cosine_embedding_loss',
+    'cosine_similarity',
     'count_nonzero',
     'cross',
+    'ctc_loss',
     'cummax',
     'cummin',
     'cumprod',
@@ -2420,11 +3004,16 @@ __all__ = [
     'diagonal_copy',
     'diagonal_scatter',
     'diff',
+    'dist',
     'div',
     'divide',
     'dot',
+    'dropout',
+    'dropout_',
     'dsplit',
     'dstack',
+    'embedding',
+    'embedding_renorm_',
     'eq',
     'equal',
     'erf',
@@ -2437,6 +3026,10 @@ __all__ = [
     'expand_copy',
     'expm1',
     'expm1_',
+    'feature_alpha_dropout',
+    'feature_alpha_dropout_',
+    'feature_dropout',
+    'feature_dropout_',
     'fill',
     'fill_',
     'fix',
@@ -2466,10 +3059,14 @@ __all__ = [
     'grid_sampler',
     'grid_sampler_2d',
     'grid_sampler_3d',
+    'group_norm',
+    'gru',
+    'gru_cell',
     'gt',
     'hardshrink',
     'hash_tensor',
     'heaviside',
+    'hinge_embedding_loss',
     'histc',
     'histogram',
     'histogramdd',
@@ -2484,6 +3081,7 @@ __all__ = [
     'index_put_',
     'index_reduce',
     'index_select',
+    'instance_norm',
     'inverse',
     'is_complex',
     'is_conj',
@@ -2497,7 +3095,9 @@ __all__ = [
     'isposinf',
     'isreal',
     'istft',
+    'kl_div',
     'kthvalue',
+    'layer_norm',
     'lcm',
     'lcm_',
     'ldexp',
@@ -2525,7 +3125,10 @@ __all__ = [
     'logit',
     'logit_',
     'logsumexp',
+    'lstm',
+    'lstm_cell',
     'lt',
+    'margin_ranking_loss',
     'masked_fill',
     'masked_scatter',
     'masked_select',
@@ -2557,7 +3160,12 @@ __all__ = [
     'nansum',
     'narrow',
     'narrow_copy',
+    'native_batch_norm',
     'native_channel_shuffle',
+    'native_dropout',
+    'native_dropout_backward',
+    'native_group_norm',
+    'native_layer_norm',
     'ne',
     'neg',
     'neg_',
@@ -2568,10 +3176,13 @@ __all__ = [
     'nonzero_static',
     'not_equal',
     'outer',
+    'pairwise_distance',
+    'pdist',
     'permute',
     'permute_copy',
     'pixel_shuffle',
     'pixel_unshuffle',
+    'poisson_nll_loss',
     'polar',
     'positive',
     'pow',
@@ -2593,6 +3204,11 @@ __all__ = [
     'resize_as_',
     'resolve_conj',
     'resolve_neg',
+    'rms_norm',
+    'rnn_relu',
+    'rnn_relu_cell',
+    'rnn_tanh',
+    'rnn_tanh_cell',
     'roll',
     'rot90',
     'round',
@@ -2661,6 +3277,7 @@ __all__ = [
     'transpose',
     'transpose_copy',
     'tril',
+    'triplet_margin_loss',
     'triu',
     'true_divide',
     'trunc',

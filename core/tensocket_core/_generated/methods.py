@@ -393,6 +393,7 @@ class Operators:
     addmm_: Callable[..., Any] = _f.method_addmm_
     softmax: Callable[..., Any] = _f.softmax
     log_softmax: Callable[..., Any] = _f.log_softmax
+    dist: Callable[..., Any] = _f.dist
     flip: Callable[..., Any] = _f.flip
     repeat: Callable[..., Any] = _f.method_repeat
     movedim: Callable[..., Any] = _f.movedim

@@ -1230,6 +1230,13 @@ class Operators:
     def log_softmax(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
         """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
+    def dist(self, other: Tensor, p: Scalar = 2) -> Tensor:
+        """The p-norm of all elements of input - other.
+
+        Raises:
+            DtypeError: The difference is neither of floats nor complex.
+        """
+
     def flip(self, *dims: _int | Sequence[_int]) -> Tensor:
         """Elements in reverse order along dimensions; a copy."""
 

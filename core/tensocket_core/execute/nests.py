@@ -278,6 +278,10 @@ class RowMath:
         """Sum of the row, accumulated as the device's profile says."""
         return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
 
+    def mean(self, value: Callable[[Any], Any]) -> Expr:
+        """Mean of the row, likewise."""
+        return self.sum(value) / cast(self._size, self.m.dtype)
+
 
 def row_nest(
     name: str,
@@ -289,8 +293,9 @@ def row_nest(
     rank: int,
     unit: bool,
     index: DType,
+    numbers: int = 0,
 ) -> Program:
-    """``result[..., j] = formula(row, *operands)(j)`` for every row.
+    """``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
 
     Args:
         name: Kernel name.
@@ -302,6 +307,7 @@ def row_nest(
         rank: Outer dimensions.
         unit: Whether all strides along the row are 1.
         index: Integer type of index arithmetic.
+        numbers: How many numbers the formula takes, in arithmetic dtypes.
     """
     nest = Nest(name, index)
     nest.buffer("out0", result, writable=True)
@@ -317,7 +323,7 @@ def row_nest(
     target = address("out0")
     loads = [_loader(nest, f"in{k}", address(f"in{k}"), dtype) for k, dtype in enumerate(operands)]
     row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator)
-    value = formula(row, *loads)(j)
+    value = formula(row, *loads, *[nest.number(f"x{k}", result) for k in range(numbers)])(j)
     store = parallel([j], [length], [Store("out0", target(j), cast(value, result))])
     return nest.program(parallel(outer, sizes, [*row.statements, *store]))
 

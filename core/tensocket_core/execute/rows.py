@@ -43,12 +43,17 @@ class TensorRow:
         """Sum of every row."""
         return value(None).sum(self._dim, True)
 
+    def mean(self, value: Callable[[Any], Any]) -> Any:
+        """Mean of every row."""
+        return value(None).mean(self._dim, True)
+
 
 class Row(Operator):
-    """An operator ``name(Tensor input, ..., int dim)`` on floats with a result of the input's shape.
+    """An operator ``name(Tensor input, ..., float x, ..., int dim)`` on floats with a result of the input's shape.
 
     Attributes:
-        formula: ``formula(row, *operands) -> function of the position``; see ``nests.row_nest``.
+        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``nests.row_nest``.
+        count: How many operands there are.
         functions: The namespace of public functions, for decomposition.
         label: What errors call it.
     """
@@ -61,6 +66,7 @@ class Row(Operator):
         self.formula = formula
         self.label = self.name.removesuffix("_rows")
         self.functions = functions
+        self.count = len(self.schema.tensors)
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure."""
@@ -87,7 +93,7 @@ class Row(Operator):
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap. The last argument is the dimension."""
-        *inputs, dim = args
+        inputs, numbers, dim = list(args[:self.count]), args[self.count:-1], args[-1]
         dtype, shape = inputs[0].dtype, inputs[0]._array.shape
         if kind_letter(dtype) != "f":
             raise UndefinedDtype(self.label, f"dtype {dtype.name}",
@@ -101,21 +107,22 @@ class Row(Operator):
         if runtime.profile.host_resident and shape:
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
-                return tensors.wrap(direct.quietly(kernel)(*arrays, axis), key)
+                return tensors.wrap(direct.quietly(kernel)(*arrays, *numbers, axis), key)
         if 0 in shape:  # rows without elements have no largest one, which formulas ask for
             return tensors.wrap(runtime.empty(shape, dtype, entry.stream), key)
         if runtime.target is None or not shape:
-            return self._decomposed(inputs, axis)
+            return self._decomposed(inputs, numbers, axis)
         out = runtime.empty(shape, dtype, entry.stream)
-        self._generated(entry, [out, *arrays], axis, dtype)
+        self._generated(entry, [out, *arrays], numbers, axis, dtype)
         return tensors.wrap(out, key)
 
-    def _decomposed(self, inputs: list[Any], axis: int) -> Any:
+    def _decomposed(self, inputs: list[Any], numbers: tuple[float, ...], axis: int) -> Any:
         row = TensorRow(axis if inputs[0].ndim else 0, TensorMath(inputs[0].dtype, self.functions()))
         inputs = [x.detach() for x in inputs]
-        return self.formula(row, *[partial(_same, x) for x in inputs])(None)
+        return self.formula(row, *[partial(_same, x) for x in inputs], *numbers)(None)
 
-    def _generated(self, entry: DeviceEntry, arrays: list[Any], axis: int, dtype: Any) -> None:
+    def _generated(self, entry: DeviceEntry, arrays: list[Any], numbers: tuple[float, ...], axis: int,
+                   dtype: Any) -> None:
         shape = arrays[0].shape
         strides = [element_strides(x) for x in arrays]
         others = [k for k in range(len(shape)) if k != axis]
@@ -132,11 +139,13 @@ class Row(Operator):
             entry,
             (self.name, dtype, accumulator, rank, unit, index),
             lambda: row_nest(
-                self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank, unit, index
+                self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank, unit, index,
+                len(numbers)
             ),
             strategy,
             arrays,
-            [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last))],
+            [*sizes, shape[axis], *(s for step, last in zip(steps, along, strict=True) for s in (*step, last)),
+             *map(float, numbers)],
         )
 
 

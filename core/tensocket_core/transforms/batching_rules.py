@@ -96,13 +96,13 @@ def reduction(info: Info, in_dims: Any, input: Any, dim: Any = None, *rest: Any)
 
 def row(info: Info, in_dims: Any, *args: Any) -> Any:
     """The row's dimension counted after the batch."""
-    *inputs, dim = args
-    values = [spread(info, x, d) for x, d in zip(inputs, in_dims[:-1], strict=True)]
-    dims = rank(values[0], 0)
-    axis = normalize_axis(info.operator.label, dim, dims)
+    count = info.operator.count
+    values = [spread(info, x, d) for x, d in zip(args[:count], in_dims[:count], strict=True)]
+    dims, numbers = rank(values[0], 0), args[count:-1]
+    axis = normalize_axis(info.operator.label, args[-1], dims)
     if dims:
-        return call(info.operator, *values, axis + 1), 0
-    return call(info.operator, *[x.unsqueeze(1) for x in values], 1).squeeze(1), 0
+        return call(info.operator, *values, *numbers, axis + 1), 0
+    return call(info.operator, *[x.unsqueeze(1) for x in values], *numbers, 1).squeeze(1), 0
 
 
 def matmul(info: Info, in_dims: Any, input: Any, other: Any) -> Any:

@@ -6,6 +6,7 @@ from . import functional, init, modules
 from .module import Module
 from .modules import (
     GELU,
+    CosineSimilarity,
     CrossEntropyLoss,
     Dropout,
     Embedding,
@@ -19,6 +20,7 @@ from .modules import (
     ModuleList,
     MSELoss,
     NLLLoss,
+    PairwiseDistance,
     ParameterList,
     ReLU,
     Sequential,
@@ -32,6 +34,7 @@ from .parameter import Buffer, Parameter
 __all__ = [
     "GELU",
     "Buffer",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
@@ -46,6 +49,7 @@ __all__ = [
     "ModuleDict",
     "ModuleList",
     "NLLLoss",
+    "PairwiseDistance",
     "Parameter",
     "ParameterList",
     "ReLU",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .activation import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .container import ModuleDict, ModuleList, ParameterList, Sequential
+from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout
 from .flatten import Flatten
 from .linear import Identity, Linear
@@ -13,6 +14,7 @@ from .sparse import Embedding
 
 __all__ = [
     "GELU",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
@@ -26,6 +28,7 @@ __all__ = [
     "ModuleDict",
     "ModuleList",
     "NLLLoss",
+    "PairwiseDistance",
     "ParameterList",
     "ReLU",
     "Sequential",

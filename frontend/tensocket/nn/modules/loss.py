@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
-from tensocket.nn.functional import Reduction
+from tensocket.nn.functions.reductions import reduction_of
 from tensocket.nn.module import Module
 from tensocket_core import Tensor
 
@@ -12,9 +12,9 @@ from tensocket_core import Tensor
 class _Loss(Module):
     """A loss with a reduction over its elements."""
 
-    def __init__(self, size_average: None, reduce: None, reduction: Reduction) -> None:
+    def __init__(self, size_average: bool | None, reduce: bool | None, reduction: str) -> None:
         super().__init__()
-        F.check_legacy(type(self).__name__, size_average, reduce)
+        reduction = reduction_of(size_average, reduce, reduction)
         if reduction not in ("mean", "sum", "none"):
             raise ArgumentError(type(self).__name__, f"reduction={reduction!r}", "reduction is 'mean', 'sum' or 'none'",
                                 "pass one of the three")
@@ -25,7 +25,7 @@ class _WeightedLoss(_Loss):
     """A loss over classes, with a weight for each and an index of none."""
 
     def __init__(
-        self, weight: Tensor | None, size_average: None, ignore_index: int, reduce: None, reduction: Reduction
+        self, weight: Tensor | None, size_average: bool | None, ignore_index: int, reduce: bool | None, reduction: str
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
@@ -35,7 +35,7 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """``|input - target|``."""
 
-    def __init__(self, size_average: None = None, reduce: None = None, reduction: Reduction = "mean") -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """``(input - target)²``."""
 
-    def __init__(self, size_average: None = None, reduce: None = None, reduction: Reduction = "mean") -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -68,10 +68,10 @@ class NLLLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: None = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce: None = None,
-        reduction: Reduction = "mean",
+        reduce: bool | None = None,
+        reduction: str = "mean",
     ) -> None:
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
@@ -95,10 +95,10 @@ class CrossEntropyLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: None = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce: None = None,
-        reduction: Reduction = "mean",
+        reduce: bool | None = None,
+        reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, size_average, ignore_index, reduce, reduction)

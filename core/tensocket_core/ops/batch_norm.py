@@ -1,0 +1,166 @@
+"""Normalisation with statistics of a batch, or of the batches before it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..autograd.derivative import Derivative
+from ..dispatch.blame import blame
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
+from .normalization import _by_channel, _check_channels, _scaled, check_running, standardize_rows
+
+
+def _gradient(grads: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
+    """Of all three results, in public operators, so that it is differentiated like any other."""
+    centred = input - input.mean(dims, True)
+    scale = (centred.square().mean(dims, True) + eps).rsqrt()
+    values = centred * scale
+    count = math.prod(input.shape[d] for d in dims)
+    total = None
+    if grads[0] is not None:
+        grad = grads[0]
+        total = scale * (grad - grad.mean(dims, True) - values * (grad * values).mean(dims, True))
+    if grads[1] is not None:
+        part = (grads[1] / count).expand(tuple(input.shape))
+        total = part if total is None else total + part
+    if grads[2] is not None:
+        part = grads[2] * centred * (2 / count)
+        total = part if total is None else total + part
+    return total
+
+
+@composite(
+    "standardize_batch(Tensor input, int[] dims, float eps) -> (Tensor, Tensor, Tensor)", method=False, function=False,
+    derivative=Derivative(input=lambda grads, input, dims, eps: _gradient(grads, input, dims, eps)),
+)
+def standardize_batch(input: Any, dims: Any, eps: float) -> Any:
+    """((input - mean) / sqrt(var + eps), mean, var) over dimensions, which the statistics keep."""
+    mean = input.mean(dims, True)
+    centred = input - mean
+    var = centred.square().mean(dims, True)
+    return centred * (var + eps).rsqrt(), mean, var
+
+
+def _updated(running: Any, value: Any, momentum: float) -> None:
+    """A running statistic moved towards a new value, in place."""
+    if running is not None:
+        running.copy_(running.detach() * (1 - momentum) + value.detach().to(running.dtype) * momentum)
+
+
+def _of_batch(operator: str, input: Any, running_mean: Any, running_var: Any, momentum: float,
+              eps: float) -> tuple[Any, Any, Any]:
+    """Normalised values and statistics of the batch; running statistics follow."""
+    dims = (0, *range(2, input.ndim))
+    count = math.prod(input.shape[d] for d in dims)
+    with blame(operator):
+        result, mean, var = call(COMPOSITES["standardize_batch"], input, dims, eps)
+        mean, var = mean.reshape(-1), var.reshape(-1)
+        _updated(running_mean, mean, momentum)
+        _updated(running_var, var * (count / max(count - 1, 1)), momentum)
+    return result, mean, var
+
+
+def _of_earlier(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+    """``input * scale + shift``, computed per channel first."""
+    with blame(operator):
+        scale = (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
+        shift = -mean * scale if bias is None else bias - mean * scale
+        return _scaled(input, _by_channel(scale, input.ndim), _by_channel(shift, input.ndim), input)
+
+
+@composite(
+    "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+    "float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    method=False,
+)
+def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+               momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier batches, [C]; changed in place while training.
+        running_var: Unbiased variance of earlier batches, likewise.
+        training: Whether the statistics are those of this batch.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(
+    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    method=False,
+)
+def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+                      momentum: float, eps: float) -> Any:
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: Not training, and there are no running statistics.
+    """
+    if input.ndim == 1 and input.numel() == 0:
+        return input.clone(), input.new_zeros((0,)), input.new_zeros((0,))
+    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    check_running("batch_norm", training, running_mean, running_var)
+    if not training:
+        result = _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps)
+        return result, input.new_zeros((0,)), input.new_zeros((0,))
+    result, mean, var = _of_batch("batch_norm", input, running_mean, running_var, momentum, eps)
+    with blame("batch_norm"):
+        result = _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input)
+    return result, mean, (var + eps).rsqrt()
+
+
+@composite(
+    "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    method=False,
+)
+def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+                  momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """(input - mean) / sqrt(var + eps) per example and channel, times weight plus bias.
+
+    Args:
+        input: [N, C, ...].
+        weight: A factor per channel, [C].
+        bias: What is added per channel, [C].
+        running_mean: Mean of earlier instances, [C]; changed in place with the batch's own statistics.
+        running_var: Unbiased variance of earlier instances, likewise.
+        use_input_stats: Whether the statistics are those of the input.
+        momentum: Share of this batch in the new running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The input's statistics are not used, and there are no running ones.
+    """
+    _check_channels("instance_norm", input, weight=weight, bias=bias, running_mean=running_mean,
+                    running_var=running_var)
+    check_running("instance_norm", use_input_stats, running_mean, running_var)
+    if not use_input_stats:
+        return _of_earlier("instance_norm", input, weight, bias, running_mean, running_var, eps)
+    shape = tuple(input.shape)
+    count = math.prod(shape[2:])
+    rows = input.reshape(shape[0], shape[1], count)
+    with blame("instance_norm"):
+        result = call(standardize_rows, rows, eps, -1).reshape(shape)
+        seen = rows.detach()
+        if running_mean is not None:
+            _updated(running_mean, seen.mean(2).mean(0), momentum)
+        if running_var is not None:
+            _updated(running_var, seen.var(2, correction=1).mean(0), momentum)
+        return _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input)

@@ -1,0 +1,229 @@
+"""Tables of vectors, looked up by index."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import int32, int64
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    DtypeError,
+    IndexDtypeError,
+    ShapeError,
+    UnsupportedOperator,
+)
+
+from .._generated import functions
+from ..autograd.derivative import Derivative
+from ..dispatch.blame import blame
+from ..dispatch.composite import composite
+from .choices import extremes
+from .distances import lengths
+
+#: Keeps the factor of a renormalised row finite.
+_RENORM_EPS: Final = 1e-7
+
+
+def _check_table(operator: str, weight: Any) -> None:
+    if weight.ndim != 2:
+        raise ShapeError(
+            operator, f"weight {list(weight.shape)}", "the weight is a matrix", "pass a tensor of shape [V, D]"
+        )
+
+
+def _check_indices(operator: str, indices: Any) -> None:
+    if indices.dtype not in (int32, int64):
+        raise IndexDtypeError(operator, f"indices of dtype {indices.dtype.name}", "indices are int32 or int64",
+                              "convert them with .long()")
+
+
+def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int, by_freq: bool, sparse: bool) -> Any:
+    """Sums of the gradients of each row, without those of the padding; by frequency, their means.
+
+    Raises:
+        UnsupportedOperator: A sparse gradient is asked for.
+    """
+    if sparse:
+        raise UnsupportedOperator("embedding", "sparse=True", "gradients of tables are dense", "pass sparse=False")
+    index = indices.reshape(-1).to(int64)
+    rows = grad.reshape(index.shape[0], shape[1])
+    counted = index.new_ones(tuple(index.shape), dtype=grad.dtype)
+    if padding_idx >= 0:
+        counted = counted.masked_fill(index == padding_idx, 0)
+        rows = rows * counted.unsqueeze(1)
+    total = grad.new_zeros(shape).index_add(0, index, rows)
+    if not by_freq:
+        return total
+    count = grad.new_zeros((shape[0],)).index_add(0, index, counted)
+    return total / count.clamp_min(1).unsqueeze(1)
+
+
+@composite(
+    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "
+    "-> Tensor",
+    method=False,
+    derivative=Derivative(weight=lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: _gradient(
+        grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse)),
+)
+def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+              sparse: bool = False) -> Any:
+    """Rows of ``weight`` [V, D] at integer indices of any shape; the result has shape [*indices.shape, D].
+
+    Args:
+        weight: The table.
+        indices: int32 or int64.
+        padding_idx: A row that gets no gradient; -1 for none.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+    _check_table("embedding", weight)
+    _check_indices("embedding", indices)
+    with blame("embedding"):
+        rows = weight.index_select(0, indices.reshape(-1))
+    return rows.reshape((*indices.shape, weight.shape[1]))
+
+
+@composite("embedding_renorm_(Tensor! input, Tensor indices, float max_norm, float norm_type) -> Tensor",
+           method=False)
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Scale the rows at ``indices`` whose norm is larger down to ``max_norm``, in place.
+
+    Raises:
+        ShapeError: The input is no matrix.
+        IndexDtypeError: The indices are no integers of 32 or 64 bits.
+    """
+    _check_table("embedding_renorm_", input)
+    _check_indices("embedding_renorm_", indices)
+    index = indices.reshape(-1).to(int64)
+    rows = input.index_select(0, index)
+    norm = lengths(rows, norm_type, 1, True)
+    factor = (max_norm / (norm + _RENORM_EPS)).masked_fill(norm <= max_norm, 1)
+    return input.index_copy_(0, index, rows * factor)
+
+
+@composite(
+    "embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, bool scale_grad_by_freq=False, "
+    "str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, "
+    "int? padding_idx=None) -> Tensor",
+    method=False,
+    namespace="nn.functional",
+)
+def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_freq: bool = False, mode: str = "mean",
+                  sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+                  padding_idx: int | None = None) -> Any:
+    """Sums, means or largest elements of the rows of each bag of indices; zeros for a bag without any.
+
+    Args:
+        input: Indices: a bag in each row of [B, L], or all bags one after the other, [N].
+        weight: The table, [V, D].
+        offsets: Where each bag of a flat input starts, [B].
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        mode: ``sum``, ``mean`` or ``max``.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        per_sample_weights: A factor for each index; for sums only.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that does not count.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The offsets or the mode are none.
+        UnsupportedOperator: Weights for another mode than ``sum``.
+    """
+    _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
+    bag, count = _bags(input, offsets, include_last_offset)
+    index = input.reshape(-1)
+    kept = None if padding_idx is None else index != padding_idx % weight.shape[0]
+    with blame("embedding_bag"):
+        rows = functions.embedding(weight, index, -1, scale_grad_by_freq, sparse)
+    if mode == "max":
+        return _largest(rows, bag, count, kept)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    if kept is not None:
+        rows = rows * kept.to(rows.dtype).unsqueeze(1)
+    total = rows.new_zeros((count, rows.shape[1])).index_add(0, bag, rows)
+    if mode == "sum":
+        return total
+    ones = rows.new_ones((index.shape[0],)) if kept is None else kept.to(rows.dtype)
+    return total / rows.new_zeros((count,)).index_add(0, bag, ones).clamp_min(1).unsqueeze(1)
+
+
+def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool, factors: Any) -> None:
+    _check_table("embedding_bag", weight)
+    _check_indices("embedding_bag", input)
+    if input.ndim not in (1, 2):
+        raise ShapeError("embedding_bag", f"input {list(input.shape)}", "indices have one or two dimensions",
+                         "pass [B, L], or [N] with offsets")
+    if (offsets is None) != (input.ndim == 2) or (offsets is not None and offsets.ndim != 1):
+        raise ArgumentError("embedding_bag", f"offsets={'None' if offsets is None else list(offsets.shape)} for input "
+                            f"{list(input.shape)}", "flat indices have offsets in one dimension, rows of indices none",
+                            "pass offsets [B] for [N] alone")
+    if mode not in ("sum", "mean", "max"):
+        raise ArgumentError("embedding_bag", f"mode={mode!r}", "the mode is 'sum', 'mean' or 'max'",
+                            "pass one of these")
+    if by_freq and mode == "max":
+        raise ArgumentError("embedding_bag", "scale_grad_by_freq=True, mode='max'",
+                            "gradients of largest elements are not scaled", "use mode='sum' or 'mean'")
+    if factors is None:
+        return
+    if tuple(factors.shape) != tuple(input.shape):
+        raise ShapeError("embedding_bag", f"per_sample_weights {list(factors.shape)} and input {list(input.shape)}",
+                         "there is one weight for each index", "reshape the weights")
+    if mode != "sum":
+        raise UnsupportedOperator("embedding_bag", f"per_sample_weights, mode={mode!r}", "only sums are weighted",
+                                  "use mode='sum'")
+
+
+def _bags(input: Any, offsets: Any, last: bool) -> tuple[Any, int]:
+    """The bag of each index, and the number of bags."""
+    size = input.numel()
+    position = input.new_arange(0, size, 1)
+    if offsets is None:
+        return position.floor_divide(max(input.shape[1], 1)), input.shape[0]
+    starts = offsets[:-1] if last else offsets
+    return functions.searchsorted(starts.to(int64), position, right=True) - 1, starts.shape[0]
+
+
+def _largest(rows: Any, bag: Any, count: int, kept: Any) -> Any:
+    """Largest elements of each bag; 0 of none."""
+    index = bag.unsqueeze(1).expand(tuple(rows.shape))
+    low = float("-inf")
+    rows = rows if kept is None else rows.masked_fill(~kept.unsqueeze(1), low)
+    ones = rows.new_ones((rows.shape[0],)) if kept is None else kept.to(rows.dtype)
+    empty = rows.new_zeros((count,)).index_add(0, bag, ones) == 0
+    start = rows.new_full((count, rows.shape[1]), low)
+    return start.scatter_reduce(0, index, rows, "amax").masked_fill(empty.unsqueeze(1), 0)
+
+
+@composite("one_hot(Tensor input, int num_classes=-1) -> Tensor", method=False, namespace="nn.functional")
+def one_hot(input: Any, num_classes: int = -1) -> Any:
+    """int64 ones at the given classes along a new last dimension.
+
+    Raises:
+        DtypeError: The classes are not int64.
+        ArgumentError: A class is negative or not below ``num_classes``, or there are none to count.
+    """
+    if input.dtype is not int64:
+        raise DtypeError(
+            "one_hot", f"classes of dtype {input.dtype.name}", "classes are int64", "convert them with .long()"
+        )
+    if num_classes == -1 and input.numel() == 0:
+        raise ArgumentError(
+            "one_hot",
+            f"classes of shape {list(input.shape)}",
+            "the number of classes cannot be counted",
+            "pass num_classes",
+        )
+    classes = int(input.amax().item()) + 1 if num_classes == -1 else num_classes
+    if input.numel() and input._entry.holds_data:
+        low, high = extremes(input)
+        if not 0 <= low <= high < classes:
+            raise ArgumentError("one_hot", f"classes from {low} to {high} of {classes}",
+                                "classes lie between 0 and num_classes - 1", "pass a larger num_classes")
+    return (input.unsqueeze(-1) == input.new_arange(0, classes, 1)).to(input.dtype)
+
+

@@ -1,0 +1,202 @@
+"""Recurrent networks: cells, and layers of cells over time in one or both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_plugins.contract.errors import ShapeError
+
+from .._generated import functions
+from ..dispatch.composite import composite
+
+_CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
+_LAYERS = ("Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, "
+           "bool batch_first")
+
+
+def _lstm_step(inputs: Any, hidden: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    """New output and cell state; the gates are input, forget, cell and output."""
+    i, f, g, o = (inputs + hidden).chunk(4, -1)
+    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * cell.tanh(), cell
+
+
+def _gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    """New output; the gates are reset, update and new."""
+    (reset, update, new), (reset_h, update_h, new_h) = inputs.chunk(3, -1), hidden.chunk(3, -1)
+    update = (update + update_h).sigmoid()
+    new = (new + (reset + reset_h).sigmoid() * new_h).tanh()
+    return (new + update * (state[0] - new),)
+
+
+def _tanh_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    return ((inputs + hidden).tanh(),)
+
+
+def _relu_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    return ((inputs + hidden).relu(),)
+
+
+def _cell(operator: str, step: Callable[..., tuple[Any, ...]], gates: int, input: Any, state: tuple[Any, ...],
+          weights: tuple[Any, Any, Any, Any]) -> tuple[Any, ...]:
+    """One step of a cell."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    if input.shape[-1] != w_ih.shape[-1] or w_ih.shape[0] % gates or any(
+            tuple(x.shape) != (*input.shape[:-1], w_ih.shape[0] // gates) for x in state):
+        raise ShapeError(operator, f"input {list(input.shape)}, state {list(state[0].shape)}, weight "
+                         f"{list(w_ih.shape)}", "a state [N, H] goes with an input [N, I] and weights of I and H "
+                         "columns", "check the layer's sizes")
+    return step(functions.linear(input, w_ih, b_ih), functions.linear(state[0], w_hh, b_hh), state)
+
+
+@composite(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)", method=False)
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997): new output and cell state.
+
+    Args:
+        input: [N, I] or [I].
+        hx: Output and cell state before, [N, H] each.
+        w_ih: [4 H, I], for the input, forget, cell and output gates.
+        w_hh: [4 H, H].
+        b_ih: [4 H].
+        b_hh: [4 H].
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _cell("lstm_cell", _lstm_step, 4, input, tuple(hx), (w_ih, w_hh, b_ih, b_hh))
+
+
+@composite(f"gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a gated recurrent unit (Cho et al., 2014); weights are for the reset, update and new gates.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _cell("gru_cell", _gru_step, 3, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+@composite(f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
+def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """tanh(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _cell("rnn_tanh_cell", _tanh_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+@composite(f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
+def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """relu(w_ih @ input + b_ih + w_hh @ hx + b_hh), of rows.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _cell("rnn_relu_cell", _relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+
+
+def _direction(step: Callable[..., tuple[Any, ...]], input: Any, state: tuple[Any, ...], weights: Sequence[Any],
+               biases: bool, reverse: bool) -> tuple[Any, tuple[Any, ...]]:
+    """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
+    w_ih, w_hh = weights[:2]
+    b_ih, b_hh = weights[2:4] if biases else (None, None)
+    project = weights[-1] if len(weights) % 2 else None
+    inputs = functions.linear(input, w_ih, b_ih).unbind(0)
+    outputs = []
+    for moment in reversed(inputs) if reverse else inputs:
+        state = step(moment, functions.linear(state[0], w_hh, b_hh), state)
+        if project is not None:
+            state = (functions.linear(state[0], project), *state[1:])
+        outputs.append(state[0])
+    return functions.stack(outputs[::-1] if reverse else outputs), state
+
+
+def _layers(operator: str, step: Callable[..., tuple[Any, ...]], input: Any, states: tuple[Any, ...],
+            params: Sequence[Any], has_biases: bool, num_layers: int, dropout: float, train: bool,
+            bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
+    """Outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
+    directions = 2 if bidirectional else 1
+    count = num_layers * directions
+    if not params or len(params) % count or input.ndim != 3 or input.shape[1 if batch_first else 0] == 0 or any(
+            x.ndim != 3 or x.shape[0] != count or x.shape[1] != input.shape[0 if batch_first else 1] for x in states):
+        given = f"input {list(input.shape)}, state {list(states[0].shape)}, {len(params)} parameters"
+        raise ShapeError(operator, given,
+                         "an input [T, N, I] goes with states [layers * directions, N, H] and parameters for each",
+                         "check num_layers and batch_first")
+    each = len(params) // count
+    values = input.transpose(0, 1) if batch_first else input
+    finals = []
+    for layer in range(num_layers):
+        outputs = []
+        for k in range(layer * directions, (layer + 1) * directions):
+            output, final = _direction(step, values, tuple(x[k] for x in states), params[k * each:(k + 1) * each],
+                                       has_biases, k % directions == 1)
+            outputs.append(output)
+            finals.append(final)
+        values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
+        if dropout and train and layer < num_layers - 1:
+            values = functions.dropout(values, dropout, True)
+    last = [functions.stack([final[k] for final in finals]) for k in range(len(states))]
+    return values.transpose(0, 1) if batch_first else values, *last
+
+
+@composite(f"lstm(Tensor input, Tensor[] hx, {_LAYERS}) -> (Tensor, Tensor, Tensor)", method=False)
+def lstm(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+         bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``lstm_cell`` over time: outputs, last outputs and last cell states.
+
+    Args:
+        input: [T, N, I], or [N, T, I] with ``batch_first``.
+        hx: First outputs and cell states, [layers * directions, N, H] each.
+        params: w_ih, w_hh, b_ih, b_hh of each layer and direction, and a projection [P, H] of outputs if they have one.
+        has_biases: Whether there are biases among them.
+        num_layers: Number of layers.
+        dropout: Probability of dropout between layers while training.
+        train: Whether this is training.
+        bidirectional: Whether there is a second direction, from the end.
+        batch_first: Whether examples are the first dimension of input and outputs.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _layers("lstm", _lstm_step, input, tuple(hx), params, has_biases, num_layers, dropout, train,
+                   bidirectional, batch_first)
+
+
+@composite(f"gru(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
+def gru(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+        bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``gru_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _layers("gru", _gru_step, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional,
+                   batch_first)
+
+
+@composite(f"rnn_tanh(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
+def rnn_tanh(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+             bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``rnn_tanh_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _layers("rnn_tanh", _tanh_step, input, (hx,), params, has_biases, num_layers, dropout, train,
+                   bidirectional, batch_first)
+
+
+@composite(f"rnn_relu(Tensor input, Tensor hx, {_LAYERS}) -> (Tensor, Tensor)", method=False)
+def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+             bidirectional: bool, batch_first: bool) -> Any:
+    """Layers of ``rnn_relu_cell`` over time: outputs and last outputs; arguments as those of ``lstm``.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    return _layers("rnn_relu", _relu_step, input, (hx,), params, has_biases, num_layers, dropout, train,
+                   bidirectional, batch_first)

@@ -1,0 +1,1 @@
+"""Functions of neural networks, by family; ``tensocket.nn.functional`` has all of them."""

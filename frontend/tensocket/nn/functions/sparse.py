@@ -1,0 +1,97 @@
+"""Functions of indices, with PyTorch's signatures."""
+
+# The operators of the core are generated and typed Any.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from tensocket.errors import ArgumentError
+from tensocket_core import Tensor, no_grad
+from tensocket_core import functions as ops
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of ``weight`` at integer indices.
+
+    Args:
+        input: Indices of any shape.
+        weight: The table, (V, D).
+        padding_idx: A row that gets no gradient.
+        max_norm: Rows with a larger norm are scaled down to it first, in place.
+        norm_type: Exponent of that norm.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        ArgumentError: ``padding_idx`` is not one of its rows.
+    """
+    padding = -1
+    if padding_idx is not None:
+        count = weight.shape[0]
+        if not -count <= padding_idx < count:
+            raise ArgumentError("embedding", f"padding_idx={padding_idx} for {count} rows", "padding_idx is one of the "
+                                "rows", f"pass an index from {-count} to {count - 1}")
+        padding = padding_idx % count
+    if max_norm is not None:
+        with no_grad():
+            ops.embedding_renorm_(weight, input, max_norm, norm_type)
+    return ops.embedding(weight, input, padding, scale_grad_by_freq, sparse)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or largest elements of the rows of ``weight`` in bags of indices.
+
+    Args:
+        input: Indices: a bag in each row of (B, L), or all bags one after the other, (N).
+        weight: The table, (V, D).
+        offsets: Where each bag of a flat input starts, (B).
+        max_norm: Rows with a larger norm are scaled down to it first, in place.
+        norm_type: Exponent of that norm.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        mode: ``sum``, ``mean`` or ``max``.
+        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        per_sample_weights: A factor for each index; for sums only.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that does not count.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ArgumentError: The offsets or the mode are none.
+        UnsupportedOperator: Weights for another mode than ``sum``.
+    """
+    if max_norm is not None:
+        with no_grad():
+            ops.embedding_renorm_(weight, input, max_norm, norm_type)
+    return ops.embedding_bag(input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                             include_last_offset, padding_idx)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 ones at the given classes along a new last dimension.
+
+    Args:
+        tensor: Class indices.
+        num_classes: How many classes there are; one more than the largest index if -1.
+    """
+    return ops.one_hot(tensor, num_classes)
