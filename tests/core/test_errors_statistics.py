@@ -91,6 +91,13 @@ CASES: list[Case] = [
     (lambda: torch.logspace(f(1), 2, 3), RuntimeError, "logspace", "bounds are numbers"),
     (lambda: torch.logspace(0, 1j, 3, dtype=torch.float32), ValueError, "logspace", "real numbers have no imaginary"),
     (lambda: torch.logspace(0, 1, -1), RuntimeError, "logspace", "the number of steps is not negative"),
+    (lambda: torch.arange(0, 4, 0.5, dtype=torch.int64), ValueError, "arange",
+     "a step of integers is a whole one, not zero"),
+    (lambda: F.roll(f(2), []), RuntimeError, "roll", "there is at least one shift"),
+    (lambda: F.narrow(f(2), 0, f(1) > 0, 1), RuntimeError, "narrow",
+     "a start is an integer, or a 0-dimensional tensor of one"),
+    (lambda: F.masked_scatter(f(2), i(1, 0), f(2)), RuntimeError, "masked_scatter", "a mask is of bools"),
+    (lambda: F.masked_fill(f(2), f(2) > 0, 1j), RuntimeError, "masked_fill", "a real tensor holds no complex value"),
     # choices and derivatives
     (lambda: F.cartesian_prod(), RuntimeError, "cartesian_prod", "there is at least one"),
     (lambda: F.cartesian_prod([f(1)]), TypeError, "cartesian_prod", "arguments are tensors"),

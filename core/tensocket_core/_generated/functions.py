@@ -5946,8 +5946,8 @@ def select(input: Any, dim: int, index: int) -> Any:
     return run(input, dim, index)
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
-    """``length`` positions of a dimension from ``start`` on; a view."""
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
     try:
         key = input._key
     except AttributeError:
@@ -6727,7 +6727,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
 
     Raises:
-        ShapeError: Not as many dims as shifts.
+        ShapeError: There is no shift, or not as many dims as shifts.
     """
     try:
         key = input._key
@@ -11588,7 +11588,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
     Raises:
         ShapeError: ``source`` has fewer elements than the mask holds.
-        DtypeError: ``source`` has another dtype.
+        DtypeError: ``source`` has another dtype, or the mask is not of bools.
     """
     try:
         key = input._key | mask._key | source._key

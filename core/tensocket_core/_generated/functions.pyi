@@ -673,8 +673,8 @@ def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One position of a dimension; a view without that dimension."""
 
-def narrow(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor:
-    """``length`` positions of a dimension from ``start`` on; a view."""
+def narrow(input: Tensor, dim: _int, start: Any, length: _int) -> Tensor:
+    """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
 
 def split(input: Tensor, split_size_or_sections: Any, dim: _int = 0) -> Any:
     """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
@@ -847,7 +847,7 @@ def roll(input: Tensor, shifts: _int | Sequence[_int], dims: Any = None) -> Tens
     """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
 
     Raises:
-        ShapeError: Not as many dims as shifts.
+        ShapeError: There is no shift, or not as many dims as shifts.
     """
 
 def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
@@ -2282,7 +2282,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
     Raises:
         ShapeError: ``source`` has fewer elements than the mask holds.
-        DtypeError: ``source`` has another dtype.
+        DtypeError: ``source`` has another dtype, or the mask is not of bools.
     """
 
 def argwhere(input: Tensor) -> Tensor:

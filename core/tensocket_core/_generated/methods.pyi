@@ -874,8 +874,8 @@ class Operators:
     def select(self, dim: _int, index: _int) -> Tensor:
         """One position of a dimension; a view without that dimension."""
 
-    def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
-        """``length`` positions of a dimension from ``start`` on; a view."""
+    def narrow(self, dim: _int, start: Any, length: _int) -> Tensor:
+        """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
 
     def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
         """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
@@ -1016,7 +1016,7 @@ class Operators:
         """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
 
         Raises:
-            ShapeError: Not as many dims as shifts.
+            ShapeError: There is no shift, or not as many dims as shifts.
         """
 
     def tile(self, *dims: _int | Sequence[_int]) -> Tensor:
@@ -1386,7 +1386,7 @@ class Operators:
 
         Raises:
             ShapeError: ``source`` has fewer elements than the mask holds.
-            DtypeError: ``source`` has another dtype.
+            DtypeError: ``source`` has another dtype, or the mask is not of bools.
         """
 
     def argwhere(self) -> Tensor:

@@ -54,6 +54,9 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
                              "convert with .to(dtype)")
     if chosen.category < 2:
         first, last, step, whole = int(first), int(last), int(step), True
+        if step == 0:
+            raise ArgumentError("arange", f"a step between -1 and 1 for {chosen.name}",
+                                "a step of integers is a whole one, not zero", "use a float dtype")
     count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
     out = entry.runtime.empty((count,), chosen, entry.stream)
     if count:

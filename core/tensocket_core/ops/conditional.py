@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -74,6 +74,10 @@ def where_self(input: Any, condition: Any, other: Any) -> Any:
 @composite("masked_fill(Tensor input, Tensor mask, Operand value) -> Tensor")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, else ``input``; the dtype is the input's."""
+    imaginary = value.dtype.is_complex if hasattr(value, "_key") else isinstance(value, complex)
+    if imaginary and not input.dtype.is_complex:
+        raise DtypeError("masked_fill", f"a complex value for {input.dtype.name}",
+                         "a real tensor holds no complex value", "convert the tensor, or pass value.real")
     if hasattr(value, "_key"):
         if value.ndim:
             raise ShapeError(

@@ -125,8 +125,11 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
     Raises:
         ShapeError: ``source`` has fewer elements than the mask holds.
-        DtypeError: ``source`` has another dtype.
+        DtypeError: ``source`` has another dtype, or the mask is not of bools.
     """
+    if mask.dtype is not dtypes.bool_:
+        raise DtypeError("masked_scatter", f"a mask of dtype {mask.dtype.name}", "a mask is of bools",
+                         "convert it with .bool()")
     if source.dtype is not input.dtype:
         raise DtypeError("masked_scatter", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")

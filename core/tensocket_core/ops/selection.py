@@ -100,10 +100,12 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved along dimensions, those beyond the end to the start; without dims, in row-major order.
 
     Raises:
-        ShapeError: Not as many dims as shifts.
+        ShapeError: There is no shift, or not as many dims as shifts.
     """
     steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     chosen = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not steps:
+        raise ShapeError("roll", "no shifts", "there is at least one shift", "pass a shift for every dim")
     if not chosen and len(steps) == 1:
         return roll(input.reshape(-1), steps, (0,)).reshape(tuple(input.shape))
     if len(chosen) != len(steps):

@@ -106,10 +106,15 @@ def select(input: Any, dim: int, index: int) -> Any:
     return input.basic_index((slice(None),) * axis + (operator.index(index),))
 
 
-@composite("narrow(Tensor input, int dim, int start, int length) -> Tensor")
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
-    """``length`` positions of a dimension from ``start`` on; a view."""
+@composite("narrow(Tensor input, int dim, any start, int length) -> Tensor")
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
     axis = _own_axis("narrow", input, dim)
+    if type(start) is not int and hasattr(start, "_key"):
+        if start.ndim or start.dtype.category != 1:
+            raise ArgumentError("narrow", f"start of shape {list(start.shape)} and dtype {start.dtype.name}",
+                                "a start is an integer, or a 0-dimensional tensor of one", "pass start.item()")
+        start = start.item()
     size = input._array.shape[axis]
     first = start + size if start < 0 else start
     if length < 0 or not 0 <= first <= size or first + length > size:
