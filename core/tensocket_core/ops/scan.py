@@ -19,6 +19,7 @@ from ..execute.geometry import normalize_axis
 from ..execute.scan_nests import Scan
 from ..execute.sequences import SequenceOperator, scan_operator
 from .choices import true_somewhere
+from .indexing import gather_valid
 from .selection import positions
 
 #: NumPy dtypes that are accumulated in a wider one.
@@ -135,7 +136,7 @@ CumMinResult: Final = namedtuple("cummin", ("values", "indices"))  # type: ignor
 def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:
     """Elements at the positions that a record finds along its first argument, a dimension, and the positions."""
     indices = call(record, input.detach(), *args)
-    return (input.gather(args[0], indices) if input.ndim else input.clone()), indices
+    return (call(gather_valid, input, args[0], indices) if input.ndim else input.clone()), indices
 
 
 @composite("cummax(Tensor input, int dim) -> any")

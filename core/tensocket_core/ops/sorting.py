@@ -77,8 +77,8 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     indices = call(order, input.detach(), axis, largest)
     if input.ndim == 0:
         return TopkResult(input.clone(), indices)
-    indices = indices.narrow(axis, 0, k)
-    return TopkResult(input.gather(axis, indices), indices.contiguous())
+    indices = indices.narrow(axis, 0, k).contiguous()
+    return TopkResult(call(gather_valid, input, axis, indices), indices)
 
 
 # ----------------------------------------------------------------------------------------------------------- search
