@@ -56,21 +56,24 @@ _AUGMENTED: Final = {
 }
 #: Other operators that write their result to ``out=``.
 _WITH_OUT: Final = frozenset({
-    "addr", "float_power", "frexp", "heaviside", "ldexp", "mvlgamma", "nan_to_num", "polygamma", "special_zeta",
-    "addmm", "alias_copy", "aminmax", "as_strided_copy", "bmm", "bucketize", "cat", "clamp", "column_stack",
-    "complex", "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "dot",
-    "dstack", "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
+    "addbmm", "addmm", "addmv", "addr", "alias_copy", "aminmax", "as_strided_copy", "baddbmm", "bmm", "bucketize",
+    "cat", "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "clamp", "column_stack", "complex",
+    "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "dot", "dstack",
+    "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
     "fft_ifft2", "fft_ifftn", "fft_ihfft", "fft_ihfft2", "fft_ihfftn", "fft_irfft", "fft_irfft2", "fft_irfftn",
-    "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "gather", "hash_tensor", "histc", "histogram", "hstack",
-    "index_add", "index_copy", "index_reduce", "index_select", "inverse", "kthvalue", "log_softmax", "logcumsumexp",
-    "logsumexp", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv", "nanmean",
-    "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "normalize",
-    "outer", "permute_copy", "polar",
-    "quantile", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy", "softmax",
-    "sort", "squeeze_copy", "stack", "std", "t_copy", "take", "take_along_dim", "topk", "transpose_copy", "tril",
-    "triu", "unfold_copy", "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy",
-    "view_copy", "vstack", "where"
+    "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "float_power", "frexp", "gather", "geqrf", "hash_tensor",
+    "heaviside", "histc", "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
+    "inner", "inverse", "kron", "kthvalue", "ldexp", "log_softmax", "logcumsumexp", "logsumexp", "lu", "lu_solve",
+    "lu_unpack", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv", "mvlgamma",
+    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "norm",
+    "normalize", "orgqr", "ormqr", "outer", "permute_copy", "polar", "polygamma", "qr", "quantile", "renorm",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy", "softmax", "sort",
+    "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy", "take", "take_along_dim", "topk",
+    "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy", "unsqueeze_copy", "var", "vdot",
+    "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",
 })
+#: Those of linear algebra, which have ``out=``, too, without the ones that have not.
+_WITHOUT_OUT: Final = frozenset({"linalg_diagonal", "linalg_vander"})
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
     "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_",
@@ -134,7 +137,8 @@ def _keywords(operator: Operator) -> dict[str, tuple[str, str]]:
 
 
 def _has_out(operator: Operator) -> bool:
-    return operator.function and (operator.kind in ("pointwise", "reduction") or operator.name in _WITH_OUT)
+    return operator.function and (operator.kind in ("pointwise", "reduction") or operator.name in _WITH_OUT or (
+        operator.namespace == "linalg" and operator.name not in _WITHOUT_OUT))
 
 
 def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:

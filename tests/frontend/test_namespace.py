@@ -36,6 +36,11 @@ copysign cosh count_nonzero cross cummax cummin cumprod cumsum det diagonal diff
 log2 logaddexp logaddexp2 meshgrid nextafter outer positive repeat_interleave roll searchsorted signbit sinh sort
 take take_along_dim tan tensordot tile topk trace tril triu unique unique_consecutive
 """
+MATRICES = """
+addbmm addmv baddbmm chain_matmul cholesky cholesky_inverse cholesky_solve corrcoef cov
+cumulative_trapezoid einsum geqrf inner kron logdet lu lu_solve lu_unpack matrix_exp matrix_power norm orgqr ormqr
+pca_lowrank pinverse qr renorm slogdet svd svd_lowrank trapezoid trapz triangular_solve vander
+"""
 COMPLEX = """
 adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
 polar real resolve_conj resolve_neg sgn vdot view_as_complex view_as_real
@@ -132,9 +137,8 @@ upsample_nearest
 
 
 def test_names_of_the_package():
-    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, COMPLEX, TYPES, MODES, DEVICES, PACKAGES, SURFACE,
-              IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL,
-              REST]
+    groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, MATRICES, COMPLEX, TYPES, MODES, DEVICES, PACKAGES,
+              SURFACE, IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -152,8 +156,10 @@ def test_names_of_the_package():
      softshrink softsign tanh tanhshrink threshold threshold_ """ + SPATIAL + NEURAL_FUNCTIONS),
     (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
      xavier_normal_ xavier_uniform_ zeros_"""),
-    (torch.linalg, """LinAlgError cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
-     matrix_power matrix_rank norm pinv qr slogdet solve solve_triangular svd svdvals vecdot vector_norm"""),
+    (torch.linalg, """LinAlgError cholesky cholesky_ex cond cross det diagonal eig eigh eigvals eigvalsh
+     householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
+     matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
+     svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
     (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize

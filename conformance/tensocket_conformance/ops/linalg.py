@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,44 @@ def _det_scale(x: HostArray) -> Any:
     return np.abs(np.linalg.det(x))
 
 
+def _vectors(*shapes: tuple[int, ...]) -> Maker:
+    return lambda draw: Sample(tuple(draw.given(shape) for shape in shapes))
+
+
+def _sums(name: str, call: Callable[..., Any], reference: Callable[..., Any], *shapes: tuple[int, ...],
+          dtypes: tuple[str, ...] = (*_FLOATS, "c64", "c128")) -> Operator:
+    """An operator of sums of products."""
+    def scale(*arrays: Any) -> Any:
+        return math.prod(max(float(np.abs(x).max()), 1.0) for x in arrays) * max(x.size for x in arrays)
+
+    return Operator(name, call, reference, {"prime#0": _vectors(*shapes)}, dtypes, same, _LOOSE, scale)
+
+
+def _lu(x: Any) -> Any:
+    p, lower, upper = ts.linalg.lu(x)
+    return p @ lower @ upper
+
+
+def _ldl_solve(a: Any, b: Any) -> Any:
+    factors, pivots = ts.linalg.ldl_factor((a + a.mT) / 2)
+    return ts.linalg.ldl_solve(factors, pivots, b)
+
+
+def _from_reflectors(x: Any) -> Any:
+    parts, factors = ts.geqrf(x)
+    return ts.ormqr(parts, factors, parts.triu())
+
+
+def _least_squares(a: HostArray, b: HostArray) -> HostArray:
+    return np.asarray(np.linalg.pinv(a) @ b)
+
+
+def _exponential(x: HostArray) -> HostArray:
+    """By eigenvectors, which well-conditioned symmetric matrices have."""
+    values, vectors = np.linalg.eigh(x)
+    return np.asarray((vectors * np.exp(values)[..., None, :]) @ vectors.swapaxes(-1, -2))
+
+
 #: The records of this family.
 OPERATORS = [
     _record("inv", ts.linalg.inv, np.linalg.inv),
@@ -63,4 +102,29 @@ OPERATORS = [
     _record("eigvalsh", ts.linalg.eigvalsh, np.linalg.eigvalsh, symmetric=True),
     _record("pinv", ts.linalg.pinv, np.linalg.pinv),
     _record("fft", lambda x: ts.fft.irfft(ts.fft.rfft(x), n=5), _identity, also=("c64", "c128")),
+    _record("lu", _lu, _identity),
+    _record("lu_solve", lambda a, b: ts.lu_solve(b, *ts.linalg.lu_factor(a)), np.linalg.solve, right=3),
+    _record("ldl_solve", _ldl_solve,
+            lambda a, b: np.linalg.solve((a + a.swapaxes(-1, -2)) / 2, b), right=3),
+    _record("cholesky_ex", lambda x: ts.linalg.cholesky_ex(x).L, np.linalg.cholesky, symmetric=True),
+    _record("cholesky_solve", lambda a, b: ts.cholesky_solve(b, ts.tril(a)),
+            lambda a, b: np.linalg.solve(np.tril(a) @ np.tril(a).swapaxes(-1, -2), b), right=3),
+    _record("inv_ex", lambda x: ts.linalg.inv_ex(x).inverse, np.linalg.inv),
+    _record("solve_ex", lambda a, b: ts.linalg.solve_ex(a, b).result, np.linalg.solve, right=3),
+    _record("lstsq", lambda a, b: ts.linalg.lstsq(a[..., :3], b).solution,
+            lambda a, b: _least_squares(a[..., :3], b), right=2),
+    _record("reflectors", _from_reflectors, _identity),
+    _record("matrix_exp", ts.linalg.matrix_exp, _exponential, symmetric=True,
+            scale=lambda x: np.exp(np.abs(x).sum(-1).max()) * 5),
+    _record("cond", ts.linalg.cond, np.linalg.cond),
+    _sums("einsum", lambda a, b: ts.einsum("bij,bjk->ik", a, b), lambda a, b: np.einsum("bij,bjk->ik", a, b),
+          (3, 5, 7), (3, 7, 2)),
+    _sums("addbmm", ts.addbmm, lambda x, a, b: x + (a @ b).sum(0), (5, 2), (3, 5, 7), (3, 7, 2)),
+    _sums("baddbmm", ts.baddbmm, lambda x, a, b: x + a @ b, (5, 2), (3, 5, 7), (3, 7, 2)),
+    _sums("addmv", ts.addmv, lambda x, a, b: x + a @ b, (5,), (5, 7), (7,)),
+    _sums("addr", ts.addr, lambda x, a, b: x + np.outer(a, b), (5, 7), (5,), (7,)),
+    _sums("inner", ts.inner, np.inner, (5, 7), (3, 7)),
+    _sums("kron", ts.kron, np.kron, (5, 3), (2, 7)),
+    _sums("cov", ts.cov, np.cov, (5, 7)),
+    _sums("trapezoid", ts.trapezoid, np.trapezoid, (5, 7), (7,), dtypes=_FLOATS),
 ]

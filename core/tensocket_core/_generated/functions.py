@@ -25,19 +25,24 @@ from ..ops import diagonals as _diagonals  # noqa: F401
 from ..ops import distances as _distances  # noqa: F401
 from ..ops import distinct as _distinct  # noqa: F401
 from ..ops import dropouts as _dropouts  # noqa: F401
+from ..ops import einsum as _einsum  # noqa: F401
 from ..ops import embeddings as _embeddings  # noqa: F401
+from ..ops import factorizations as _factorizations  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import grids as _grids  # noqa: F401
 from ..ops import histograms as _histograms  # noqa: F401
 from ..ops import indexing as _indexing  # noqa: F401
 from ..ops import inplace as _inplace  # noqa: F401
+from ..ops import integrals as _integrals  # noqa: F401
 from ..ops import interpolation as _interpolation  # noqa: F401
 from ..ops import inverses as _inverses  # noqa: F401
 from ..ops import linalg as _linalg  # noqa: F401
 from ..ops import losses as _losses  # noqa: F401
+from ..ops import low_rank as _low_rank  # noqa: F401
 from ..ops import margins as _margins  # noqa: F401
 from ..ops import masked as _masked  # noqa: F401
 from ..ops import matmul as _matmul  # noqa: F401
+from ..ops import matrix_functions as _matrix_functions  # noqa: F401
 from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import normalization as _normalization  # noqa: F401
@@ -45,6 +50,7 @@ from ..ops import numeric as _numeric  # noqa: F401
 from ..ops import order_statistics as _order_statistics  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401
 from ..ops import pooling as _pooling  # noqa: F401
+from ..ops import products as _products  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import rectifiers as _rectifiers  # noqa: F401
 from ..ops import recurrent as _recurrent  # noqa: F401
@@ -54,6 +60,7 @@ from ..ops import scan as _scan  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401
+from ..ops import solvers as _solvers  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
 from ..ops import spectrograms as _spectrograms  # noqa: F401
 from ..ops import statistics as _statistics  # noqa: F401
@@ -600,6 +607,20 @@ _c_cross = COMPOSITES['cross']
 _c_cross_table = _c_cross.table
 _c_tensordot = COMPOSITES['tensordot']
 _c_tensordot_table = _c_tensordot.table
+_c_matmul = COMPOSITES['matmul']
+_c_matmul_table = _c_matmul.table
+_c_mm = COMPOSITES['mm']
+_c_mm_table = _c_mm.table
+_c_bmm = COMPOSITES['bmm']
+_c_bmm_table = _c_bmm.table
+_c_mv = COMPOSITES['mv']
+_c_mv_table = _c_mv.table
+_c_dot = COMPOSITES['dot']
+_c_dot_table = _c_dot.table
+_c_linear = COMPOSITES['linear']
+_c_linear_table = _c_linear.table
+_c_einsum = COMPOSITES['einsum']
+_c_einsum_table = _c_einsum.table
 _c_heaviside = COMPOSITES['heaviside']
 _c_heaviside_table = _c_heaviside.table
 _c_heaviside_ = COMPOSITES['heaviside_']
@@ -650,6 +671,30 @@ _c_glu = COMPOSITES['glu']
 _c_glu_table = _c_glu.table
 _c_softmin = COMPOSITES['softmin']
 _c_softmin_table = _c_softmin.table
+_c_linalg_cholesky_ex = COMPOSITES['linalg_cholesky_ex']
+_c_linalg_cholesky_ex_table = _c_linalg_cholesky_ex.table
+_c_linalg_lu_factor_ex = COMPOSITES['linalg_lu_factor_ex']
+_c_linalg_lu_factor_ex_table = _c_linalg_lu_factor_ex.table
+_c_linalg_lu_factor = COMPOSITES['linalg_lu_factor']
+_c_linalg_lu_factor_table = _c_linalg_lu_factor.table
+_c_linalg_lu = COMPOSITES['linalg_lu']
+_c_linalg_lu_table = _c_linalg_lu.table
+_c_lu_unpack = COMPOSITES['lu_unpack']
+_c_lu_unpack_table = _c_lu_unpack.table
+_c_lu = COMPOSITES['lu']
+_c_lu_table = _c_lu.table
+_c_linalg_ldl_factor_ex = COMPOSITES['linalg_ldl_factor_ex']
+_c_linalg_ldl_factor_ex_table = _c_linalg_ldl_factor_ex.table
+_c_linalg_ldl_factor = COMPOSITES['linalg_ldl_factor']
+_c_linalg_ldl_factor_table = _c_linalg_ldl_factor.table
+_c_linalg_householder_product = COMPOSITES['linalg_householder_product']
+_c_linalg_householder_product_table = _c_linalg_householder_product.table
+_c_orgqr = COMPOSITES['orgqr']
+_c_orgqr_table = _c_orgqr.table
+_c_ormqr = COMPOSITES['ormqr']
+_c_ormqr_table = _c_ormqr.table
+_c_geqrf = COMPOSITES['geqrf']
+_c_geqrf_table = _c_geqrf.table
 _c_fft_fft = COMPOSITES['fft_fft']
 _c_fft_fft_table = _c_fft_fft.table
 _c_fft_ifft = COMPOSITES['fft_ifft']
@@ -704,6 +749,18 @@ _c_scatter_ = COMPOSITES['scatter_']
 _c_scatter__table = _c_scatter_.table
 _c_scatter_add_ = COMPOSITES['scatter_add_']
 _c_scatter_add__table = _c_scatter_add_.table
+_c_cov = COMPOSITES['cov']
+_c_cov_table = _c_cov.table
+_c_corrcoef = COMPOSITES['corrcoef']
+_c_corrcoef_table = _c_corrcoef.table
+_c_trapezoid = COMPOSITES['trapezoid']
+_c_trapezoid_table = _c_trapezoid.table
+_c_cumulative_trapezoid = COMPOSITES['cumulative_trapezoid']
+_c_cumulative_trapezoid_table = _c_cumulative_trapezoid.table
+_c_renorm = COMPOSITES['renorm']
+_c_renorm_table = _c_renorm.table
+_c_renorm_ = COMPOSITES['renorm_']
+_c_renorm__table = _c_renorm_.table
 _c_linalg_inv = COMPOSITES['linalg_inv']
 _c_linalg_inv_table = _c_linalg_inv.table
 _c_inverse = COMPOSITES['inverse']
@@ -752,20 +809,32 @@ _c_linalg_vecdot = COMPOSITES['linalg_vecdot']
 _c_linalg_vecdot_table = _c_linalg_vecdot.table
 _c_linalg_diagonal = COMPOSITES['linalg_diagonal']
 _c_linalg_diagonal_table = _c_linalg_diagonal.table
-_c_matmul = COMPOSITES['matmul']
-_c_matmul_table = _c_matmul.table
-_c_mm = COMPOSITES['mm']
-_c_mm_table = _c_mm.table
-_c_bmm = COMPOSITES['bmm']
-_c_bmm_table = _c_bmm.table
-_c_mv = COMPOSITES['mv']
-_c_mv_table = _c_mv.table
-_c_dot = COMPOSITES['dot']
-_c_dot_table = _c_dot.table
-_c_addmm = COMPOSITES['addmm']
-_c_addmm_table = _c_addmm.table
-_c_linear = COMPOSITES['linear']
-_c_linear_table = _c_linear.table
+_c_svd_lowrank = COMPOSITES['svd_lowrank']
+_c_svd_lowrank_table = _c_svd_lowrank.table
+_c_pca_lowrank = COMPOSITES['pca_lowrank']
+_c_pca_lowrank_table = _c_pca_lowrank.table
+_c_linalg_matrix_exp = COMPOSITES['linalg_matrix_exp']
+_c_linalg_matrix_exp_table = _c_linalg_matrix_exp.table
+_c_matrix_exp = COMPOSITES['matrix_exp']
+_c_matrix_exp_table = _c_matrix_exp.table
+_c_linalg_cond = COMPOSITES['linalg_cond']
+_c_linalg_cond_table = _c_linalg_cond.table
+_c_logdet = COMPOSITES['logdet']
+_c_logdet_table = _c_logdet.table
+_c_slogdet = COMPOSITES['slogdet']
+_c_slogdet_table = _c_slogdet.table
+_c_matrix_power = COMPOSITES['matrix_power']
+_c_matrix_power_table = _c_matrix_power.table
+_c_pinverse = COMPOSITES['pinverse']
+_c_pinverse_table = _c_pinverse.table
+_c_cholesky = COMPOSITES['cholesky']
+_c_cholesky_table = _c_cholesky.table
+_c_qr = COMPOSITES['qr']
+_c_qr_table = _c_qr.table
+_c_svd = COMPOSITES['svd']
+_c_svd_table = _c_svd.table
+_c_norm = COMPOSITES['norm']
+_c_norm_table = _c_norm.table
 _c_resize_ = COMPOSITES['resize_']
 _c_resize__table = _c_resize_.table
 _c_resize_as_ = COMPOSITES['resize_as_']
@@ -786,8 +855,6 @@ _c_cumsum_ = COMPOSITES['cumsum_']
 _c_cumsum__table = _c_cumsum_.table
 _c_cumprod_ = COMPOSITES['cumprod_']
 _c_cumprod__table = _c_cumprod_.table
-_c_addmm_ = COMPOSITES['addmm_']
-_c_addmm__table = _c_addmm_.table
 _c_softmax = COMPOSITES['softmax']
 _c_softmax_table = _c_softmax.table
 _c_log_softmax = COMPOSITES['log_softmax']
@@ -916,6 +983,34 @@ _c_rnn_tanh = COMPOSITES['rnn_tanh']
 _c_rnn_tanh_table = _c_rnn_tanh.table
 _c_rnn_relu = COMPOSITES['rnn_relu']
 _c_rnn_relu_table = _c_rnn_relu.table
+_c_addmm = COMPOSITES['addmm']
+_c_addmm_table = _c_addmm.table
+_c_addmv = COMPOSITES['addmv']
+_c_addmv_table = _c_addmv.table
+_c_baddbmm = COMPOSITES['baddbmm']
+_c_baddbmm_table = _c_baddbmm.table
+_c_addbmm = COMPOSITES['addbmm']
+_c_addbmm_table = _c_addbmm.table
+_c_addmm_ = COMPOSITES['addmm_']
+_c_addmm__table = _c_addmm_.table
+_c_addmv_ = COMPOSITES['addmv_']
+_c_addmv__table = _c_addmv_.table
+_c_baddbmm_ = COMPOSITES['baddbmm_']
+_c_baddbmm__table = _c_baddbmm_.table
+_c_addbmm_ = COMPOSITES['addbmm_']
+_c_addbmm__table = _c_addbmm_.table
+_c_inner = COMPOSITES['inner']
+_c_inner_table = _c_inner.table
+_c_kron = COMPOSITES['kron']
+_c_kron_table = _c_kron.table
+_c_linalg_multi_dot = COMPOSITES['linalg_multi_dot']
+_c_linalg_multi_dot_table = _c_linalg_multi_dot.table
+_c_chain_matmul = COMPOSITES['chain_matmul']
+_c_chain_matmul_table = _c_chain_matmul.table
+_c_linalg_vander = COMPOSITES['linalg_vander']
+_c_linalg_vander_table = _c_linalg_vander.table
+_c_vander = COMPOSITES['vander']
+_c_vander_table = _c_vander.table
 _c_stack = COMPOSITES['stack']
 _c_stack_table = _c_stack.table
 _c_flip = COMPOSITES['flip']
@@ -1122,6 +1217,28 @@ _c_scatter_reduce_ = COMPOSITES['scatter_reduce_']
 _c_scatter_reduce__table = _c_scatter_reduce_.table
 _c_index_reduce_ = COMPOSITES['index_reduce_']
 _c_index_reduce__table = _c_index_reduce_.table
+_c_linalg_inv_ex = COMPOSITES['linalg_inv_ex']
+_c_linalg_inv_ex_table = _c_linalg_inv_ex.table
+_c_linalg_solve_ex = COMPOSITES['linalg_solve_ex']
+_c_linalg_solve_ex_table = _c_linalg_solve_ex.table
+_c_cholesky_solve = COMPOSITES['cholesky_solve']
+_c_cholesky_solve_table = _c_cholesky_solve.table
+_c_cholesky_inverse = COMPOSITES['cholesky_inverse']
+_c_cholesky_inverse_table = _c_cholesky_inverse.table
+_c_linalg_lu_solve = COMPOSITES['linalg_lu_solve']
+_c_linalg_lu_solve_table = _c_linalg_lu_solve.table
+_c_lu_solve = COMPOSITES['lu_solve']
+_c_lu_solve_table = _c_lu_solve.table
+_c_triangular_solve = COMPOSITES['triangular_solve']
+_c_triangular_solve_table = _c_triangular_solve.table
+_c_linalg_ldl_solve = COMPOSITES['linalg_ldl_solve']
+_c_linalg_ldl_solve_table = _c_linalg_ldl_solve.table
+_c_linalg_lstsq = COMPOSITES['linalg_lstsq']
+_c_linalg_lstsq_table = _c_linalg_lstsq.table
+_c_linalg_tensorinv = COMPOSITES['linalg_tensorinv']
+_c_linalg_tensorinv_table = _c_linalg_tensorinv.table
+_c_linalg_tensorsolve = COMPOSITES['linalg_tensorsolve']
+_c_linalg_tensorsolve_table = _c_linalg_tensorsolve.table
 _c_argsort = COMPOSITES['argsort']
 _c_argsort_table = _c_argsort.table
 _c_sort = COMPOSITES['sort']
@@ -6932,6 +7049,157 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     return run(a, b, dims)
 
 
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_matmul, input, other, out=out)
+        return write_out('matmul', out, matmul(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_matmul, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_matmul, key, (input, other))
+    try:
+        run = _c_matmul_table[key]
+    except KeyError:
+        run = _c_matmul.resolve(key)
+    return run(input, other)
+
+
+def __matmul__(input: Any, other: Any) -> Any:
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_matmul, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_matmul, key, (input, other))
+    try:
+        run = _c_matmul_table[key]
+    except KeyError:
+        run = _c_matmul.resolve(key)
+    return run(input, other)
+
+
+def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """Product of two matrices."""
+    if out is not None:
+        if overridden(input, mat2, out):
+            return asked(_c_mm, input, mat2, out=out)
+        return write_out('mm', out, mm(input, mat2))
+    try:
+        key = input._key | mat2._key
+    except AttributeError:
+        key = key_of(_c_mm, (input, mat2,))
+    if ACTIVE:
+        return run_with_modes(_c_mm, key, (input, mat2))
+    try:
+        run = _c_mm_table[key]
+    except KeyError:
+        run = _c_mm.resolve(key)
+    return run(input, mat2)
+
+
+def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """Products of two batches of matrices."""
+    if out is not None:
+        if overridden(input, mat2, out):
+            return asked(_c_bmm, input, mat2, out=out)
+        return write_out('bmm', out, bmm(input, mat2))
+    try:
+        key = input._key | mat2._key
+    except AttributeError:
+        key = key_of(_c_bmm, (input, mat2,))
+    if ACTIVE:
+        return run_with_modes(_c_bmm, key, (input, mat2))
+    try:
+        run = _c_bmm_table[key]
+    except KeyError:
+        run = _c_bmm.resolve(key)
+    return run(input, mat2)
+
+
+def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
+    """Matrix times vector."""
+    if out is not None:
+        if overridden(input, vec, out):
+            return asked(_c_mv, input, vec, out=out)
+        return write_out('mv', out, mv(input, vec))
+    try:
+        key = input._key | vec._key
+    except AttributeError:
+        key = key_of(_c_mv, (input, vec,))
+    if ACTIVE:
+        return run_with_modes(_c_mv, key, (input, vec))
+    try:
+        run = _c_mv_table[key]
+    except KeyError:
+        run = _c_mv.resolve(key)
+    return run(input, vec)
+
+
+def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
+    """Inner product of two vectors."""
+    if out is not None:
+        if overridden(input, tensor, out):
+            return asked(_c_dot, input, tensor, out=out)
+        return write_out('dot', out, dot(input, tensor))
+    try:
+        key = input._key | tensor._key
+    except AttributeError:
+        key = key_of(_c_dot, (input, tensor,))
+    if ACTIVE:
+        return run_with_modes(_c_dot, key, (input, tensor))
+    try:
+        run = _c_dot_table[key]
+    except KeyError:
+        run = _c_dot.resolve(key)
+    return run(input, tensor)
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Input @ weight.T + bias; weight is [out, in]."""
+    try:
+        key = input._key | weight._key | (0 if bias is None else bias._key)
+    except AttributeError:
+        key = key_of(_c_linear, (input, weight, bias,))
+    if ACTIVE:
+        return run_with_modes(_c_linear, key, (input, weight, bias))
+    try:
+        run = _c_linear_table[key]
+    except KeyError:
+        run = _c_linear.resolve(key)
+    return run(input, weight, bias)
+
+
+def einsum(*args: Any) -> Any:
+    """Sum of products of operands' elements, over the subscripts that the result has not.
+
+    Two operands at a time are multiplied as matrices, the cheapest pair first.
+
+    Args:
+        args: An equation such as ``"bij,bjk->bik"`` and its operands (or one list of them), or operands that are each
+            followed by a list of numbers for their subscripts, with the result's at the end. ``...`` stands for
+            dimensions that broadcast. Without a result, it has the subscripts that appear once, in alphabetical order.
+
+    Returns:
+        A tensor with one dimension for every subscript of the result.
+
+    Raises:
+        ArgumentError: The subscripts are wrong.
+        ShapeError: Dimensions of one subscript have different sizes.
+    """
+    key = 0
+    if ACTIVE:
+        return run_with_modes(_c_einsum, key, (args,))
+    try:
+        run = _c_einsum_table[key]
+    except KeyError:
+        run = _c_einsum.resolve(key)
+    return run(*args)
+
+
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     """0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
@@ -7406,6 +7674,267 @@ def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
     except KeyError:
         run = _c_softmin.resolve(key)
     return run(input, dim, dtype=dtype)
+
+
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """``linalg.cholesky`` without an error: info is 0, or the order of the minor that is not positive definite.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is not positive definite.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_cholesky_ex, A, upper, check_errors, out=out)
+        return write_out('linalg_cholesky_ex', out, linalg_cholesky_ex(A, upper=upper, check_errors=check_errors))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_cholesky_ex, (A, upper, check_errors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_cholesky_ex, key, (A, upper, check_errors))
+    try:
+        run = _c_linalg_cholesky_ex_table[key]
+    except KeyError:
+        run = _c_linalg_cholesky_ex.resolve(key)
+    return run(A, upper=upper, check_errors=check_errors)
+
+
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """``linalg.lu_factor`` without an error: info is 0, or the place of the first zero on the diagonal of U.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_lu_factor_ex, A, pivot, check_errors, out=out)
+        return write_out('linalg_lu_factor_ex', out, linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_lu_factor_ex, (A, pivot, check_errors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_lu_factor_ex, key, (A, pivot, check_errors))
+    try:
+        run = _c_linalg_lu_factor_ex_table[key]
+    except KeyError:
+        run = _c_linalg_lu_factor_ex.resolve(key)
+    return run(A, pivot=pivot, check_errors=check_errors)
+
+
+def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """L (without its diagonal of ones) and U in one matrix, and the row that each row was exchanged with, from 1.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_lu_factor, A, pivot, out=out)
+        return write_out('linalg_lu_factor', out, linalg_lu_factor(A, pivot=pivot))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_lu_factor, (A, pivot,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_lu_factor, key, (A, pivot))
+    try:
+        run = _c_linalg_lu_factor_table[key]
+    except KeyError:
+        run = _c_linalg_lu_factor.resolve(key)
+    return run(A, pivot=pivot)
+
+
+def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """P, L and U with A == P @ L @ U; without pivoting, P is empty.
+
+    Args:
+        A: [..., m, n].
+        pivot: Whether rows are exchanged. P is [m, m], L [m, k] and U [k, n] for k = min(m, n).
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_lu, A, pivot, out=out)
+        return write_out('linalg_lu', out, linalg_lu(A, pivot=pivot))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_lu, (A, pivot,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_lu, key, (A, pivot))
+    try:
+        run = _c_linalg_lu_table[key]
+    except KeyError:
+        run = _c_linalg_lu.resolve(key)
+    return run(A, pivot=pivot)
+
+
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None) -> Any:
+    """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
+    if out is not None:
+        if overridden(LU_data, LU_pivots, out):
+            return asked(_c_lu_unpack, LU_data, LU_pivots, unpack_data, unpack_pivots, out=out)
+        return write_out('lu_unpack', out, lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots))
+    try:
+        key = LU_data._key | LU_pivots._key
+    except AttributeError:
+        key = key_of(_c_lu_unpack, (LU_data, LU_pivots, unpack_data, unpack_pivots,))
+    if ACTIVE:
+        return run_with_modes(_c_lu_unpack, key, (LU_data, LU_pivots, unpack_data, unpack_pivots))
+    try:
+        run = _c_lu_unpack_table[key]
+    except KeyError:
+        run = _c_lu_unpack.resolve(key)
+    return run(LU_data, LU_pivots, unpack_data, unpack_pivots)
+
+
+def lu(A: Any, pivot: bool = True, get_infos: bool = False, *, out: Any = None) -> Any:
+    """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_lu, A, pivot, get_infos, out=out)
+        return write_out('lu', out, lu(A, pivot, get_infos))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_lu, (A, pivot, get_infos,))
+    if ACTIVE:
+        return run_with_modes(_c_lu, key, (A, pivot, get_infos))
+    try:
+        run = _c_lu_table[key]
+    except KeyError:
+        run = _c_lu.resolve(key)
+    return run(A, pivot, get_infos)
+
+
+def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """Factors of symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the place of a zero block.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_ldl_factor_ex, A, hermitian, check_errors, out=out)
+        return write_out('linalg_ldl_factor_ex', out, linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_ldl_factor_ex, (A, hermitian, check_errors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_ldl_factor_ex, key, (A, hermitian, check_errors))
+    try:
+        run = _c_linalg_ldl_factor_ex_table[key]
+    except KeyError:
+        run = _c_linalg_ldl_factor_ex.resolve(key)
+    return run(A, hermitian=hermitian, check_errors=check_errors)
+
+
+def linalg_ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+    """Factors of symmetric (or Hermitian) matrices, of which the lower triangle is read, for ``linalg.ldl_solve``.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_ldl_factor, A, hermitian, out=out)
+        return write_out('linalg_ldl_factor', out, linalg_ldl_factor(A, hermitian=hermitian))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_ldl_factor, (A, hermitian,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_ldl_factor, key, (A, hermitian))
+    try:
+        run = _c_linalg_ldl_factor_table[key]
+    except KeyError:
+        run = _c_linalg_ldl_factor.resolve(key)
+    return run(A, hermitian=hermitian)
+
+
+def linalg_householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
+    """The first columns of a product of reflectors, as ``geqrf`` returns them.
+
+    Args:
+        input: Below the diagonal, vectors v_k that start with a one; [..., m, n] with m >= n.
+        tau: Factors: reflector k is 1 - tau_k v_k v_k^H; [..., k] with k <= n.
+
+    Raises:
+        ShapeError: The sizes are others.
+    """
+    if out is not None:
+        if overridden(input, tau, out):
+            return asked(_c_linalg_householder_product, input, tau, out=out)
+        return write_out('linalg_householder_product', out, linalg_householder_product(input, tau))
+    try:
+        key = input._key | tau._key
+    except AttributeError:
+        key = key_of(_c_linalg_householder_product, (input, tau,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_householder_product, key, (input, tau))
+    try:
+        run = _c_linalg_householder_product_table[key]
+    except KeyError:
+        run = _c_linalg_householder_product.resolve(key)
+    return run(input, tau)
+
+
+def orgqr(input: Any, input2: Any, *, out: Any = None) -> Any:
+    """``linalg.householder_product``."""
+    if out is not None:
+        if overridden(input, input2, out):
+            return asked(_c_orgqr, input, input2, out=out)
+        return write_out('orgqr', out, orgqr(input, input2))
+    try:
+        key = input._key | input2._key
+    except AttributeError:
+        key = key_of(_c_orgqr, (input, input2,))
+    if ACTIVE:
+        return run_with_modes(_c_orgqr, key, (input, input2))
+    try:
+        run = _c_orgqr_table[key]
+    except KeyError:
+        run = _c_orgqr.resolve(key)
+    return run(input, input2)
+
+
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False, *, out: Any = None) -> Any:
+    """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+    if out is not None:
+        if overridden(input, tau, other, out):
+            return asked(_c_ormqr, input, tau, other, left, transpose, out=out)
+        return write_out('ormqr', out, ormqr(input, tau, other, left, transpose))
+    try:
+        key = input._key | tau._key | other._key
+    except AttributeError:
+        key = key_of(_c_ormqr, (input, tau, other, left, transpose,))
+    if ACTIVE:
+        return run_with_modes(_c_ormqr, key, (input, tau, other, left, transpose))
+    try:
+        run = _c_ormqr_table[key]
+    except KeyError:
+        run = _c_ormqr.resolve(key)
+    return run(input, tau, other, left, transpose)
+
+
+def geqrf(input: Any, *, out: Any = None) -> Any:
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_geqrf, input, out=out)
+        return write_out('geqrf', out, geqrf(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_geqrf, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_geqrf, key, (input,))
+    try:
+        run = _c_geqrf_table[key]
+    except KeyError:
+        run = _c_geqrf.resolve(key)
+    return run(input)
 
 
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
@@ -7897,12 +8426,133 @@ def method_scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     return run(input, dim, index, src)
 
 
-def linalg_inv(A: Any) -> Any:
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """Covariances of variables (rows), each observed several times (columns).
+
+    Args:
+        input: [variables, observations], or the observations of one variable.
+        correction: Subtracted from the number of observations.
+        fweights: How often each observation was made.
+        aweights: How much each observation counts.
+
+    Returns:
+        [variables, variables], or a number for one variable.
+
+    Raises:
+        ShapeError: The input has more than two dimensions.
+        DtypeError: The input is boolean.
+    """
+    try:
+        key = input._key | (0 if fweights is None else fweights._key) | (0 if aweights is None else aweights._key)
+    except AttributeError:
+        key = key_of(_c_cov, (input, correction, fweights, aweights,))
+    if ACTIVE:
+        return run_with_modes(_c_cov, key, (input, correction, fweights, aweights))
+    try:
+        run = _c_cov_table[key]
+    except KeyError:
+        run = _c_cov.resolve(key)
+    return run(input, correction=correction, fweights=fweights, aweights=aweights)
+
+
+def corrcoef(input: Any) -> Any:
+    """Covariances divided by both standard deviations, from -1 to 1.
+
+    Raises:
+        ShapeError: The input has more than two dimensions.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_corrcoef, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_corrcoef, key, (input,))
+    try:
+        run = _c_corrcoef_table[key]
+    except KeyError:
+        run = _c_corrcoef.resolve(key)
+    return run(input)
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
+    try:
+        key = y._key | (0 if x is None else x._key)
+    except AttributeError:
+        key = key_of(_c_trapezoid, (y, x, dx, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_trapezoid, key, (y, x, dx, dim))
+    try:
+        run = _c_trapezoid_table[key]
+    except KeyError:
+        run = _c_trapezoid.resolve(key)
+    return run(y, x, dx=dx, dim=dim)
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Running integral of sampled values by the trapezoid rule, one element less than samples."""
+    try:
+        key = y._key | (0 if x is None else x._key)
+    except AttributeError:
+        key = key_of(_c_cumulative_trapezoid, (y, x, dx, dim,))
+    if ACTIVE:
+        return run_with_modes(_c_cumulative_trapezoid, key, (y, x, dx, dim))
+    try:
+        run = _c_cumulative_trapezoid_table[key]
+    except KeyError:
+        run = _c_cumulative_trapezoid.resolve(key)
+    return run(y, x, dx=dx, dim=dim)
+
+
+def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
+    """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+
+    Raises:
+        ArgumentError: p is not positive, or maxnorm is negative.
+        ShapeError: The input has fewer than two dimensions.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_renorm, input, p, dim, maxnorm, out=out)
+        return write_out('renorm', out, renorm(input, p, dim, maxnorm))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_renorm, (input, p, dim, maxnorm,))
+    if ACTIVE:
+        return run_with_modes(_c_renorm, key, (input, p, dim, maxnorm))
+    try:
+        run = _c_renorm_table[key]
+    except KeyError:
+        run = _c_renorm.resolve(key)
+    return run(input, p, dim, maxnorm)
+
+
+def method_renorm_(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """``renorm`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_renorm_, (input, p, dim, maxnorm,))
+    if ACTIVE:
+        return run_with_modes(_c_renorm_, key, (input, p, dim, maxnorm))
+    try:
+        run = _c_renorm__table[key]
+    except KeyError:
+        run = _c_renorm_.resolve(key)
+    return run(input, p, dim, maxnorm)
+
+
+def linalg_inv(A: Any, *, out: Any = None) -> Any:
     """Inverses of square matrices.
 
     Raises:
         LinAlgError: A matrix is singular.
     """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_inv, A, out=out)
+        return write_out('linalg_inv', out, linalg_inv(A))
     try:
         key = A._key
     except AttributeError:
@@ -7935,13 +8585,17 @@ def inverse(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
-def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
+def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     """X with A @ X == B; with ``left=False``, X @ A == B. B is a vector where it has A's shape without its last size.
 
     Raises:
         LinAlgError: A matrix is singular.
         ShapeError: The shapes do not fit.
     """
+    if out is not None:
+        if overridden(A, B, out):
+            return asked(_c_linalg_solve, A, B, left, out=out)
+        return write_out('linalg_solve', out, linalg_solve(A, B, left=left))
     try:
         key = A._key | B._key
     except AttributeError:
@@ -7955,8 +8609,12 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return run(A, B, left=left)
 
 
-def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None) -> Any:
     """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
+    if out is not None:
+        if overridden(A, B, out):
+            return asked(_c_linalg_solve_triangular, A, B, upper, left, unitriangular, out=out)
+        return write_out('linalg_solve_triangular', out, linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular))
     try:
         key = A._key | B._key
     except AttributeError:
@@ -7970,8 +8628,12 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
     return run(A, B, upper=upper, left=left, unitriangular=unitriangular)
 
 
-def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Any = None) -> Any:
     """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_pinv, A, atol, rtol, hermitian, out=out)
+        return write_out('linalg_pinv', out, linalg_pinv(A, atol=atol, rtol=rtol, hermitian=hermitian))
     try:
         key = A._key
     except AttributeError:
@@ -7985,8 +8647,12 @@ def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool =
     return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
 
 
-def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Any = None) -> Any:
     """Number of singular values above max(atol, rtol * largest)."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_matrix_rank, A, atol, rtol, hermitian, out=out)
+        return write_out('linalg_matrix_rank', out, linalg_matrix_rank(A, atol=atol, rtol=rtol, hermitian=hermitian))
     try:
         key = A._key
     except AttributeError:
@@ -8000,8 +8666,12 @@ def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian:
     return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
 
 
-def linalg_det(A: Any) -> Any:
+def linalg_det(A: Any, *, out: Any = None) -> Any:
     """Determinants of square matrices."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_det, A, out=out)
+        return write_out('linalg_det', out, linalg_det(A))
     try:
         key = A._key
     except AttributeError:
@@ -8030,8 +8700,12 @@ def det(input: Any) -> Any:
     return run(input)
 
 
-def linalg_slogdet(A: Any) -> Any:
+def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     """Sign (or direction) and logarithm of the absolute value of determinants."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_slogdet, A, out=out)
+        return write_out('linalg_slogdet', out, linalg_slogdet(A))
     try:
         key = A._key
     except AttributeError:
@@ -8045,12 +8719,16 @@ def linalg_slogdet(A: Any) -> Any:
     return run(A)
 
 
-def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
+def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
     Raises:
         LinAlgError: A matrix is not positive definite.
     """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_cholesky, A, upper, out=out)
+        return write_out('linalg_cholesky', out, linalg_cholesky(A, upper=upper))
     try:
         key = A._key
     except AttributeError:
@@ -8064,7 +8742,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
     return run(A, upper=upper)
 
 
-def linalg_qr(A: Any, mode: str = 'reduced') -> Any:
+def linalg_qr(A: Any, mode: str = 'reduced', *, out: Any = None) -> Any:
     """Orthonormal Q and upper triangular R with Q @ R == A.
 
     Args:
@@ -8074,6 +8752,10 @@ def linalg_qr(A: Any, mode: str = 'reduced') -> Any:
     Raises:
         ArgumentError: The mode is another one.
     """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_qr, A, mode, out=out)
+        return write_out('linalg_qr', out, linalg_qr(A, mode))
     try:
         key = A._key
     except AttributeError:
@@ -8087,13 +8769,17 @@ def linalg_qr(A: Any, mode: str = 'reduced') -> Any:
     return run(A, mode)
 
 
-def linalg_svd(A: Any, full_matrices: bool = True) -> Any:
+def linalg_svd(A: Any, full_matrices: bool = True, *, out: Any = None) -> Any:
     """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
 
     Args:
         A: Matrices, [..., m, n].
         full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
     """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_svd, A, full_matrices, out=out)
+        return write_out('linalg_svd', out, linalg_svd(A, full_matrices))
     try:
         key = A._key
     except AttributeError:
@@ -8107,8 +8793,12 @@ def linalg_svd(A: Any, full_matrices: bool = True) -> Any:
     return run(A, full_matrices)
 
 
-def linalg_svdvals(A: Any) -> Any:
+def linalg_svdvals(A: Any, *, out: Any = None) -> Any:
     """Singular values, largest first."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_svdvals, A, out=out)
+        return write_out('linalg_svdvals', out, linalg_svdvals(A))
     try:
         key = A._key
     except AttributeError:
@@ -8122,8 +8812,12 @@ def linalg_svdvals(A: Any) -> Any:
     return run(A)
 
 
-def linalg_eigh(A: Any, UPLO: str = 'L') -> Any:
+def linalg_eigh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_eigh, A, UPLO, out=out)
+        return write_out('linalg_eigh', out, linalg_eigh(A, UPLO))
     try:
         key = A._key
     except AttributeError:
@@ -8137,8 +8831,12 @@ def linalg_eigh(A: Any, UPLO: str = 'L') -> Any:
     return run(A, UPLO)
 
 
-def linalg_eigvalsh(A: Any, UPLO: str = 'L') -> Any:
+def linalg_eigvalsh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     """Eigenvalues of Hermitian matrices, ascending."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_eigvalsh, A, UPLO, out=out)
+        return write_out('linalg_eigvalsh', out, linalg_eigvalsh(A, UPLO))
     try:
         key = A._key
     except AttributeError:
@@ -8152,8 +8850,12 @@ def linalg_eigvalsh(A: Any, UPLO: str = 'L') -> Any:
     return run(A, UPLO)
 
 
-def linalg_eig(A: Any) -> Any:
+def linalg_eig(A: Any, *, out: Any = None) -> Any:
     """Eigenvalues and eigenvectors of square matrices, complex."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_eig, A, out=out)
+        return write_out('linalg_eig', out, linalg_eig(A))
     try:
         key = A._key
     except AttributeError:
@@ -8167,8 +8869,12 @@ def linalg_eig(A: Any) -> Any:
     return run(A)
 
 
-def linalg_eigvals(A: Any) -> Any:
+def linalg_eigvals(A: Any, *, out: Any = None) -> Any:
     """Eigenvalues of square matrices, complex."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_eigvals, A, out=out)
+        return write_out('linalg_eigvals', out, linalg_eigvals(A))
     try:
         key = A._key
     except AttributeError:
@@ -8182,8 +8888,12 @@ def linalg_eigvals(A: Any) -> Any:
     return run(A)
 
 
-def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
+    if out is not None:
+        if overridden(x, out):
+            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, out=out)
+        return write_out('linalg_vector_norm', out, linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype))
     try:
         key = x._key
     except AttributeError:
@@ -8197,12 +8907,16 @@ def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = 
     return run(x, ord, dim, keepdim, dtype=dtype)
 
 
-def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
+def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
         ArgumentError: The order is another one.
     """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, out=out)
+        return write_out('linalg_matrix_norm', out, linalg_matrix_norm(A, ord, dim, keepdim, dtype=dtype))
     try:
         key = A._key
     except AttributeError:
@@ -8216,8 +8930,12 @@ def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: b
     return run(A, ord, dim, keepdim, dtype=dtype)
 
 
-def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, out=out)
+        return write_out('linalg_norm', out, linalg_norm(A, ord, dim, keepdim, dtype=dtype))
     try:
         key = A._key
     except AttributeError:
@@ -8231,8 +8949,12 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     return run(A, ord, dim, keepdim, dtype=dtype)
 
 
-def linalg_matrix_power(A: Any, n: int) -> Any:
+def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
     """A @ A @ ..., n times; negative powers are those of the inverse."""
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_matrix_power, A, n, out=out)
+        return write_out('linalg_matrix_power', out, linalg_matrix_power(A, n))
     try:
         key = A._key
     except AttributeError:
@@ -8246,8 +8968,12 @@ def linalg_matrix_power(A: Any, n: int) -> Any:
     return run(A, n)
 
 
-def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> Any:
     """Vector product along a dimension of size 3."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_linalg_cross, input, other, dim, out=out)
+        return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -8261,8 +8987,12 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return run(input, other, dim=dim)
 
 
-def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
     """Inner products along a dimension; the first operand is conjugated."""
+    if out is not None:
+        if overridden(x, y, out):
+            return asked(_c_linalg_vecdot, x, y, dim, out=out)
+        return write_out('linalg_vecdot', out, linalg_vecdot(x, y, dim=dim))
     try:
         key = x._key | y._key
     except AttributeError:
@@ -8291,147 +9021,251 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
     return run(A, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
-    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> Any:
+    """U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
+
+    Args:
+        A: [..., m, n].
+        q: A little more than the expected rank.
+        niter: Iterations that sharpen the projection.
+        M: Subtracted from A, with shapes that broadcast.
+    """
+    try:
+        key = A._key | (0 if M is None else M._key)
+    except AttributeError:
+        key = key_of(_c_svd_lowrank, (A, q, niter, M,))
+    if ACTIVE:
+        return run_with_modes(_c_svd_lowrank, key, (A, q, niter, M))
+    try:
+        run = _c_svd_lowrank_table[key]
+    except KeyError:
+        run = _c_svd_lowrank.resolve(key)
+    return run(A, q, niter, M)
+
+
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
+    """Principal components: ``svd_lowrank`` of the matrix without the means of its columns.
+
+    Raises:
+        ArgumentError: q or niter is out of range.
+    """
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_pca_lowrank, (A, q, center, niter,))
+    if ACTIVE:
+        return run_with_modes(_c_pca_lowrank, key, (A, q, center, niter))
+    try:
+        run = _c_pca_lowrank_table[key]
+    except KeyError:
+        run = _c_pca_lowrank.resolve(key)
+    return run(A, q, center, niter)
+
+
+def linalg_matrix_exp(A: Any, *, out: Any = None) -> Any:
+    """1 + A + A @ A / 2 + A @ A @ A / 6 + ...
+
+    Raises:
+        DtypeError: The matrix is made of integers.
+        LinAlgError: An element is infinite or NaN.
+    """
     if out is not None:
-        if overridden(input, other, out):
-            return asked(_c_matmul, input, other, out=out)
-        return write_out('matmul', out, matmul(input, other))
+        if overridden(A, out):
+            return asked(_c_linalg_matrix_exp, A, out=out)
+        return write_out('linalg_matrix_exp', out, linalg_matrix_exp(A))
     try:
-        key = input._key | other._key
+        key = A._key
     except AttributeError:
-        key = key_of(_c_matmul, (input, other,))
+        key = foreign_key(_c_linalg_matrix_exp, (A,))
     if ACTIVE:
-        return run_with_modes(_c_matmul, key, (input, other))
+        return run_with_modes(_c_linalg_matrix_exp, key, (A,))
     try:
-        run = _c_matmul_table[key]
+        run = _c_linalg_matrix_exp_table[key]
     except KeyError:
-        run = _c_matmul.resolve(key)
-    return run(input, other)
+        run = _c_linalg_matrix_exp.resolve(key)
+    return run(A)
 
 
-def __matmul__(input: Any, other: Any) -> Any:
+def matrix_exp(input: Any) -> Any:
+    """``linalg.matrix_exp``."""
     try:
-        key = input._key | other._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_matmul, (input, other,))
+        key = foreign_key(_c_matrix_exp, (input,))
     if ACTIVE:
-        return run_with_modes(_c_matmul, key, (input, other))
+        return run_with_modes(_c_matrix_exp, key, (input,))
     try:
-        run = _c_matmul_table[key]
+        run = _c_matrix_exp_table[key]
     except KeyError:
-        run = _c_matmul.resolve(key)
-    return run(input, other)
+        run = _c_matrix_exp.resolve(key)
+    return run(input)
 
 
-def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
-    """Product of two matrices."""
+def linalg_cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
+    """Condition numbers: norm(A, p) * norm(inv(A), p); inf for singular matrices.
+
+    Args:
+        A: Matrices; square ones for other orders than None, 2 and -2.
+        p: The order of a matrix norm; None is 2.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
     if out is not None:
-        if overridden(input, mat2, out):
-            return asked(_c_mm, input, mat2, out=out)
-        return write_out('mm', out, mm(input, mat2))
+        if overridden(A, out):
+            return asked(_c_linalg_cond, A, p, out=out)
+        return write_out('linalg_cond', out, linalg_cond(A, p))
     try:
-        key = input._key | mat2._key
+        key = A._key
     except AttributeError:
-        key = key_of(_c_mm, (input, mat2,))
+        key = foreign_key(_c_linalg_cond, (A, p,))
     if ACTIVE:
-        return run_with_modes(_c_mm, key, (input, mat2))
+        return run_with_modes(_c_linalg_cond, key, (A, p))
     try:
-        run = _c_mm_table[key]
+        run = _c_linalg_cond_table[key]
     except KeyError:
-        run = _c_mm.resolve(key)
-    return run(input, mat2)
+        run = _c_linalg_cond.resolve(key)
+    return run(A, p)
 
 
-def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
-    """Products of two batches of matrices."""
+def logdet(input: Any) -> Any:
+    """Logarithm of determinants; NaN for negative ones."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_logdet, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_logdet, key, (input,))
+    try:
+        run = _c_logdet_table[key]
+    except KeyError:
+        run = _c_logdet.resolve(key)
+    return run(input)
+
+
+def slogdet(input: Any) -> Any:
+    """``linalg.slogdet``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_slogdet, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_slogdet, key, (input,))
+    try:
+        run = _c_slogdet_table[key]
+    except KeyError:
+        run = _c_slogdet.resolve(key)
+    return run(input)
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """``linalg.matrix_power``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_matrix_power, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_c_matrix_power, key, (input, n))
+    try:
+        run = _c_matrix_power_table[key]
+    except KeyError:
+        run = _c_matrix_power.resolve(key)
+    return run(input, n)
+
+
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """``linalg.pinv`` with the relative tolerance ``rcond``."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_pinverse, (input, rcond,))
+    if ACTIVE:
+        return run_with_modes(_c_pinverse, key, (input, rcond))
+    try:
+        run = _c_pinverse_table[key]
+    except KeyError:
+        run = _c_pinverse.resolve(key)
+    return run(input, rcond)
+
+
+def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """``linalg.cholesky``."""
     if out is not None:
-        if overridden(input, mat2, out):
-            return asked(_c_bmm, input, mat2, out=out)
-        return write_out('bmm', out, bmm(input, mat2))
+        if overridden(input, out):
+            return asked(_c_cholesky, input, upper, out=out)
+        return write_out('cholesky', out, cholesky(input, upper))
     try:
-        key = input._key | mat2._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_bmm, (input, mat2,))
+        key = foreign_key(_c_cholesky, (input, upper,))
     if ACTIVE:
-        return run_with_modes(_c_bmm, key, (input, mat2))
+        return run_with_modes(_c_cholesky, key, (input, upper))
     try:
-        run = _c_bmm_table[key]
+        run = _c_cholesky_table[key]
     except KeyError:
-        run = _c_bmm.resolve(key)
-    return run(input, mat2)
+        run = _c_cholesky.resolve(key)
+    return run(input, upper)
 
 
-def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
-    """Matrix times vector."""
+def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
+    """``linalg.qr``, reduced or (``some=False``) complete."""
     if out is not None:
-        if overridden(input, vec, out):
-            return asked(_c_mv, input, vec, out=out)
-        return write_out('mv', out, mv(input, vec))
+        if overridden(input, out):
+            return asked(_c_qr, input, some, out=out)
+        return write_out('qr', out, qr(input, some))
     try:
-        key = input._key | vec._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_mv, (input, vec,))
+        key = foreign_key(_c_qr, (input, some,))
     if ACTIVE:
-        return run_with_modes(_c_mv, key, (input, vec))
+        return run_with_modes(_c_qr, key, (input, some))
     try:
-        run = _c_mv_table[key]
+        run = _c_qr_table[key]
     except KeyError:
-        run = _c_mv.resolve(key)
-    return run(input, vec)
+        run = _c_qr.resolve(key)
+    return run(input, some)
 
 
-def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
-    """Inner product of two vectors."""
+def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
     if out is not None:
-        if overridden(input, tensor, out):
-            return asked(_c_dot, input, tensor, out=out)
-        return write_out('dot', out, dot(input, tensor))
+        if overridden(input, out):
+            return asked(_c_svd, input, some, compute_uv, out=out)
+        return write_out('svd', out, svd(input, some, compute_uv))
     try:
-        key = input._key | tensor._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_dot, (input, tensor,))
+        key = foreign_key(_c_svd, (input, some, compute_uv,))
     if ACTIVE:
-        return run_with_modes(_c_dot, key, (input, tensor))
+        return run_with_modes(_c_svd, key, (input, some, compute_uv))
     try:
-        run = _c_dot_table[key]
+        run = _c_svd_table[key]
     except KeyError:
-        run = _c_dot.resolve(key)
-    return run(input, tensor)
+        run = _c_svd.resolve(key)
+    return run(input, some, compute_uv)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2)."""
+def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
     if out is not None:
-        if overridden(input, mat1, mat2, out):
-            return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
-        return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha))
+        if overridden(input, out):
+            return asked(_c_norm, input, p, dim, keepdim, dtype, out=out)
+        return write_out('norm', out, norm(input, p, dim, keepdim, dtype=dtype))
     try:
-        key = input._key | mat1._key | mat2._key
+        key = input._key
     except AttributeError:
-        key = key_of(_c_addmm, (input, mat1, mat2, beta, alpha,))
+        key = foreign_key(_c_norm, (input, p, dim, keepdim, dtype,))
     if ACTIVE:
-        return run_with_modes(_c_addmm, key, (input, mat1, mat2, beta, alpha))
+        return run_with_modes(_c_norm, key, (input, p, dim, keepdim, dtype))
     try:
-        run = _c_addmm_table[key]
+        run = _c_norm_table[key]
     except KeyError:
-        run = _c_addmm.resolve(key)
-    return run(input, mat1, mat2, beta=beta, alpha=alpha)
-
-
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """Input @ weight.T + bias; weight is [out, in]."""
-    try:
-        key = input._key | weight._key | (0 if bias is None else bias._key)
-    except AttributeError:
-        key = key_of(_c_linear, (input, weight, bias,))
-    if ACTIVE:
-        return run_with_modes(_c_linear, key, (input, weight, bias))
-    try:
-        run = _c_linear_table[key]
-    except KeyError:
-        run = _c_linear.resolve(key)
-    return run(input, weight, bias)
+        run = _c_norm.resolve(key)
+    return run(input, p, dim, keepdim, dtype=dtype)
 
 
 def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
@@ -8600,21 +9434,6 @@ def method_cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     except KeyError:
         run = _c_cumprod_.resolve(key)
     return run(input, dim, dtype=dtype)
-
-
-def method_addmm_(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """``addmm`` in place."""
-    try:
-        key = input._key | mat1._key | mat2._key
-    except AttributeError:
-        key = key_of(_c_addmm_, (input, mat1, mat2, beta, alpha,))
-    if ACTIVE:
-        return run_with_modes(_c_addmm_, key, (input, mat1, mat2, beta, alpha))
-    try:
-        run = _c_addmm__table[key]
-    except KeyError:
-        run = _c_addmm_.resolve(key)
-    return run(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
@@ -10007,6 +10826,272 @@ def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int
     except KeyError:
         run = _c_rnn_relu.resolve(key)
     return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+    """Beta * input + alpha * (mat1 @ mat2)."""
+    if out is not None:
+        if overridden(input, mat1, mat2, out):
+            return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
+        return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha))
+    try:
+        key = input._key | mat1._key | mat2._key
+    except AttributeError:
+        key = key_of(_c_addmm, (input, mat1, mat2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addmm, key, (input, mat1, mat2, beta, alpha))
+    try:
+        run = _c_addmm_table[key]
+    except KeyError:
+        run = _c_addmm.resolve(key)
+    return run(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+    """Beta * input + alpha * (mat @ vec)."""
+    if out is not None:
+        if overridden(input, mat, vec, out):
+            return asked(_c_addmv, input, mat, vec, beta, alpha, out=out)
+        return write_out('addmv', out, addmv(input, mat, vec, beta=beta, alpha=alpha))
+    try:
+        key = input._key | mat._key | vec._key
+    except AttributeError:
+        key = key_of(_c_addmv, (input, mat, vec, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addmv, key, (input, mat, vec, beta, alpha))
+    try:
+        run = _c_addmv_table[key]
+    except KeyError:
+        run = _c_addmv.resolve(key)
+    return run(input, mat, vec, beta=beta, alpha=alpha)
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+    """Beta * input + alpha * bmm(batch1, batch2)."""
+    if out is not None:
+        if overridden(input, batch1, batch2, out):
+            return asked(_c_baddbmm, input, batch1, batch2, beta, alpha, out=out)
+        return write_out('baddbmm', out, baddbmm(input, batch1, batch2, beta=beta, alpha=alpha))
+    try:
+        key = input._key | batch1._key | batch2._key
+    except AttributeError:
+        key = key_of(_c_baddbmm, (input, batch1, batch2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_baddbmm, key, (input, batch1, batch2, beta, alpha))
+    try:
+        run = _c_baddbmm_table[key]
+    except KeyError:
+        run = _c_baddbmm.resolve(key)
+    return run(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+    """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+    if out is not None:
+        if overridden(input, batch1, batch2, out):
+            return asked(_c_addbmm, input, batch1, batch2, beta, alpha, out=out)
+        return write_out('addbmm', out, addbmm(input, batch1, batch2, beta=beta, alpha=alpha))
+    try:
+        key = input._key | batch1._key | batch2._key
+    except AttributeError:
+        key = key_of(_c_addbmm, (input, batch1, batch2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addbmm, key, (input, batch1, batch2, beta, alpha))
+    try:
+        run = _c_addbmm_table[key]
+    except KeyError:
+        run = _c_addbmm.resolve(key)
+    return run(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def method_addmm_(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``addmm`` in place."""
+    try:
+        key = input._key | mat1._key | mat2._key
+    except AttributeError:
+        key = key_of(_c_addmm_, (input, mat1, mat2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addmm_, key, (input, mat1, mat2, beta, alpha))
+    try:
+        run = _c_addmm__table[key]
+    except KeyError:
+        run = _c_addmm_.resolve(key)
+    return run(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def method_addmv_(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``addmv`` in place."""
+    try:
+        key = input._key | mat._key | vec._key
+    except AttributeError:
+        key = key_of(_c_addmv_, (input, mat, vec, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addmv_, key, (input, mat, vec, beta, alpha))
+    try:
+        run = _c_addmv__table[key]
+    except KeyError:
+        run = _c_addmv_.resolve(key)
+    return run(input, mat, vec, beta=beta, alpha=alpha)
+
+
+def method_baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``baddbmm`` in place."""
+    try:
+        key = input._key | batch1._key | batch2._key
+    except AttributeError:
+        key = key_of(_c_baddbmm_, (input, batch1, batch2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_baddbmm_, key, (input, batch1, batch2, beta, alpha))
+    try:
+        run = _c_baddbmm__table[key]
+    except KeyError:
+        run = _c_baddbmm_.resolve(key)
+    return run(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def method_addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """``addbmm`` in place."""
+    try:
+        key = input._key | batch1._key | batch2._key
+    except AttributeError:
+        key = key_of(_c_addbmm_, (input, batch1, batch2, beta, alpha,))
+    if ACTIVE:
+        return run_with_modes(_c_addbmm_, key, (input, batch1, batch2, beta, alpha))
+    try:
+        run = _c_addbmm__table[key]
+    except KeyError:
+        run = _c_addbmm_.resolve(key)
+    return run(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def inner(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Sums of products over the last dimensions of both; numbers are multiplied.
+
+    Raises:
+        ShapeError: The last dimensions have different sizes.
+    """
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_inner, input, other, out=out)
+        return write_out('inner', out, inner(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_inner, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_inner, key, (input, other))
+    try:
+        run = _c_inner_table[key]
+    except KeyError:
+        run = _c_inner.resolve(key)
+    return run(input, other)
+
+
+def kron(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Kronecker product: every element of the first is replaced by its product with the second."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_kron, input, other, out=out)
+        return write_out('kron', out, kron(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_kron, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_kron, key, (input, other))
+    try:
+        run = _c_kron_table[key]
+    except KeyError:
+        run = _c_kron.resolve(key)
+    return run(input, other)
+
+
+def linalg_multi_dot(tensors: Any, *, out: Any = None) -> Any:
+    """Product of several matrices, in the order with the least work; the first and the last may be vectors.
+
+    Raises:
+        ArgumentError: There are fewer than two.
+        ShapeError: They are no matrices that can be multiplied.
+    """
+    if out is not None:
+        if overridden(tensors, out):
+            return asked(_c_linalg_multi_dot, tensors, out=out)
+        return write_out('linalg_multi_dot', out, linalg_multi_dot(tensors))
+    key = 0
+    if type(tensors) is list or type(tensors) is tuple:
+        try:
+            if len(tensors) == 2:
+                key = tensors[0]._key | tensors[1]._key
+            else:
+                for item in tensors:
+                    key |= item._key
+        except AttributeError:
+            key = key_of(_c_linalg_multi_dot, (tensors,))
+    else:
+        key = key_of(_c_linalg_multi_dot, (tensors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_multi_dot, key, (tensors,))
+    try:
+        run = _c_linalg_multi_dot_table[key]
+    except KeyError:
+        run = _c_linalg_multi_dot.resolve(key)
+    return run(tensors)
+
+
+def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+    """Product of matrices, in the order with the least work."""
+    if out is not None:
+        if overridden(out):
+            return asked(_c_chain_matmul, matrices, out=out)
+        return write_out('chain_matmul', out, chain_matmul(matrices))
+    key = 0
+    if ACTIVE:
+        return run_with_modes(_c_chain_matmul, key, (matrices,))
+    try:
+        run = _c_chain_matmul_table[key]
+    except KeyError:
+        run = _c_chain_matmul.resolve(key)
+    return run(*matrices)
+
+
+def linalg_vander(x: Any, *, N: int | None = None) -> Any:
+    """Powers 0 to N - 1 of every element, along a new last dimension; by default as many as elements.
+
+    Raises:
+        ArgumentError: N is less than 2.
+        ShapeError: x has no dimensions.
+    """
+    try:
+        key = x._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_vander, (x, N,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_vander, key, (x, N))
+    try:
+        run = _c_linalg_vander_table[key]
+    except KeyError:
+        run = _c_linalg_vander.resolve(key)
+    return run(x, N=N)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Rows of powers of a vector's elements, by default from the highest to 0.
+
+    Raises:
+        ArgumentError: N is negative.
+        ShapeError: x is no vector.
+    """
+    try:
+        key = x._key
+    except AttributeError:
+        key = foreign_key(_c_vander, (x, N, increasing,))
+    if ACTIVE:
+        return run_with_modes(_c_vander, key, (x, N, increasing))
+    try:
+        run = _c_vander_table[key]
+    except KeyError:
+        run = _c_vander.resolve(key)
+    return run(x, N, increasing)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
@@ -11776,6 +12861,253 @@ def method_index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: 
     except KeyError:
         run = _c_index_reduce_.resolve(key)
     return run(input, dim, index, source, reduce, include_self=include_self)
+
+
+def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
+    """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_inv_ex, A, check_errors, out=out)
+        return write_out('linalg_inv_ex', out, linalg_inv_ex(A, check_errors=check_errors))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_inv_ex, (A, check_errors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_inv_ex, key, (A, check_errors))
+    try:
+        run = _c_linalg_inv_ex_table[key]
+    except KeyError:
+        run = _c_linalg_inv_ex.resolve(key)
+    return run(A, check_errors=check_errors)
+
+
+def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """``linalg.solve`` without an error: info is 0, or the first zero on the diagonal of U; such a solution is NaN.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+        ShapeError: The shapes do not fit.
+    """
+    if out is not None:
+        if overridden(A, B, out):
+            return asked(_c_linalg_solve_ex, A, B, left, check_errors, out=out)
+        return write_out('linalg_solve_ex', out, linalg_solve_ex(A, B, left=left, check_errors=check_errors))
+    try:
+        key = A._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_solve_ex, (A, B, left, check_errors,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_solve_ex, key, (A, B, left, check_errors))
+    try:
+        run = _c_linalg_solve_ex_table[key]
+    except KeyError:
+        run = _c_linalg_solve_ex.resolve(key)
+    return run(A, B, left=left, check_errors=check_errors)
+
+
+def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """X with A @ X == input for A with the Cholesky factor input2."""
+    if out is not None:
+        if overridden(input, input2, out):
+            return asked(_c_cholesky_solve, input, input2, upper, out=out)
+        return write_out('cholesky_solve', out, cholesky_solve(input, input2, upper))
+    try:
+        key = input._key | input2._key
+    except AttributeError:
+        key = key_of(_c_cholesky_solve, (input, input2, upper,))
+    if ACTIVE:
+        return run_with_modes(_c_cholesky_solve, key, (input, input2, upper))
+    try:
+        run = _c_cholesky_solve_table[key]
+    except KeyError:
+        run = _c_cholesky_solve.resolve(key)
+    return run(input, input2, upper)
+
+
+def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """Inverses of the matrices with Cholesky factors ``input``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_cholesky_inverse, input, upper, out=out)
+        return write_out('cholesky_inverse', out, cholesky_inverse(input, upper))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cholesky_inverse, (input, upper,))
+    if ACTIVE:
+        return run_with_modes(_c_cholesky_inverse, key, (input, upper))
+    try:
+        run = _c_cholesky_inverse_table[key]
+    except KeyError:
+        run = _c_cholesky_inverse.resolve(key)
+    return run(input, upper)
+
+
+def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None) -> Any:
+    """X with A @ X == B from the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    if out is not None:
+        if overridden(LU, pivots, B, out):
+            return asked(_c_linalg_lu_solve, LU, pivots, B, left, adjoint, out=out)
+        return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint))
+    try:
+        key = LU._key | pivots._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_lu_solve, (LU, pivots, B, left, adjoint,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_lu_solve, key, (LU, pivots, B, left, adjoint))
+    try:
+        run = _c_linalg_lu_solve_table[key]
+    except KeyError:
+        run = _c_linalg_lu_solve.resolve(key)
+    return run(LU, pivots, B, left=left, adjoint=adjoint)
+
+
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """``linalg.lu_solve`` with the right-hand side first."""
+    if out is not None:
+        if overridden(input, LU_data, LU_pivots, out):
+            return asked(_c_lu_solve, input, LU_data, LU_pivots, out=out)
+        return write_out('lu_solve', out, lu_solve(input, LU_data, LU_pivots))
+    try:
+        key = input._key | LU_data._key | LU_pivots._key
+    except AttributeError:
+        key = key_of(_c_lu_solve, (input, LU_data, LU_pivots,))
+    if ACTIVE:
+        return run_with_modes(_c_lu_solve, key, (input, LU_data, LU_pivots))
+    try:
+        run = _c_lu_solve_table[key]
+    except KeyError:
+        run = _c_lu_solve.resolve(key)
+    return run(input, LU_data, LU_pivots)
+
+
+def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None) -> Any:
+    """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
+    if out is not None:
+        if overridden(input, A, out):
+            return asked(_c_triangular_solve, input, A, upper, transpose, unitriangular, out=out)
+        return write_out('triangular_solve', out, triangular_solve(input, A, upper, transpose, unitriangular))
+    try:
+        key = input._key | A._key
+    except AttributeError:
+        key = key_of(_c_triangular_solve, (input, A, upper, transpose, unitriangular,))
+    if ACTIVE:
+        return run_with_modes(_c_triangular_solve, key, (input, A, upper, transpose, unitriangular))
+    try:
+        run = _c_triangular_solve_table[key]
+    except KeyError:
+        run = _c_triangular_solve.resolve(key)
+    return run(input, A, upper, transpose, unitriangular)
+
+
+def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+    """X with A @ X == B from the results of ``linalg.ldl_factor``."""
+    if out is not None:
+        if overridden(LD, pivots, B, out):
+            return asked(_c_linalg_ldl_solve, LD, pivots, B, hermitian, out=out)
+        return write_out('linalg_ldl_solve', out, linalg_ldl_solve(LD, pivots, B, hermitian=hermitian))
+    try:
+        key = LD._key | pivots._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_ldl_solve, (LD, pivots, B, hermitian,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_ldl_solve, key, (LD, pivots, B, hermitian))
+    try:
+        run = _c_linalg_ldl_solve_table[key]
+    except KeyError:
+        run = _c_linalg_ldl_solve.resolve(key)
+    return run(LD, pivots, B, hermitian=hermitian)
+
+
+def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None, out: Any = None) -> Any:
+    """X with the smallest norm of A @ X - B, and of those the one with the smallest norm itself.
+
+    Args:
+        A: [..., m, n].
+        B: [..., m, k], or [..., m].
+        rcond: Singular values up to ``rcond`` times the largest count as 0; by default the dtype's precision times the
+            larger size.
+        driver: LAPACK's: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
+
+    Returns:
+        solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
+        'gels'); singular_values (empty for 'gels' and 'gelsy').
+
+    Raises:
+        ArgumentError: There is no such driver.
+        ShapeError: The shapes do not fit.
+    """
+    if out is not None:
+        if overridden(A, B, out):
+            return asked(_c_linalg_lstsq, A, B, rcond, driver, out=out)
+        return write_out('linalg_lstsq', out, linalg_lstsq(A, B, rcond, driver=driver))
+    try:
+        key = A._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_lstsq, (A, B, rcond, driver,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_lstsq, key, (A, B, rcond, driver))
+    try:
+        run = _c_linalg_lstsq_table[key]
+    except KeyError:
+        run = _c_linalg_lstsq.resolve(key)
+    return run(A, B, rcond, driver=driver)
+
+
+def linalg_tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
+    """The inverse for ``tensordot`` over ``ind`` dimensions: A as a matrix from its last to its first ``ind`` ones.
+
+    Raises:
+        ArgumentError: ``ind`` is not positive.
+        ShapeError: The matrix is not square.
+    """
+    if out is not None:
+        if overridden(A, out):
+            return asked(_c_linalg_tensorinv, A, ind, out=out)
+        return write_out('linalg_tensorinv', out, linalg_tensorinv(A, ind))
+    try:
+        key = A._key
+    except AttributeError:
+        key = foreign_key(_c_linalg_tensorinv, (A, ind,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_tensorinv, key, (A, ind))
+    try:
+        run = _c_linalg_tensorinv_table[key]
+    except KeyError:
+        run = _c_linalg_tensorinv.resolve(key)
+    return run(A, ind)
+
+
+def linalg_tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
+    """X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
+
+    Raises:
+        ShapeError: A is no square matrix for B.
+    """
+    if out is not None:
+        if overridden(A, B, out):
+            return asked(_c_linalg_tensorsolve, A, B, dims, out=out)
+        return write_out('linalg_tensorsolve', out, linalg_tensorsolve(A, B, dims))
+    try:
+        key = A._key | B._key
+    except AttributeError:
+        key = key_of(_c_linalg_tensorsolve, (A, B, dims,))
+    if ACTIVE:
+        return run_with_modes(_c_linalg_tensorsolve, key, (A, B, dims))
+    try:
+        run = _c_linalg_tensorsolve_table[key]
+    except KeyError:
+        run = _c_linalg_tensorsolve.resolve(key)
+    return run(A, B, dims)
 
 
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
@@ -13673,6 +15005,13 @@ _c_positive.public = positive
 _c_outer.public = outer
 _c_cross.public = cross
 _c_tensordot.public = tensordot
+_c_matmul.public = matmul
+_c_mm.public = mm
+_c_bmm.public = bmm
+_c_mv.public = mv
+_c_dot.public = dot
+_c_linear.public = linear
+_c_einsum.public = einsum
 _c_heaviside.public = heaviside
 _c_heaviside_.public = method_heaviside_
 _c_nan_to_num.public = nan_to_num
@@ -13698,6 +15037,18 @@ _c_prelu.public = prelu
 _c_rrelu.public = rrelu
 _c_glu.public = glu
 _c_softmin.public = softmin
+_c_linalg_cholesky_ex.public = linalg_cholesky_ex
+_c_linalg_lu_factor_ex.public = linalg_lu_factor_ex
+_c_linalg_lu_factor.public = linalg_lu_factor
+_c_linalg_lu.public = linalg_lu
+_c_lu_unpack.public = lu_unpack
+_c_lu.public = lu
+_c_linalg_ldl_factor_ex.public = linalg_ldl_factor_ex
+_c_linalg_ldl_factor.public = linalg_ldl_factor
+_c_linalg_householder_product.public = linalg_householder_product
+_c_orgqr.public = orgqr
+_c_ormqr.public = ormqr
+_c_geqrf.public = geqrf
 _c_fft_fft.public = fft_fft
 _c_fft_ifft.public = fft_ifft
 _c_fft_rfft.public = fft_rfft
@@ -13725,6 +15076,12 @@ _c_zero_.public = method_zero_
 _c_masked_fill_.public = method_masked_fill_
 _c_scatter_.public = method_scatter_
 _c_scatter_add_.public = method_scatter_add_
+_c_cov.public = cov
+_c_corrcoef.public = corrcoef
+_c_trapezoid.public = trapezoid
+_c_cumulative_trapezoid.public = cumulative_trapezoid
+_c_renorm.public = renorm
+_c_renorm_.public = method_renorm_
 _c_linalg_inv.public = linalg_inv
 _c_inverse.public = inverse
 _c_linalg_solve.public = linalg_solve
@@ -13749,13 +15106,19 @@ _c_linalg_matrix_power.public = linalg_matrix_power
 _c_linalg_cross.public = linalg_cross
 _c_linalg_vecdot.public = linalg_vecdot
 _c_linalg_diagonal.public = linalg_diagonal
-_c_matmul.public = matmul
-_c_mm.public = mm
-_c_bmm.public = bmm
-_c_mv.public = mv
-_c_dot.public = dot
-_c_addmm.public = addmm
-_c_linear.public = linear
+_c_svd_lowrank.public = svd_lowrank
+_c_pca_lowrank.public = pca_lowrank
+_c_linalg_matrix_exp.public = linalg_matrix_exp
+_c_matrix_exp.public = matrix_exp
+_c_linalg_cond.public = linalg_cond
+_c_logdet.public = logdet
+_c_slogdet.public = slogdet
+_c_matrix_power.public = matrix_power
+_c_pinverse.public = pinverse
+_c_cholesky.public = cholesky
+_c_qr.public = qr
+_c_svd.public = svd
+_c_norm.public = norm
 _c_resize_.public = method_resize_
 _c_resize_as_.public = resize_as_
 _c_equal.public = equal
@@ -13766,7 +15129,6 @@ _c_tril_.public = method_tril_
 _c_triu_.public = method_triu_
 _c_cumsum_.public = method_cumsum_
 _c_cumprod_.public = method_cumprod_
-_c_addmm_.public = method_addmm_
 _c_softmax.public = softmax
 _c_log_softmax.public = log_softmax
 _c_mse_loss.public = mse_loss
@@ -13831,6 +15193,20 @@ _c_lstm.public = lstm
 _c_gru.public = gru
 _c_rnn_tanh.public = rnn_tanh
 _c_rnn_relu.public = rnn_relu
+_c_addmm.public = addmm
+_c_addmv.public = addmv
+_c_baddbmm.public = baddbmm
+_c_addbmm.public = addbmm
+_c_addmm_.public = method_addmm_
+_c_addmv_.public = method_addmv_
+_c_baddbmm_.public = method_baddbmm_
+_c_addbmm_.public = method_addbmm_
+_c_inner.public = inner
+_c_kron.public = kron
+_c_linalg_multi_dot.public = linalg_multi_dot
+_c_chain_matmul.public = chain_matmul
+_c_linalg_vander.public = linalg_vander
+_c_vander.public = vander
 _c_stack.public = stack
 _c_flip.public = flip
 _c_repeat.public = method_repeat
@@ -13934,6 +15310,17 @@ _c_put_.public = method_put_
 _c_masked_scatter_.public = method_masked_scatter_
 _c_scatter_reduce_.public = method_scatter_reduce_
 _c_index_reduce_.public = method_index_reduce_
+_c_linalg_inv_ex.public = linalg_inv_ex
+_c_linalg_solve_ex.public = linalg_solve_ex
+_c_cholesky_solve.public = cholesky_solve
+_c_cholesky_inverse.public = cholesky_inverse
+_c_linalg_lu_solve.public = linalg_lu_solve
+_c_lu_solve.public = lu_solve
+_c_triangular_solve.public = triangular_solve
+_c_linalg_ldl_solve.public = linalg_ldl_solve
+_c_linalg_lstsq.public = linalg_lstsq
+_c_linalg_tensorinv.public = linalg_tensorinv
+_c_linalg_tensorsolve.public = linalg_tensorsolve
 _c_argsort.public = argsort
 _c_sort.public = sort
 _c_topk.public = topk
@@ -14041,6 +15428,7 @@ arccosh = acosh
 arctanh = atanh
 clip = clamp
 ger = outer
+trapz = trapezoid
 moveaxis = movedim
 row_stack = vstack
 native_channel_shuffle = channel_shuffle
@@ -14116,9 +15504,11 @@ __all__ = [
     'adaptive_avg_pool1d',
     'adaptive_max_pool1d',
     'add',
+    'addbmm',
     'addcdiv',
     'addcmul',
     'addmm',
+    'addmv',
     'addr',
     'adjoint',
     'affine_grid_generator',
@@ -14163,6 +15553,7 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'baddbmm',
     'batch_norm',
     'bilinear',
     'binary_cross_entropy_with_logits',
@@ -14184,7 +15575,11 @@ __all__ = [
     'ceil',
     'ceil_',
     'celu',
+    'chain_matmul',
     'channel_shuffle',
+    'cholesky',
+    'cholesky_inverse',
+    'cholesky_solve',
     'chunk',
     'clamp',
     'clamp_',
@@ -14212,6 +15607,7 @@ __all__ = [
     'conv_transpose3d',
     'convolution',
     'copysign',
+    'corrcoef',
     'cos',
     'cos_',
     'cosh',
@@ -14219,12 +15615,14 @@ __all__ = [
     'cosine_embedding_loss',
     'cosine_similarity',
     'count_nonzero',
+    'cov',
     'cross',
     'ctc_loss',
     'cummax',
     'cummin',
     'cumprod',
     'cumsum',
+    'cumulative_trapezoid',
     'deg2rad',
     'deg2rad_',
     'det',
@@ -14244,6 +15642,7 @@ __all__ = [
     'dropout_',
     'dsplit',
     'dstack',
+    'einsum',
     'embedding',
     'embedding_renorm_',
     'eq',
@@ -14284,6 +15683,7 @@ __all__ = [
     'gcd',
     'gcd_',
     'ge',
+    'geqrf',
     'ger',
     'gradient',
     'greater',
@@ -14313,6 +15713,7 @@ __all__ = [
     'index_put_',
     'index_reduce',
     'index_select',
+    'inner',
     'instance_norm',
     'inverse',
     'is_complex',
@@ -14328,6 +15729,7 @@ __all__ = [
     'isreal',
     'istft',
     'kl_div',
+    'kron',
     'kthvalue',
     'layer_norm',
     'lcm',
@@ -14350,6 +15752,7 @@ __all__ = [
     'logaddexp',
     'logaddexp2',
     'logcumsumexp',
+    'logdet',
     'logical_and',
     'logical_not',
     'logical_or',
@@ -14360,11 +15763,16 @@ __all__ = [
     'lstm',
     'lstm_cell',
     'lt',
+    'lu',
+    'lu_solve',
+    'lu_unpack',
     'margin_ranking_loss',
     'masked_fill',
     'masked_scatter',
     'masked_select',
     'matmul',
+    'matrix_exp',
+    'matrix_power',
     'max',
     'max_pool1d',
     'max_pool1d_with_indices',
@@ -14406,12 +15814,17 @@ __all__ = [
     'nextafter',
     'nonzero',
     'nonzero_static',
+    'norm',
     'not_equal',
+    'orgqr',
+    'ormqr',
     'outer',
     'pairwise_distance',
+    'pca_lowrank',
     'pdist',
     'permute',
     'permute_copy',
+    'pinverse',
     'pixel_shuffle',
     'pixel_unshuffle',
     'poisson_nll_loss',
@@ -14421,6 +15834,7 @@ __all__ = [
     'prelu',
     'prod',
     'put',
+    'qr',
     'quantile',
     'rad2deg',
     'rad2deg_',
@@ -14431,6 +15845,7 @@ __all__ = [
     'relu',
     'relu_',
     'remainder',
+    'renorm',
     'repeat_interleave',
     'reshape',
     'resize_as_',
@@ -14471,6 +15886,7 @@ __all__ = [
     'sinh_',
     'slice_copy',
     'slice_scatter',
+    'slogdet',
     'softmax',
     'sort',
     'split',
@@ -14490,6 +15906,8 @@ __all__ = [
     'sub',
     'subtract',
     'sum',
+    'svd',
+    'svd_lowrank',
     'swapaxes',
     'swapdims',
     't',
@@ -14508,6 +15926,9 @@ __all__ = [
     'trace',
     'transpose',
     'transpose_copy',
+    'trapezoid',
+    'trapz',
+    'triangular_solve',
     'tril',
     'triplet_margin_loss',
     'triu',
@@ -14526,6 +15947,7 @@ __all__ = [
     'unsafe_split_with_sizes',
     'unsqueeze',
     'unsqueeze_copy',
+    'vander',
     'var',
     'var_mean',
     'vdot',

@@ -907,6 +907,42 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         ShapeError: The dimensions have different sizes.
     """
 
+def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Product of two matrices."""
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Products of two batches of matrices."""
+
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+    """Matrix times vector."""
+
+def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+    """Inner product of two vectors."""
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Input @ weight.T + bias; weight is [out, in]."""
+
+def einsum(*args: Any) -> Tensor:
+    """Sum of products of operands' elements, over the subscripts that the result has not.
+
+    Two operands at a time are multiplied as matrices, the cheapest pair first.
+
+    Args:
+        args: An equation such as ``"bij,bjk->bik"`` and its operands (or one list of them), or operands that are each
+            followed by a list of numbers for their subscripts, with the result's at the end. ``...`` stands for
+            dimensions that broadcast. Without a result, it has the subscripts that appear once, in alphabetical order.
+
+    Returns:
+        A tensor with one dimension for every subscript of the result.
+
+    Raises:
+        ArgumentError: The subscripts are wrong.
+        ShapeError: Dimensions of one subscript have different sizes.
+    """
+
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
     """0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
@@ -1043,6 +1079,75 @@ def glu(input: Tensor, dim: _int = -1) -> Tensor:
 def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None) -> Tensor:
     """``softmax(-input)``."""
 
+def linalg_cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False, out: Any = None) -> Any:
+    """``linalg.cholesky`` without an error: info is 0, or the order of the minor that is not positive definite.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is not positive definite.
+    """
+
+def linalg_lu_factor_ex(A: Tensor, *, pivot: _bool = True, check_errors: _bool = False, out: Any = None) -> Any:
+    """``linalg.lu_factor`` without an error: info is 0, or the place of the first zero on the diagonal of U.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+
+def linalg_lu_factor(A: Tensor, *, pivot: _bool = True, out: Any = None) -> Any:
+    """L (without its diagonal of ones) and U in one matrix, and the row that each row was exchanged with, from 1.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+
+def linalg_lu(A: Tensor, *, pivot: _bool = True, out: Any = None) -> Any:
+    """P, L and U with A == P @ L @ U; without pivoting, P is empty.
+
+    Args:
+        A: [..., m, n].
+        pivot: Whether rows are exchanged. P is [m, m], L [m, k] and U [k, n] for k = min(m, n).
+    """
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Any = None) -> Any:
+    """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
+
+def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
+    """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+
+def linalg_ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = False, out: Any = None) -> Any:
+    """Factors of symmetric (or Hermitian) matrices for ``linalg.ldl_solve``; info is 0, or the place of a zero block.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+
+def linalg_ldl_factor(A: Tensor, *, hermitian: _bool = False, out: Any = None) -> Any:
+    """Factors of symmetric (or Hermitian) matrices, of which the lower triangle is read, for ``linalg.ldl_solve``.
+
+    Raises:
+        LinAlgError: A matrix is singular.
+    """
+
+def linalg_householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
+    """The first columns of a product of reflectors, as ``geqrf`` returns them.
+
+    Args:
+        input: Below the diagonal, vectors v_k that start with a one; [..., m, n] with m >= n.
+        tau: Factors: reflector k is 1 - tau_k v_k v_k^H; [..., k] with k <= n.
+
+    Raises:
+        ShapeError: The sizes are others.
+    """
+
+def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor:
+    """``linalg.householder_product``."""
+
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Any = None) -> Tensor:
+    """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+
+def geqrf(input: Tensor, *, out: Any = None) -> Any:
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+
 def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
 
@@ -1124,7 +1229,49 @@ def method_scatter_(input: Tensor, dim: _int, index: Tensor, src: Operand | None
 def method_scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
     """``scatter_add`` in place."""
 
-def linalg_inv(A: Tensor) -> Tensor:
+def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Covariances of variables (rows), each observed several times (columns).
+
+    Args:
+        input: [variables, observations], or the observations of one variable.
+        correction: Subtracted from the number of observations.
+        fweights: How often each observation was made.
+        aweights: How much each observation counts.
+
+    Returns:
+        [variables, variables], or a number for one variable.
+
+    Raises:
+        ShapeError: The input has more than two dimensions.
+        DtypeError: The input is boolean.
+    """
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Covariances divided by both standard deviations, from -1 to 1.
+
+    Raises:
+        ShapeError: The input has more than two dimensions.
+    """
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1) -> Tensor:
+    """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
+trapz = trapezoid
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1) -> Tensor:
+    """Running integral of sampled values by the trapezoid rule, one element less than samples."""
+
+def renorm(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = None) -> Tensor:
+    """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+
+    Raises:
+        ArgumentError: p is not positive, or maxnorm is negative.
+        ShapeError: The input has fewer than two dimensions.
+    """
+
+def method_renorm_(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
+    """``renorm`` in place."""
+
+def linalg_inv(A: Tensor, *, out: Any = None) -> Tensor:
     """Inverses of square matrices.
 
     Raises:
@@ -1134,7 +1281,7 @@ def linalg_inv(A: Tensor) -> Tensor:
 def inverse(input: Tensor, *, out: Any = None) -> Tensor:
     """Inverses of square matrices: ``linalg.inv``."""
 
-def linalg_solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
+def linalg_solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Any = None) -> Tensor:
     """X with A @ X == B; with ``left=False``, X @ A == B. B is a vector where it has A's shape without its last size.
 
     Raises:
@@ -1142,32 +1289,32 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
         ShapeError: The shapes do not fit.
     """
 
-def linalg_solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False) -> Tensor:
+def linalg_solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False, out: Any = None) -> Tensor:
     """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
 
-def linalg_pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False) -> Tensor:
+def linalg_pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False, out: Any = None) -> Tensor:
     """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
 
-def linalg_matrix_rank(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False) -> Tensor:
+def linalg_matrix_rank(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False, out: Any = None) -> Tensor:
     """Number of singular values above max(atol, rtol * largest)."""
 
-def linalg_det(A: Tensor) -> Tensor:
+def linalg_det(A: Tensor, *, out: Any = None) -> Tensor:
     """Determinants of square matrices."""
 
 def det(input: Tensor) -> Tensor:
     """Determinants of square matrices: ``linalg.det``."""
 
-def linalg_slogdet(A: Tensor) -> Any:
+def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     """Sign (or direction) and logarithm of the absolute value of determinants."""
 
-def linalg_cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
+def linalg_cholesky(A: Tensor, *, upper: _bool = False, out: Any = None) -> Tensor:
     """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
     Raises:
         LinAlgError: A matrix is not positive definite.
     """
 
-def linalg_qr(A: Tensor, mode: str = 'reduced') -> Any:
+def linalg_qr(A: Tensor, mode: str = 'reduced', *, out: Any = None) -> Any:
     """Orthonormal Q and upper triangular R with Q @ R == A.
 
     Args:
@@ -1178,7 +1325,7 @@ def linalg_qr(A: Tensor, mode: str = 'reduced') -> Any:
         ArgumentError: The mode is another one.
     """
 
-def linalg_svd(A: Tensor, full_matrices: _bool = True) -> Any:
+def linalg_svd(A: Tensor, full_matrices: _bool = True, *, out: Any = None) -> Any:
     """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
 
     Args:
@@ -1186,66 +1333,112 @@ def linalg_svd(A: Tensor, full_matrices: _bool = True) -> Any:
         full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
     """
 
-def linalg_svdvals(A: Tensor) -> Tensor:
+def linalg_svdvals(A: Tensor, *, out: Any = None) -> Tensor:
     """Singular values, largest first."""
 
-def linalg_eigh(A: Tensor, UPLO: str = 'L') -> Any:
+def linalg_eigh(A: Tensor, UPLO: str = 'L', *, out: Any = None) -> Any:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
 
-def linalg_eigvalsh(A: Tensor, UPLO: str = 'L') -> Tensor:
+def linalg_eigvalsh(A: Tensor, UPLO: str = 'L', *, out: Any = None) -> Tensor:
     """Eigenvalues of Hermitian matrices, ascending."""
 
-def linalg_eig(A: Tensor) -> Any:
+def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
     """Eigenvalues and eigenvectors of square matrices, complex."""
 
-def linalg_eigvals(A: Tensor) -> Tensor:
+def linalg_eigvals(A: Tensor, *, out: Any = None) -> Tensor:
     """Eigenvalues of square matrices, complex."""
 
-def linalg_vector_norm(x: Tensor, ord: Scalar = 2, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None) -> Tensor:
+def linalg_vector_norm(x: Tensor, ord: Scalar = 2, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
 
-def linalg_matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] = (-2, -1), keepdim: _bool = False, *, dtype: DType | None = None) -> Tensor:
+def linalg_matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] = (-2, -1), keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
         ArgumentError: The order is another one.
     """
 
-def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None) -> Tensor:
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
 
-def linalg_matrix_power(A: Tensor, n: _int) -> Tensor:
+def linalg_matrix_power(A: Tensor, n: _int, *, out: Any = None) -> Tensor:
     """A @ A @ ..., n times; negative powers are those of the inverse."""
 
-def linalg_cross(input: Tensor, other: Tensor, *, dim: _int = -1) -> Tensor:
+def linalg_cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Any = None) -> Tensor:
     """Vector product along a dimension of size 3."""
 
-def linalg_vecdot(x: Tensor, y: Tensor, *, dim: _int = -1) -> Tensor:
+def linalg_vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Any = None) -> Tensor:
     """Inner products along a dimension; the first operand is conjugated."""
 
 def linalg_diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
     """Diagonals of matrices, as ``diagonal`` with the last two dimensions."""
 
-def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None) -> Any:
+    """U, S and V with A (minus M) close to U @ diag(S) @ V.mH, for q singular values.
 
-def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Product of two matrices."""
+    Args:
+        A: [..., m, n].
+        q: A little more than the expected rank.
+        niter: Iterations that sharpen the projection.
+        M: Subtracted from A, with shapes that broadcast.
+    """
 
-def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """Products of two batches of matrices."""
+def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
+    """Principal components: ``svd_lowrank`` of the matrix without the means of its columns.
 
-def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
-    """Matrix times vector."""
+    Raises:
+        ArgumentError: q or niter is out of range.
+    """
 
-def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
-    """Inner product of two vectors."""
+def linalg_matrix_exp(A: Tensor, *, out: Any = None) -> Tensor:
+    """1 + A + A @ A / 2 + A @ A @ A / 6 + ...
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-    """Beta * input + alpha * (mat1 @ mat2)."""
+    Raises:
+        DtypeError: The matrix is made of integers.
+        LinAlgError: An element is infinite or NaN.
+    """
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Input @ weight.T + bias; weight is [out, in]."""
+def matrix_exp(input: Tensor) -> Tensor:
+    """``linalg.matrix_exp``."""
+
+def linalg_cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
+    """Condition numbers: norm(A, p) * norm(inv(A), p); inf for singular matrices.
+
+    Args:
+        A: Matrices; square ones for other orders than None, 2 and -2.
+        p: The order of a matrix norm; None is 2.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
+
+def logdet(input: Tensor) -> Tensor:
+    """Logarithm of determinants; NaN for negative ones."""
+
+def slogdet(input: Tensor) -> Any:
+    """``linalg.slogdet``."""
+
+def matrix_power(input: Tensor, n: _int) -> Tensor:
+    """``linalg.matrix_power``."""
+
+def pinverse(input: Tensor, rcond: Scalar = 1e-15) -> Tensor:
+    """``linalg.pinv`` with the relative tolerance ``rcond``."""
+
+def cholesky(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
+    """``linalg.cholesky``."""
+
+def qr(input: Tensor, some: _bool = True, *, out: Any = None) -> Any:
+    """``linalg.qr``, reduced or (``some=False``) complete."""
+
+def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
+    """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
+
+def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
 
 def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
@@ -1289,9 +1482,6 @@ def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None) -> Tensor:
 
 def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None) -> Tensor:
     """``cumprod`` in place."""
-
-def method_addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-    """``addmm`` in place."""
 
 def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
@@ -1920,6 +2110,67 @@ def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _b
         ShapeError: The shapes do not fit.
     """
 
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+    """Beta * input + alpha * (mat1 @ mat2)."""
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+    """Beta * input + alpha * (mat @ vec)."""
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+    """Beta * input + alpha * bmm(batch1, batch2)."""
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+    """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+
+def method_addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """``addmm`` in place."""
+
+def method_addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """``addmv`` in place."""
+
+def method_baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """``baddbmm`` in place."""
+
+def method_addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """``addbmm`` in place."""
+
+def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Sums of products over the last dimensions of both; numbers are multiplied.
+
+    Raises:
+        ShapeError: The last dimensions have different sizes.
+    """
+
+def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Kronecker product: every element of the first is replaced by its product with the second."""
+
+def linalg_multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
+    """Product of several matrices, in the order with the least work; the first and the last may be vectors.
+
+    Raises:
+        ArgumentError: There are fewer than two.
+        ShapeError: They are no matrices that can be multiplied.
+    """
+
+def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
+    """Product of matrices, in the order with the least work."""
+
+def linalg_vander(x: Tensor, *, N: _int | None = None) -> Tensor:
+    """Powers 0 to N - 1 of every element, along a new last dimension; by default as many as elements.
+
+    Raises:
+        ArgumentError: N is less than 2.
+        ShapeError: x has no dimensions.
+    """
+
+def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
+    """Rows of powers of a vector's elements, by default from the highest to 0.
+
+    Raises:
+        ArgumentError: N is negative.
+        ShapeError: x is no vector.
+    """
+
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
 
@@ -2331,6 +2582,77 @@ def method_scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor,
 
 def method_index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
     """``index_reduce`` in place."""
+
+def linalg_inv_ex(A: Tensor, *, check_errors: _bool = False, out: Any = None) -> Any:
+    """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+    """
+
+def linalg_solve_ex(A: Tensor, B: Tensor, *, left: _bool = True, check_errors: _bool = False, out: Any = None) -> Any:
+    """``linalg.solve`` without an error: info is 0, or the first zero on the diagonal of U; such a solution is NaN.
+
+    Raises:
+        LinAlgError: With ``check_errors``, a matrix is singular.
+        ShapeError: The shapes do not fit.
+    """
+
+def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
+    """X with A @ X == input for A with the Cholesky factor input2."""
+
+def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
+    """Inverses of the matrices with Cholesky factors ``input``."""
+
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: _bool = True, adjoint: _bool = False, out: Any = None) -> Tensor:
+    """X with A @ X == B from the results of ``linalg.lu_factor``; ``adjoint``: A.mH @ X == B; not ``left``: X @ A == B.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
+    """``linalg.lu_solve`` with the right-hand side first."""
+
+def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
+    """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
+
+def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Any = None) -> Tensor:
+    """X with A @ X == B from the results of ``linalg.ldl_factor``."""
+
+def linalg_lstsq(A: Tensor, B: Tensor, rcond: Scalar | None = None, *, driver: str | None = None, out: Any = None) -> Any:
+    """X with the smallest norm of A @ X - B, and of those the one with the smallest norm itself.
+
+    Args:
+        A: [..., m, n].
+        B: [..., m, k], or [..., m].
+        rcond: Singular values up to ``rcond`` times the largest count as 0; by default the dtype's precision times the
+            larger size.
+        driver: LAPACK's: 'gels' for matrices of full rank, 'gelsy' (default), 'gelsd' or 'gelss'.
+
+    Returns:
+        solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
+        'gels'); singular_values (empty for 'gels' and 'gelsy').
+
+    Raises:
+        ArgumentError: There is no such driver.
+        ShapeError: The shapes do not fit.
+    """
+
+def linalg_tensorinv(A: Tensor, ind: _int = 2, *, out: Any = None) -> Tensor:
+    """The inverse for ``tensordot`` over ``ind`` dimensions: A as a matrix from its last to its first ``ind`` ones.
+
+    Raises:
+        ArgumentError: ``ind`` is not positive.
+        ShapeError: The matrix is not square.
+    """
+
+def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
+    """X with tensordot(A, X, X.ndim) == B; ``dims`` of A are moved to its end first.
+
+    Raises:
+        ShapeError: A is no square matrix for B.
+    """
 
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
     """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
@@ -2884,9 +3206,11 @@ __all__ = [
     'adaptive_avg_pool1d',
     'adaptive_max_pool1d',
     'add',
+    'addbmm',
     'addcdiv',
     'addcmul',
     'addmm',
+    'addmv',
     'addr',
     'adjoint',
     'affine_grid_generator',
@@ -2931,6 +3255,7 @@ __all__ = [
     'atanh',
     'atanh_',
     'avg_pool1d',
+    'baddbmm',
     'batch_norm',
     'bilinear',
     'binary_cross_entropy_with_logits',
@@ -2952,7 +3277,11 @@ __all__ = [
     'ceil',
     'ceil_',
     'celu',
+    'chain_matmul',
     'channel_shuffle',
+    'cholesky',
+    'cholesky_inverse',
+    'cholesky_solve',
     'chunk',
     'clamp',
     'clamp_',
@@ -2980,6 +3309,7 @@ __all__ = [
     'conv_transpose3d',
     'convolution',
     'copysign',
+    'corrcoef',
     'cos',
     'cos_',
     'cosh',
@@ -2987,12 +3317,14 @@ __all__ = [
     'cosine_embedding_loss',
     'cosine_similarity',
     'count_nonzero',
+    'cov',
     'cross',
     'ctc_loss',
     'cummax',
     'cummin',
     'cumprod',
     'cumsum',
+    'cumulative_trapezoid',
     'deg2rad',
     'deg2rad_',
     'det',
@@ -3012,6 +3344,7 @@ __all__ = [
     'dropout_',
     'dsplit',
     'dstack',
+    'einsum',
     'embedding',
     'embedding_renorm_',
     'eq',
@@ -3052,6 +3385,7 @@ __all__ = [
     'gcd',
     'gcd_',
     'ge',
+    'geqrf',
     'ger',
     'gradient',
     'greater',
@@ -3081,6 +3415,7 @@ __all__ = [
     'index_put_',
     'index_reduce',
     'index_select',
+    'inner',
     'instance_norm',
     'inverse',
     'is_complex',
@@ -3096,6 +3431,7 @@ __all__ = [
     'isreal',
     'istft',
     'kl_div',
+    'kron',
     'kthvalue',
     'layer_norm',
     'lcm',
@@ -3118,6 +3454,7 @@ __all__ = [
     'logaddexp',
     'logaddexp2',
     'logcumsumexp',
+    'logdet',
     'logical_and',
     'logical_not',
     'logical_or',
@@ -3128,11 +3465,16 @@ __all__ = [
     'lstm',
     'lstm_cell',
     'lt',
+    'lu',
+    'lu_solve',
+    'lu_unpack',
     'margin_ranking_loss',
     'masked_fill',
     'masked_scatter',
     'masked_select',
     'matmul',
+    'matrix_exp',
+    'matrix_power',
     'max',
     'max_pool1d',
     'max_pool1d_with_indices',
@@ -3174,12 +3516,17 @@ __all__ = [
     'nextafter',
     'nonzero',
     'nonzero_static',
+    'norm',
     'not_equal',
+    'orgqr',
+    'ormqr',
     'outer',
     'pairwise_distance',
+    'pca_lowrank',
     'pdist',
     'permute',
     'permute_copy',
+    'pinverse',
     'pixel_shuffle',
     'pixel_unshuffle',
     'poisson_nll_loss',
@@ -3189,6 +3536,7 @@ __all__ = [
     'prelu',
     'prod',
     'put',
+    'qr',
     'quantile',
     'rad2deg',
     'rad2deg_',
@@ -3199,6 +3547,7 @@ __all__ = [
     'relu',
     'relu_',
     'remainder',
+    'renorm',
     'repeat_interleave',
     'reshape',
     'resize_as_',
@@ -3239,6 +3588,7 @@ __all__ = [
     'sinh_',
     'slice_copy',
     'slice_scatter',
+    'slogdet',
     'softmax',
     'sort',
     'split',
@@ -3258,6 +3608,8 @@ __all__ = [
     'sub',
     'subtract',
     'sum',
+    'svd',
+    'svd_lowrank',
     'swapaxes',
     'swapdims',
     't',
@@ -3276,6 +3628,9 @@ __all__ = [
     'trace',
     'transpose',
     'transpose_copy',
+    'trapezoid',
+    'trapz',
+    'triangular_solve',
     'tril',
     'triplet_margin_loss',
     'triu',
@@ -3294,6 +3649,7 @@ __all__ = [
     'unsafe_split_with_sizes',
     'unsqueeze',
     'unsqueeze_copy',
+    'vander',
     'var',
     'var_mean',
     'vdot',

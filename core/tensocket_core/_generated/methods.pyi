@@ -1058,6 +1058,24 @@ class Operators:
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
         """Vector product along a dimension of size 3, by default the first one."""
 
+    def matmul(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+
+    def __matmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+
+    def mm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
+        """Product of two matrices."""
+
+    def bmm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
+        """Products of two batches of matrices."""
+
+    def mv(self, vec: Tensor, *, out: Any = None) -> Tensor:
+        """Matrix times vector."""
+
+    def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
+        """Inner product of two vectors."""
+
     def heaviside(self, values: Tensor, *, out: Any = None) -> Tensor:
         """0 where input is negative or NaN, ``values`` where it is 0, else 1.
 
@@ -1130,6 +1148,18 @@ class Operators:
             DtypeError: The dtypes differ.
         """
 
+    def lu(self, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any:
+        """``linalg.lu_factor``, with ``get_infos`` ``linalg.lu_factor_ex``, as tuples."""
+
+    def orgqr(self, input2: Tensor, *, out: Any = None) -> Tensor:
+        """``linalg.householder_product``."""
+
+    def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Any = None) -> Tensor:
+        """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
+
+    def geqrf(self, *, out: Any = None) -> Any:
+        """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+
     def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
         """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""
 
@@ -1151,32 +1181,77 @@ class Operators:
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """``scatter_add`` in place."""
 
+    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """Covariances of variables (rows), each observed several times (columns).
+
+        Args:
+            input: [variables, observations], or the observations of one variable.
+            correction: Subtracted from the number of observations.
+            fweights: How often each observation was made.
+            aweights: How much each observation counts.
+
+        Returns:
+            [variables, variables], or a number for one variable.
+
+        Raises:
+            ShapeError: The input has more than two dimensions.
+            DtypeError: The input is boolean.
+        """
+
+    def corrcoef(self) -> Tensor:
+        """Covariances divided by both standard deviations, from -1 to 1.
+
+        Raises:
+            ShapeError: The input has more than two dimensions.
+        """
+
+    def renorm(self, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = None) -> Tensor:
+        """Slices along a dimension, those of a p-norm above maxnorm scaled down to it.
+
+        Raises:
+            ArgumentError: p is not positive, or maxnorm is negative.
+            ShapeError: The input has fewer than two dimensions.
+        """
+
+    def renorm_(self, p: Scalar, dim: _int, maxnorm: Scalar) -> Tensor:
+        """``renorm`` in place."""
+
     def inverse(self, *, out: Any = None) -> Tensor:
         """Inverses of square matrices: ``linalg.inv``."""
 
     def det(self) -> Tensor:
         """Determinants of square matrices: ``linalg.det``."""
 
-    def matmul(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    def matrix_exp(self) -> Tensor:
+        """``linalg.matrix_exp``."""
 
-    def __matmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+    def logdet(self) -> Tensor:
+        """Logarithm of determinants; NaN for negative ones."""
 
-    def mm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
-        """Product of two matrices."""
+    def slogdet(self) -> Any:
+        """``linalg.slogdet``."""
 
-    def bmm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
-        """Products of two batches of matrices."""
+    def matrix_power(self, n: _int) -> Tensor:
+        """``linalg.matrix_power``."""
 
-    def mv(self, vec: Tensor, *, out: Any = None) -> Tensor:
-        """Matrix times vector."""
+    def pinverse(self, rcond: Scalar = 1e-15) -> Tensor:
+        """``linalg.pinv`` with the relative tolerance ``rcond``."""
 
-    def dot(self, tensor: Tensor, *, out: Any = None) -> Tensor:
-        """Inner product of two vectors."""
+    def cholesky(self, upper: _bool = False, *, out: Any = None) -> Tensor:
+        """``linalg.cholesky``."""
 
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
-        """Beta * input + alpha * (mat1 @ mat2)."""
+    def qr(self, some: _bool = True, *, out: Any = None) -> Any:
+        """``linalg.qr``, reduced or (``some=False``) complete."""
+
+    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
+        """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
+
+    def norm(self, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+        """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
+
+        Raises:
+            ArgumentError: There is no such norm.
+        """
 
     def resize_(self, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
         """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
@@ -1221,9 +1296,6 @@ class Operators:
     def cumprod_(self, dim: _int, *, dtype: Any = None) -> Tensor:
         """``cumprod`` in place."""
 
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
-        """``addmm`` in place."""
-
     def softmax(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
         """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
@@ -1236,6 +1308,40 @@ class Operators:
         Raises:
             DtypeError: The difference is neither of floats nor complex.
         """
+
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+        """Beta * input + alpha * (mat1 @ mat2)."""
+
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+        """Beta * input + alpha * (mat @ vec)."""
+
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+        """Beta * input + alpha * bmm(batch1, batch2)."""
+
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
+        """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+        """``addmm`` in place."""
+
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+        """``addmv`` in place."""
+
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+        """``baddbmm`` in place."""
+
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+        """``addbmm`` in place."""
+
+    def inner(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Sums of products over the last dimensions of both; numbers are multiplied.
+
+        Raises:
+            ShapeError: The last dimensions have different sizes.
+        """
+
+    def kron(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Kronecker product: every element of the first is replaced by its product with the second."""
 
     def flip(self, *dims: _int | Sequence[_int]) -> Tensor:
         """Elements in reverse order along dimensions; a copy."""
@@ -1435,6 +1541,18 @@ class Operators:
 
     def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """``index_reduce`` in place."""
+
+    def cholesky_solve(self, input2: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor:
+        """X with A @ X == input for A with the Cholesky factor input2."""
+
+    def cholesky_inverse(self, upper: _bool = False, *, out: Any = None) -> Tensor:
+        """Inverses of the matrices with Cholesky factors ``input``."""
+
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
+        """``linalg.lu_solve`` with the right-hand side first."""
+
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
+        """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
 
     def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
         """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""

@@ -29,6 +29,8 @@ from .convert import float32_of_bfloat16, to_dtype
 from .copying import from_host
 
 Shape = tuple[int, ...]
+#: How the dtype of a result follows from that of the first tensor.
+Kind = Literal["same", "int32", "int64", "bool", "real", "complex"]
 
 _HALVES: Final = (dtypes.float16, dtypes.bfloat16)
 
@@ -42,11 +44,12 @@ class HostOperator(Operator):
     """An operator run by a function over NumPy arrays.
 
     Attributes:
-        compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays where
-            there is no derivative. Half-precision elements come as float32.
-        shape: ``shape(*arguments)`` with the shape of every tensor; gives that of the result. None where it depends on
-            values.
-        result: Dtype of the result: that of the first tensor, the dtype named, or its real or complex counterpart.
+        compute: ``compute(*arguments)`` with an array for every tensor; returns an array, or a tuple of arrays.
+            Half-precision elements come as float32.
+        shape: ``shape(*arguments)`` with the shape of every tensor; gives that of the result, or a list with those of
+            several. None where it depends on values.
+        result: Dtype of the result: that of the first tensor, the dtype named, or its real or complex counterpart; of
+            several results, a tuple of these.
         kinds: Letters of the dtype kinds that it takes: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex.
         halves: Whether it takes half-precision floats.
         label: What errors call it.
@@ -54,8 +57,8 @@ class HostOperator(Operator):
 
     kind = "host"
 
-    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Shape] | None,
-                 result: Literal["same", "int64", "bool", "real", "complex"] = "same", kinds: str = "bifc",
+    def __init__(self, schema: str, doc: str, compute: Callable[..., Any], *, shape: Callable[..., Any] | None,
+                 result: Kind | tuple[Kind, ...] = "same", kinds: str = "bifc",
                  halves: bool = True, label: str | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.compute = quiet(compute)
@@ -105,12 +108,10 @@ class HostOperator(Operator):
         """
         if self.shape is None:
             raise missing_data(self.label, "a meta tensor, on whose values the shape of the result depends")
-        dtype = {"same": source, "int64": dtypes.int64, "bool": dtypes.bool_, "real": COMPONENT.get(source, source),
-                 "complex": source}[self.result]
-        if self.result == "complex" and not source.is_complex:
-            dtype = complex_dtype(source)
         shape = self.shape(*[tuple(x.shape) if hasattr(x, "_key") else x for x in args])
-        return tensors.wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
+        if isinstance(self.result, tuple):
+            return tuple([_empty(entry, one, source, kind) for one, kind in zip(shape, self.result, strict=True)])
+        return _empty(entry, shape, source, self.result)
 
     def _stored(self, entry: DeviceEntry, result: np.ndarray[Any, Any], source: DType) -> Any:
         """A result on the device; float32 ones of half-precision arguments are rounded."""
@@ -127,6 +128,15 @@ class HostOperator(Operator):
         if letter not in self.kinds or (dtype in _HALVES and not self.halves) or dtype in FLOAT8:
             raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is not defined for this dtype",
                              "convert with .to(dtype) first")
+
+
+def _empty(entry: DeviceEntry, shape: Shape, source: DType, kind: Kind) -> Any:
+    """A result without data."""
+    dtype = {"same": source, "int32": dtypes.int32, "int64": dtypes.int64, "bool": dtypes.bool_,
+             "real": COMPONENT.get(source, source), "complex": source}[kind]
+    if kind == "complex" and not source.is_complex:
+        dtype = complex_dtype(source)
+    return tensors.wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
 
 
 def _values(tensor: Any) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import AutogradError, LinAlgError, ShapeError
+from tensocket_plugins.contract.errors import AutogradError, DtypeError, LinAlgError, ShapeError
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -52,6 +52,17 @@ def check_matrix(name: str, matrix: Any, *, square: bool = False) -> None:
         raise ShapeError(f"linalg.{name}", f"a tensor of shape {list(matrix.shape)}",
                          "matrices are square" if square else "matrices have at least 2 dimensions",
                          "pass a matrix, or a batch of them")
+
+
+def check_floating(operator: str, matrix: Any) -> None:
+    """Refuse what is made of integers.
+
+    Raises:
+        DtypeError: It is.
+    """
+    if matrix.dtype.category < 2:
+        raise DtypeError(operator, f"dtype {matrix.dtype.name}", "elements are floats or complex numbers",
+                         "convert with .to(dtype)")
 
 
 def adjoint(matrix: Any) -> Any:
@@ -246,6 +257,7 @@ def eigh_shapes(size: int) -> Shapes:
 def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
     (values, vectors), (grad_values, grad_vectors) = (unpacked(x, eigh_shapes(size)) for x in (result, grad))
     turned = adjoint(vectors) @ grad_vectors
+    turned = (turned - adjoint(turned)) * 0.5  # a Hermitian gradient, of all that have the same effect
     places = positions(turned, size)
     core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
     return vectors @ (core + diagonal_matrix(_real(grad_values))) @ adjoint(vectors)

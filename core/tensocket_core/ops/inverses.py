@@ -17,6 +17,7 @@ from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator, same_shape
 from ..optional import require
 from . import decompositions as parts
+from . import lapack
 from .choices import true_somewhere
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded, packed
 from .selection import positions
@@ -45,14 +46,12 @@ solution: Final[HostOperator] = HostOperator(
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
     """SciPy solves one system at a time."""
     solve = require("scipy.linalg", "linalg.solve_triangular").solve_triangular
-    lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-    rows = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:])).reshape(-1, *matrix.shape[-2:])
-    sides = np.broadcast_to(right, (*lead, *right.shape[-2:])).reshape(-1, *right.shape[-2:])
-    out = np.empty((*lead, *right.shape[-2:]), np.result_type(matrix, right))
-    flat = out.reshape(sides.shape)
-    for k in range(len(rows) if out.size else 0):
-        flat[k] = solve(rows[k], sides[k], lower=not upper, unit_diagonal=unit, check_finite=False)
-    return out
+
+    def run(a: Any, b: Any) -> tuple[Any]:
+        return (solve(a, b, lower=not upper, unit_diagonal=unit, check_finite=False),)
+
+    outputs = [(right.shape[-2:], np.result_type(matrix, right))]
+    return lapack.over_batch(run, outputs, (matrix, 2), (right, 2))[0]
 
 
 def _triangular_gradient(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool) -> Any:

@@ -6,7 +6,7 @@ import math
 from collections import namedtuple
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -119,16 +119,26 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
     x = x if dtype is None else x.to(dtype)
     axes = normalize_axes("linalg.vector_norm", dim, x.ndim)
     if ord == 0:
-        counted = (x != 0).sum(axes, keepdim)
-        return counted.to(x.abs().dtype)
+        # A gradient of zeros, not none.
+        return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
     size = x.abs()
+    if (ord < 0 or math.isinf(ord)) and 0 in [size.shape[k] for k in axes or range(size.ndim)]:
+        raise ShapeError("linalg.vector_norm", f"a tensor of shape {list(x.shape)}, ord={ord}, dim={dim}",
+                         "no elements have no extreme value", "pass a tensor with elements along the dims")
     if math.isinf(ord):
         return size.amax(axes, keepdim) if ord > 0 else size.amin(axes, keepdim)
     if ord == 1:
         return size.sum(axes, keepdim)
     if ord == 2:
         return _length(size, axes, keepdim)
-    return (size ** ord).sum(axes, keepdim) ** (1 / ord)
+    return _root(_root(size, ord).sum(axes, keepdim), 1 / ord)
+
+
+def _root(size: Any, power: float) -> Any:
+    """``size ** power``; its gradient at 0 and at inf is 0."""
+    zero, infinite = size == 0, size == math.inf
+    safe = (size.masked_fill(zero | infinite, 1) ** power).masked_fill(zero, math.inf if power < 0 else 0)
+    return safe.masked_fill(infinite, 0 if power < 0 else math.inf)
 
 
 def _length(size: Any, axes: Any, keepdim: bool) -> Any:
@@ -136,6 +146,13 @@ def _length(size: Any, axes: Any, keepdim: bool) -> Any:
     squares = (size * size).sum(axes, keepdim)
     zero = squares == 0
     return squares.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
+
+
+def _extreme(values: Any, axis: int, order: float) -> Any:
+    """The largest along a dimension (0 where there are none), or for negative orders the smallest, keeping it."""
+    if order < 0:
+        return values.amin((axis,), True)
+    return values.amax((axis,), True) if values.shape[axis] else values.sum((axis,), True)
 
 
 @composite("linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=(-2, -1), bool keepdim=False, *, dtype? dtype=None) "
@@ -153,11 +170,10 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         return _length(A.abs(), (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         values = call(parts.singular_values, A.movedim((rows, columns), (-2, -1)))
-        result = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+        result = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord).squeeze(-1)
     elif ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if ord in (1, -1) else (columns, rows)
-        sums = A.abs().sum(first, True)
-        result = (sums.amax((second,), True) if ord > 0 else sums.amin((second,), True)).squeeze((rows, columns))
+        result = _extreme(A.abs().sum(first, True), second, ord).squeeze((rows, columns))
     else:
         raise ArgumentError("linalg.matrix_norm", f"ord={ord!r}",
                             "the order is 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2", "pass one of these")
@@ -193,7 +209,8 @@ def matrix_power(A: Any, n: int) -> Any:
         A = A @ A if n else A
     if result is None:
         places = positions(A, A.shape[-1])
-        return (places.unsqueeze(1) == places).to(A.dtype).expand(tuple(A.shape)).contiguous()
+        diagonal = places.unsqueeze(1) == places
+        return A.masked_fill(diagonal, 1).masked_fill(~diagonal, 0)
     return result
 
 

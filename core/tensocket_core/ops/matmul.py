@@ -98,13 +98,6 @@ def dot(input: Any, tensor: Any) -> Any:
     return input.matmul(tensor)
 
 
-@composite("addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """Beta * input + alpha * (mat1 @ mat2)."""
-    result = mat1.mm(mat2)
-    return (input if beta == 1 else input * beta) + (result if alpha == 1 else result * alpha)
-
-
 def _affine_direct(key: int, entry: Any, body: Any) -> Any:
     return None if key & (DIM0 | AUTOGRAD) or key & DTYPE_MASK not in _MULTIPLIED else direct.affine(key, body)
 

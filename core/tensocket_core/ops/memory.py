@@ -7,7 +7,6 @@ from typing import Any
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.errors import AutogradError, DtypeError, ShapeError
 
-from .._generated import functions
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..execute.geometry import as_strided, memory_nbytes, memory_offset
@@ -137,10 +136,3 @@ def cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``cumprod`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
     return input.copy_(before.cumprod(dim, dtype=dtype))
-
-
-@composite("addmm_(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-           function=False)
-def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm`` in place."""
-    return input.copy_(functions.addmm(input, mat1, mat2, beta=beta, alpha=alpha))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import TransformError
@@ -292,6 +292,23 @@ def _matrices(info: Info, in_dims: Any, *args: Any) -> Any:
     values = [aligned(spread(info, x, d), 0, wide) if hasattr(x, "_key") else x
               for x, d in zip(args, in_dims, strict=True)]
     return call(info.operator, *values), 0
+
+
+#: Last dimensions that belong to one element, of operators for which these are not two for every tensor.
+_CORES: Final = {"lu_permutation": (1,), "ormqr": (2, 1, 2), "ldl_solve": (2, 1, 2)}
+
+
+@batching_rule("cholesky_ex", "lu_factor", "lu_permutation", "ldl_factor", "ldl_solve", "geqrf", "ormqr", "inv_ex",
+               "solve_ex", "lstsq", "matrix_exp")
+def _factorizations(info: Info, in_dims: Any, *args: Any) -> Any:
+    """As above, for vectors, too, and for several results."""
+    places = [k for k, x in enumerate(args) if hasattr(x, "_key")]
+    cores = dict(zip(places, _CORES.get(info.operator.name, (2,) * len(places)), strict=True))
+    lead = max(rank(args[k], in_dims[k]) - cores[k] for k in places)
+    values = [aligned(spread(info, x, d), 0, lead + cores[k]) if k in cores else x
+              for k, (x, d) in enumerate(zip(args, in_dims, strict=True))]
+    result = call(info.operator, *values)
+    return result, (0,) * len(result) if isinstance(result, tuple) else 0
 
 
 @batching_rule("pinv")

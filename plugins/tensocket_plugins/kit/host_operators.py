@@ -6,8 +6,9 @@ from typing import Final
 
 #: For ``Profile.host_kernels``: factorisations and what is made of them, Fourier transforms.
 HOST_OPERATORS: Final = frozenset({
-    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "fft_c2c", "fft_c2r", "fft_r2c", "inv", "pinv", "qr",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+    "cholesky", "cholesky_ex", "det", "eig", "eigh", "eigvals", "eigvalsh", "fft_c2c", "fft_c2r", "fft_r2c",
+    "geqrf", "inv", "inv_ex", "ldl_factor", "ldl_solve", "lstsq", "lu_factor", "lu_permutation", "ormqr", "pinv",
+    "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
 })
 #: What devices with a code generator run as kernels, and devices without one declare as well: scans, sorting, search,
 #: sets, random permutations.

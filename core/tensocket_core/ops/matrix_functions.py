@@ -1,0 +1,205 @@
+"""Functions of matrices, and PyTorch's older names of linear algebra: ``norm``, ``qr``, ``svd``, ``pinverse`` ..."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, LinAlgError, ShapeError
+
+from .._generated import functions
+from ..autograd.conjugate import wirtinger
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..execute.geometry import normalize_axes
+from ..execute.views import Custom
+from . import decompositions as parts
+from .decompositions import LINALG, adjoint, check_matrix
+from .inverses import pinv, slogdet
+from .linalg import cholesky, matrix_norm, matrix_power, vector_norm
+from .linalg import qr as linalg_qr
+from .selection import positions
+
+#: Results with PyTorch's names.
+QRResult: Final = namedtuple("qr", ("Q", "R"))  # type: ignore[name-match]
+SVDResult: Final = namedtuple("svd", ("U", "S", "V"))  # type: ignore[name-match]
+
+# --------------------------------------------------------------------------------------------------- exponentials
+
+#: Largest 1-norms for which the Taylor polynomial of degree 18 has the precision of float32 and float64; table 2 of
+#: P. Bader, S. Blanes, F. Casas, "Computing the matrix exponential with an optimized Taylor polynomial" (2019).
+_BOUNDS: Final = {True: 1.09, False: 3.01}
+_DEGREE: Final = 18
+#: Terms that one power of the matrix multiplies in the scheme of M. S. Paterson and L. J. Stockmeyer (1973).
+_BLOCK: Final = 4
+
+
+def _taylor(matrix: Any) -> Any:
+    """The Taylor polynomial of exp: blocks of a few terms, put together by Horner's rule in a power of the matrix."""
+    places = positions(matrix, matrix.shape[-1])
+    powers = [(places.unsqueeze(1) == places).to(matrix.dtype), matrix]
+    while len(powers) <= _BLOCK:
+        powers.append(powers[-1] @ matrix)
+    result = None
+    for first in range(_DEGREE // _BLOCK * _BLOCK, -1, -_BLOCK):
+        terms = [powers[k - first] * (1 / math.factorial(k))
+                 for k in range(first, min(first + _BLOCK, _DEGREE + 1))]
+        block = sum(terms[1:], terms[0])
+        result = block if result is None else result @ powers[_BLOCK] + block
+    return result
+
+
+def _exponential(entry: Any, matrix: Any) -> Any:
+    """exp(A) == exp(A / 2 ** s) ** (2 ** s), with s for the largest norm of the batch.
+
+    Raises:
+        LinAlgError: An element is infinite or NaN.
+    """
+    if not matrix.numel():
+        return matrix.clone()
+    size = matrix.abs().sum(-2).amax().item()
+    if not math.isfinite(size):
+        raise LinAlgError("linalg.matrix_exp", f"a matrix of norm {size}", "elements are finite", "check the matrix")
+    wide = matrix.dtype.itemsize // (2 if matrix.dtype.is_complex else 1) > 4
+    halvings = max(0, math.ceil(math.log2(size / _BOUNDS[wide]))) if size else 0
+    result = _taylor(matrix * 0.5 ** halvings)
+    for _ in range(halvings):
+        result = result @ result
+    return result
+
+
+def _exponential_gradient(grad: Any, matrix: Any) -> Any:
+    """The upper right block of exp([[A, G], [0, A]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
+    turned, size = adjoint(matrix), matrix.shape[-1]
+    above = functions.cat([turned, grad], -1)
+    below = functions.cat([turned.new_zeros(tuple(turned.shape)), turned], -1)
+    return call(exponential, functions.cat([above, below], -2)).narrow(-2, 0, size).narrow(-1, size, size)
+
+
+exponential: Final = Custom(
+    "matrix_exp(Tensor A) -> Tensor", "exp(A) of square matrices.", _exponential, method=False, function=False,
+    derivative=wirtinger(Derivative(A=lambda grad, A: _exponential_gradient(grad, A))))
+
+
+@composite("linalg_matrix_exp(Tensor A) -> Tensor", **LINALG)
+def linalg_matrix_exp(A: Any) -> Any:
+    """1 + A + A @ A / 2 + A @ A @ A / 6 + ...
+
+    Raises:
+        DtypeError: The matrix is made of integers.
+        LinAlgError: An element is infinite or NaN.
+    """
+    check_matrix("matrix_exp", A, square=True)
+    parts.check_floating("linalg.matrix_exp", A)
+    return call(exponential, A)
+
+
+@composite("matrix_exp(Tensor input) -> Tensor")
+def matrix_exp(input: Any) -> Any:
+    """``linalg.matrix_exp``."""
+    return linalg_matrix_exp(input)
+
+
+# ------------------------------------------------------------------------------------------------------- numbers
+
+
+@composite("linalg_cond(Tensor A, any p=None) -> Tensor", **LINALG)
+def cond(A: Any, p: Any = None) -> Any:
+    """Condition numbers: norm(A, p) * norm(inv(A), p); inf for singular matrices.
+
+    Args:
+        A: Matrices; square ones for other orders than None, 2 and -2.
+        p: The order of a matrix norm; None is 2.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
+    check_matrix("cond", A)
+    if p in (None, 2, -2):
+        values = call(parts.singular_values, A)
+        if not values.shape[-1]:
+            return values.sum(-1)
+        top, low = values.narrow(-1, 0, 1).squeeze(-1), values.narrow(-1, values.shape[-1] - 1, 1).squeeze(-1)
+        return low / top if p == -2 else top / low
+    check_matrix("cond", A, square=True)
+    if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
+        raise ArgumentError("linalg.cond", f"p={p!r}", "the order is 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2",
+                            "pass one of these")
+    inverted, info = functions.linalg_inv_ex(A)
+    result = matrix_norm(A, p) * matrix_norm(inverted, p)
+    return result.masked_fill(info != 0, math.inf)
+
+
+@composite("logdet(Tensor input) -> Tensor")
+def logdet(input: Any) -> Any:
+    """Logarithm of determinants; NaN for negative ones."""
+    sign, size = slogdet(input)
+    if input.dtype.is_complex:
+        return size + sign.log()
+    return size.masked_fill(sign == -1, math.nan)
+
+
+@composite("slogdet(Tensor input) -> any")
+def slogdet_of(input: Any) -> Any:
+    """``linalg.slogdet``."""
+    return slogdet(input)
+
+
+@composite("matrix_power(Tensor input, int n) -> Tensor")
+def matrix_power_of(input: Any, n: int) -> Any:
+    """``linalg.matrix_power``."""
+    return matrix_power(input, n)
+
+
+@composite("pinverse(Tensor input, Scalar rcond=1e-15) -> Tensor")
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """``linalg.pinv`` with the relative tolerance ``rcond``."""
+    return pinv(input, rtol=rcond)
+
+
+# ------------------------------------------------------------------------------------------------ older forms
+
+
+@composite("cholesky(Tensor input, bool upper=False) -> Tensor")
+def cholesky_of(input: Any, upper: bool = False) -> Any:
+    """``linalg.cholesky``."""
+    return cholesky(input, upper=upper)
+
+
+@composite("qr(Tensor input, bool some=True) -> any")
+def qr(input: Any, some: bool = True) -> Any:
+    """``linalg.qr``, reduced or (``some=False``) complete."""
+    return QRResult(*linalg_qr(input, "reduced" if some else "complete"))
+
+
+@composite("svd(Tensor input, bool some=True, bool compute_uv=True) -> any")
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
+    check_matrix("svd", input)
+    if compute_uv:
+        u, s, vh = parts.parts_of_svd(input, not some)
+        return SVDResult(u, s, adjoint(vh))
+    rows, columns = input.shape[-2:]
+    lead = tuple(input.shape[:-2])
+    zeros = input.detach().new_zeros
+    return SVDResult(zeros((*lead, rows, rows)), call(parts.singular_values, input), zeros((*lead, columns, columns)))
+
+
+@composite("norm(Tensor input, any p='fro', any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
+
+    Raises:
+        ArgumentError: There is no such norm.
+    """
+    if p == "nuc":
+        pair = (-2, -1) if dim is None else tuple(normalize_axes("norm", dim, input.ndim))
+        if len(pair) != 2 or input.ndim < 2 or (dim is None and input.ndim != 2):
+            raise ShapeError("norm", f"p='nuc' for a tensor of shape {list(input.shape)}, dim={dim}",
+                             "the nuclear norm is one of matrices", "pass two dims")
+        return matrix_norm(input, "nuc", pair, keepdim, dtype=dtype)
+    if isinstance(p, str) and p != "fro":
+        raise ArgumentError("norm", f"p={p!r}", "the order is a number, 'fro' or 'nuc'", "pass one of these")
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
