@@ -317,5 +317,8 @@ def test_batches_of_windows(near, host):
 
 def test_channels_last_stays(device):
     x = tc.ones(2, 3, 4, 4).contiguous(memory_format=tc.channels_last)
-    for made in (f.max_pool2d(x, 2), f.avg_pool2d(x, 2), f.interpolate(x, (6, 6), mode="bilinear"), f.pad(x, (1, 1))):
+    weight = tc.ones(3, 1, 2, 2)
+    for made in (f.max_pool2d(x, 2), f.avg_pool2d(x, 2), f.interpolate(x, (6, 6), mode="bilinear"), f.pad(x, (1, 1)),
+                 f.interpolate(x, (6, 6)), f.pad(x, (1, 1, 1, 1), "reflect"), f.channel_shuffle(x, 3),
+                 f.pixel_unshuffle(x, 2), f.conv2d(x, weight, groups=3), f.conv_transpose2d(x, weight, stride=2)):
         assert made.is_contiguous(memory_format=tc.channels_last)

@@ -147,6 +147,50 @@ def fold_array(entry: DeviceEntry, out: Any, source: Any, windows: Sequence[Taps
             *(n for k in range(2) for n in (*merged[k], *steps[k][outer:]))])
 
 
+def channels_nest(dtype: DType, dims: int, unit: bool, index: DType) -> Program:
+    """``out0[n, c, m, o..] = sum over k.. of in0[n, c, o * hop + k * tap ..] * in1[c, m, k..]``.
+
+    The convolution of each channel with kernels of its own. The result is contiguous; ``unit`` says that
+    neighbouring results read neighbouring elements.
+    """
+    nest, work = Nest("convolve_channels", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("in1", dtype)
+    lead, outputs, kernel = nest.sizes("n", 3), nest.sizes("m", dims), nest.sizes("k", dims)
+    (n, c, m), o, k = nest.variables("i", 3), nest.variables("o", dims), nest.variables("t", dims)
+    steps, hops, taps = nest.strides("in0", 2, "s"), nest.strides("in0", dims, "h"), nest.strides("in0", dims, "t")
+    ones: list[Expr] = [*hops[:-1], const(1, index)] if unit else [*hops]
+    x = cast(Load("in0", dot([n, c, *o, *k], [*steps, *ones, *taps]), dtype), work)
+    # Strides as arguments, although they are known: so a block of results, not of taps, becomes one vector.
+    w = cast(Load("in1", dot([c, m, *k], nest.strides("in1", 2 + dims)), dtype), work)
+    total = Var("total", work)
+    reduce = _sum(total, list(zip(k, kernel, strict=True)), [], x * w)
+    store = Store("out0", linear([n, c, m, *o], [*lead, *outputs]), cast(total, dtype))
+    return nest.program(parallel([n, c, m, *o], [*lead, *outputs], [reduce, store]))
+
+
+def channels_array(entry: DeviceEntry, out: Any, source: Any, weight: Any, hops: Sequence[int], taps: Sequence[int],
+                   dtype: DType) -> None:
+    """Convolve every channel by itself.
+
+    Args:
+        entry: The device.
+        out: [n, c, m, o..], contiguous.
+        source: [n, c, ..], padded.
+        weight: [c, m, k..].
+        hops: Elements from window to window along each dimension.
+        taps: Elements from place to place within a window.
+        dtype: Element type of all three.
+    """
+    dims = len(hops)
+    index = index_dtype(entry, (out.size, source.size, weight.size, _reach(source)))
+    unit = hops[-1] == 1
+    launch(entry, ("convolve_channels", dtype, dims, unit, index), lambda: channels_nest(dtype, dims, unit, index),
+           Strategy.SERIAL, [out, source, weight],
+           [*out.shape, *weight.shape[2:], *element_strides(source)[:2], *hops, *taps, *element_strides(weight)])
+
+
 # --------------------------------------------------------------------------------------------------- largest elements
 
 

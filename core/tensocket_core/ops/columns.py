@@ -13,10 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from .. import tensors
 from .._generated import functions
 from ..dispatch.call import call
+from ..dispatch.keys import dtype_bit
 from ..execute.geometry import element_strides
 from ..execute.taps import NONE, Taps
+from ..execute.windows import channels_array
 from .windows import fold_columns
 
 #: Elements of the columns that are made at once: what a processor's cache holds, and little of a device's memory.
@@ -113,10 +116,24 @@ def _swapped(flat: Any, batch: int, shape: tuple[int, ...]) -> Any:
     return flat.reshape((-1, batch, math.prod(shape))).transpose(0, 1).reshape((batch, -1, *shape))
 
 
+def _by_channel(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...]) -> Any:
+    """The convolution of a padded image where every group is one channel."""
+    batch, channels, dtype = x.shape[0], x.shape[1], x.dtype
+    steps = element_strides(x._array)[2:]
+    shape = (batch, channels, weight.shape[0] // channels, *outputs)
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    kernels = weight.reshape((channels, shape[2], *weight.shape[2:])).contiguous()
+    channels_array(entry, out, x._array, kernels._array, [s * n for s, n in zip(steps, window.stride, strict=True)],
+                   [s * d for s, d in zip(steps, window.dilation, strict=True)], dtype)
+    return tensors.wrap(out, entry.key | dtype_bit(dtype)).view((batch, weight.shape[0], *outputs))
+
+
 def forward(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int, ...],
             pads: list[tuple[int, int]]) -> Any:
     """The convolution of ``x``, padded by ``pads``, with ``weight``."""
     kernel, groups = tuple(weight.shape[2:]), window.groups
+    if groups > 1 and weight.shape[1] == 1 and not x.dtype.is_complex and entry.runtime.target is not None:
+        return _by_channel(entry, padded(x, pads), weight, window, outputs)
     count, batch = math.prod(outputs), x.shape[0]
     matrix = weight.reshape((groups, weight.shape[0] // groups, -1))
     wide = count >= _WIDE or batch == 1

@@ -15,7 +15,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
-from .windows import constant_pad
+from .windows import constant_pad, laid_like
 
 
 def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
@@ -24,14 +24,14 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
     if 0 in shape or 0 in weight.shape:
         return input.new_zeros(shape)
     pads = [(p, p) for p in window.padding]
-    return forward(entry, input.detach(), weight.detach(), window, outputs, pads)
+    return laid_like(forward(entry, input.detach(), weight.detach(), window, outputs, pads), input._array)
 
 
 def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
     shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
     if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
         return upstream.new_zeros(shape)
-    return backward_input(entry, upstream.detach(), weight.detach(), window, sizes)
+    return laid_like(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream._array)
 
 
 def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:

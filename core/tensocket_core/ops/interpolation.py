@@ -13,6 +13,7 @@ from ..dispatch.composite import composite
 from ..execute.taps import Taps
 from .resampling import cubic_taps, linear_taps, nearest_places, output_size, resampled, smooth_taps
 from .views import sizes
+from .windows import laid_like
 
 #: Kernel and number of spatial dimensions of the modes that have one number only.
 _MODES: Final = {"linear": ("linear", 1), "bilinear": ("linear", 2), "trilinear": ("linear", 3),
@@ -133,7 +134,7 @@ def _nearest(input: Any, wanted: list[int], factors: list[float | None], exact: 
         places = nearest_places(input.shape[2 + k], m, factor, exact)
         if m != input.shape[2 + k] or factor is not None:
             result = result.index_select(2 + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
-    return result.clone() if result is input else result
+    return laid_like(result.clone() if result is input else result, input._array)
 
 
 @composite("upsample(Tensor input, any size=None, any scale_factor=None, str mode='nearest', "

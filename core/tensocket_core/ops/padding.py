@@ -14,7 +14,7 @@ from .._generated import functions
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from .views import sizes
-from .windows import constant_pad
+from .windows import constant_pad, laid_like
 
 
 @composite("constant_pad_nd(Tensor input, any pad, Scalar value=0) -> Tensor", method=False)
@@ -96,7 +96,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
             raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
                              f"{mode} has an element for every place of the border", "use a smaller border")
         result = _bordered(result, input.ndim - 1 - k, low, high, mode)
-    return result if result is not input else input.clone()
+    return laid_like(result if result is not input else input.clone(), input._array)
 
 
 # -------------------------------------------------------------------------------------------------- rearrangements
@@ -128,7 +128,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     n = len(lead)
     split = input.reshape((*lead, channels // (r * r), r, r, height, width))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return split.permute(order).reshape((*lead, channels // (r * r), height * r, width * r))
+    shape = (*lead, channels // (r * r), height * r, width * r)
+    return laid_like(split.permute(order).reshape(shape), input._array)
 
 
 @composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", method=False)
@@ -142,7 +143,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     n = len(lead)
     split = input.reshape((*lead, channels, height // r, r, width // r, r))
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return split.permute(order).reshape((*lead, channels * r * r, height // r, width // r))
+    shape = (*lead, channels * r * r, height // r, width // r)
+    return laid_like(split.permute(order).reshape(shape), input._array)
 
 
 @composite("channel_shuffle(Tensor input, int groups) -> Tensor", method=False, aliases=("native_channel_shuffle",))
@@ -157,4 +159,4 @@ def channel_shuffle(input: Any, groups: int) -> Any:
                          "groups divide the channels of a tensor of at least 3 dimensions", "choose another number")
     batch, channels, *rest = input.shape
     split = input.reshape((batch, groups, channels // groups, *rest))
-    return split.transpose(1, 2).reshape(tuple(input.shape))
+    return laid_like(split.transpose(1, 2).reshape(tuple(input.shape)), input._array)

@@ -36,7 +36,7 @@ def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> An
     return empty_strided_array(entry, shape, dtype, format_strides("empty", shape, format))
 
 
-def _laid_like(result: Any, like: Any) -> Any:
+def laid_like(result: Any, like: Any) -> Any:
     """A result that was made of parts, with channels last where those of the array ``like`` are."""
     format = _LAST.get(result.ndim)
     if format is None or contiguous(like) or not in_format(like, format):
@@ -67,7 +67,7 @@ def _resample(entry: Any, input: Any, dim: int, taps: Taps) -> Any:
     if 0 in source.shape or 0 in shape:
         return input.new_zeros(shape)
     if entry.runtime.target is None:
-        return _laid_like(_resample_by_parts(entry, input.detach(), axis, taps), source)
+        return laid_like(_resample_by_parts(entry, input.detach(), axis, taps), source)
     out = empty_image(entry, shape, dtype, source)
     resample_array(entry, out, source, axis, taps, dtype)
     return _wrapped(entry, out, dtype)
@@ -175,7 +175,7 @@ def _pool(entry: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
         return input.new_zeros(shape), input.new_zeros(shape, dtype=dtypes.int64)
     if entry.runtime.target is None:
         best, chosen = _pool_by_parts(entry, input.detach(), windows, shape)
-        return _laid_like(best, source), _laid_like(chosen, source)
+        return laid_like(best, source), laid_like(chosen, source)
     out, places = (empty_image(entry, shape, d, source) for d in (dtype, dtypes.int64))
     pool_array(entry, out, places, source, windows, dtype)
     return _wrapped(entry, out, dtype), _wrapped(entry, places, dtypes.int64)
@@ -205,7 +205,7 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
     if entry.runtime.target is None:
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
-        return _laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
+        return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
     out = empty_image(entry, shape, dtype, grad)
     pool_gradient_array(entry, out, grad, places._array, windows, dtype)
     return _wrapped(entry, out, dtype)
