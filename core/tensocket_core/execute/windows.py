@@ -67,8 +67,11 @@ def _clamped(positions: Sequence[Expr]) -> list[Expr]:
 # ------------------------------------------------------------------------------------------------------------ sums
 
 
-def resample_nest(dtype: DType, ranks: tuple[int, int], index: DType) -> Program:
-    """``out0[a.., o, b..] = sum over t of weights[o, t] * in0[a.., positions[o, t], b..]``."""
+def resample_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
+    """``out0[a.., o, b..] = sum over t of weights[o, t] * in0[a.., positions[o, t], b..]``.
+
+    ``unit`` says that the last of the dimensions b has stride 1 in both arrays.
+    """
     nest, work = Nest("resample", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
@@ -78,12 +81,19 @@ def resample_nest(dtype: DType, ranks: tuple[int, int], index: DType) -> Program
         ("n", ranks[0]), ("m", 1), ("p", ranks[1]), ("k", 1)))
     a, o, b, t = nest.variables("i", ranks[0]), Var("o", index), nest.variables("j", ranks[1]), Var("t", index)
     rank = sum(ranks) + 1
-    target, steps = dot([*a, o, *b], nest.strides("out0", rank)), nest.strides("in0", rank)
-    let, position = _tap(nest, "positions", o, t, taps, "position")
+    made: list[Expr] = [*nest.strides("out0", rank)]
+    steps: list[Expr] = [*nest.strides("in0", rank)]
+    if unit:
+        made[-1] = steps[-1] = const(1, index)
+    target = dot([*a, o, *b], made)
+    # Taps of an output have a stride, although it is 1: so a block of outputs, not of taps, becomes one vector.
+    (step,) = nest.strides("taps", 1)
+    position = Var("position", index)
+    let = Let(position, cast(Load("positions", o * taps + t * step, int32), index))
     value = cast(Load("in0", dot([*a, *_clamped([position]), *b], steps), dtype), work)
     total = Var("total", work)
     reduce = _sum(total, [(t, taps)], [let], select(
-        position >= 0, value * Load("weights", o * taps + t, work), const(0, work)))
+        position >= 0, value * Load("weights", o * taps + t * step, work), const(0, work)))
     return nest.program(parallel([*a, o, *b], [*before, outputs, *after],
                                  [reduce, Store("out0", target, cast(total, dtype))]))
 
@@ -95,10 +105,12 @@ def resample_array(entry: DeviceEntry, out: Any, source: Any, axis: int, taps: T
                            for part in (slice(0, axis), slice(axis + 1, None))), strict=True)
     ranks = (len(sizes[0]), len(sizes[1]))
     index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
-    launch(entry, ("resample", dtype, ranks, index), lambda: resample_nest(dtype, ranks, index), Strategy.SERIAL,
+    unit = bool(ranks[1]) and strides[1][0][-1] == strides[1][1][-1] == 1
+    launch(entry, ("resample", dtype, ranks, unit, index), lambda: resample_nest(dtype, ranks, unit, index),
+           Strategy.SERIAL,
            [out, source, taps.on(entry, "positions"), taps.on(entry, "weights", arithmetic_dtype(dtype))],
            [*sizes[0], taps.outputs, *sizes[1], taps.taps,
-            *(n for k in range(2) for n in (*strides[0][k], steps[k][axis], *strides[1][k]))])
+            *(n for k in range(2) for n in (*strides[0][k], steps[k][axis], *strides[1][k])), 1])
 
 
 def _merged(shape: tuple[int, ...], steps: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
