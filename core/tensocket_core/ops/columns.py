@@ -17,7 +17,8 @@ from .. import tensors
 from .._generated import functions
 from ..dispatch.call import call
 from ..dispatch.keys import dtype_bit
-from ..execute.geometry import element_strides
+from ..execute.copying import copy_elements
+from ..execute.geometry import as_strided, element_strides
 from ..execute.taps import NONE, Taps
 from ..execute.windows import channels_array
 from .windows import fold_columns
@@ -70,20 +71,21 @@ def padded(x: Any, pads: list[tuple[int, int]]) -> Any:
     return functions.constant_pad_nd(x, tuple([n for pair in reversed(pads) for n in pair]))
 
 
-def _strided_windows(x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window,
+def _strided_windows(array: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window,
                      batch_last: bool) -> Any:
-    """A view of a padded image: [B, G, C / G, kernel.., outputs..], or with B before outputs."""
-    sb, sc, *steps = element_strides(x._array)
-    batch, channels, groups = x.shape[0], x.shape[1], window.groups
+    """A view of a padded image's handle: [B, G, C / G, kernel.., outputs..], or with B before outputs."""
+    sb, sc, *steps = element_strides(array)
+    batch, channels, groups = array.shape[0], array.shape[1], window.groups
     taps = tuple([s * d for s, d in zip(steps, window.dilation, strict=True)])
     hops = tuple([s * n for s, n in zip(steps, window.stride, strict=True)])
     split, steps_of = (groups, channels // groups), (sc * (channels // groups), sc)
     if batch_last:
-        return x.as_strided((*split, *kernel, batch, *outputs), (*steps_of, *taps, sb, *hops))
-    return x.as_strided((batch, *split, *kernel, *outputs), (sb, *steps_of, *taps, *hops))
+        return as_strided(array, (*split, *kernel, batch, *outputs), (*steps_of, *taps, sb, *hops), 0)
+    return as_strided(array, (batch, *split, *kernel, *outputs), (sb, *steps_of, *taps, *hops), 0)
 
 
-def columns(x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window, *, batch_last: bool) -> Any:
+def columns(entry: Any, x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: Window, *,
+            batch_last: bool) -> Any:
     """Windows of a padded image as a matrix for each group.
 
     Returns:
@@ -95,8 +97,11 @@ def columns(x: Any, kernel: tuple[int, ...], outputs: tuple[int, ...], window: W
         if not batch_last:
             return x.reshape((batch, groups, rows, count))
         return x.reshape((batch, groups * rows, count)).transpose(0, 1).reshape((groups, rows, batch * count))
-    view = _strided_windows(x, kernel, outputs, window, batch_last)
-    return view.reshape((groups, rows, batch * count) if batch_last else (batch, groups, rows, count))
+    view = _strided_windows(x._array, kernel, outputs, window, batch_last)
+    made = entry.runtime.empty(view.shape, x.dtype, entry.stream)
+    copy_elements(entry, made, x.dtype, view, x.dtype)
+    shape = (groups, rows, batch * count) if batch_last else (batch, groups, rows, count)
+    return tensors.wrap(made.reshape(shape), entry.key | dtype_bit(x.dtype))
 
 
 def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
@@ -105,6 +110,10 @@ def _parts(entry: Any, batch: int, each: int) -> Iterator[tuple[int, int]]:
     step = max(1, limit // max(each, 1))
     for start in range(0, batch, step):
         yield start, min(step, batch - start)
+
+
+def _some(x: Any, start: int, size: int) -> Any:
+    return x if size == x.shape[0] else x.narrow(0, start, size)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -139,8 +148,8 @@ def forward(entry: Any, x: Any, weight: Any, window: Window, outputs: tuple[int,
     wide = count >= _WIDE or batch == 1
     parts = []
     for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
-        some = padded(x.narrow(0, start, size), pads)
-        made = functions.matmul(matrix, columns(some, kernel, outputs, window, batch_last=not wide))
+        some = padded(_some(x, start, size), pads)
+        made = functions.matmul(matrix, columns(entry, some, kernel, outputs, window, batch_last=not wide))
         parts.append(made.reshape((size, weight.shape[0], *outputs)) if wide else _swapped(made, size, outputs))
     return _joined(parts)
 
@@ -161,7 +170,7 @@ def backward_input(entry: Any, grad: Any, weight: Any, window: Window, sizes: tu
     windows = windows_of(sizes, outputs, kernel, window)
     parts = []
     for start, size in _parts(entry, batch, channels * math.prod(kernel) * count):
-        some = grad.narrow(0, start, size).reshape((size, groups, rows, count))
+        some = _some(grad, start, size).reshape((size, groups, rows, count))
         made = functions.matmul(matrix, some).reshape((size, channels, *kernel, *outputs))
         parts.append(call(fold_columns, made, windows))
     return _joined(parts)
@@ -174,8 +183,8 @@ def backward_weight(entry: Any, grad: Any, x: Any, window: Window, kernel: tuple
     pads = [(p, p) for p in window.padding]
     total: Any = None
     for start, size in _parts(entry, batch, x.shape[1] * math.prod(kernel) * count):
-        some = columns(padded(x.narrow(0, start, size), pads), kernel, outputs, window, batch_last=True)
-        upstream = grad.narrow(0, start, size).reshape((size, groups * rows, count)).transpose(0, 1)
+        some = columns(entry, padded(_some(x, start, size), pads), kernel, outputs, window, batch_last=True)
+        upstream = _some(grad, start, size).reshape((size, groups * rows, count)).transpose(0, 1)
         part = functions.matmul(upstream.reshape((groups, rows, size * count)), some.mT)
         total = part if total is None else total + part
     return total.reshape((grad.shape[1], x.shape[1] // groups, *kernel))
