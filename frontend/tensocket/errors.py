@@ -44,6 +44,14 @@ class ModuleAttributeError(TensocketError, AttributeError):
     """An attribute that a module does not have, or not yet."""
 
 
+class UninitializedError(TensocketError, RuntimeError):
+    """Something is asked of a parameter that has no shape yet."""
+
+
+class UninitializedOperator(TensocketError, ValueError):
+    """An operator was given a parameter that has no values yet."""
+
+
 class StateDictError(TensocketError, RuntimeError):
     """A state dict that does not fit the module or optimizer it is loaded into."""
 
@@ -76,6 +84,8 @@ __all__ = [
     "StateDictError",
     "TensocketError",
     "TransformError",
+    "UninitializedError",
+    "UninitializedOperator",
     "UnknownDevice",
     "UnsupportedDtype",
     "UnsupportedOperator",

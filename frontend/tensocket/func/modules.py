@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tensocket.errors import ArgumentError, AutogradError, StateDictError
-from tensocket.nn.module import Module
+from tensocket.nn.modules.module import Module
 from tensocket_core import Tensor, stack
 
 State = Mapping[str, Tensor]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, init, modules
-from .module import Module
+from . import functional, init, modules, parameter
 from .modules import (
     GELU,
     CosineSimilarity,
@@ -14,6 +13,7 @@ from .modules import (
     Identity,
     L1Loss,
     LayerNorm,
+    LazyLinear,
     Linear,
     LogSoftmax,
     ModuleDict,
@@ -29,7 +29,8 @@ from .modules import (
     Softmax,
     Tanh,
 )
-from .parameter import Buffer, Parameter
+from .modules.module import Module
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "GELU",
@@ -42,6 +43,7 @@ __all__ = [
     "Identity",
     "L1Loss",
     "LayerNorm",
+    "LazyLinear",
     "Linear",
     "LogSoftmax",
     "MSELoss",
@@ -58,7 +60,10 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "Tanh",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "functional",
     "init",
     "modules",
+    "parameter",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from tensocket.errors import UninitializedError, UninitializedOperator
 from tensocket_core import Tensor, empty
+from tensocket_core.dispatch.keys import WRAPPER
 from tensocket_core.dispatch.overrides import disabled_torch_function
 
 
@@ -59,3 +61,130 @@ class Buffer(Tensor):
             memo[id(self)] = copied.requires_grad_(self.requires_grad)
         result: Buffer = memo[id(self)]
         return result
+
+
+class UninitializedTensorMixin:
+    """A tensor without shape and values yet, which ``materialize`` gives it."""
+
+    #: What an instance is once it has values.
+    cls_to_become: type[Tensor]
+    _uninitialized_device: Any = None
+    _uninitialized_dtype: Any = None
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary parameter or buffer with uninitialised values.
+
+        Args:
+            shape: Its shape.
+            device: Where; by default where this one was to be.
+            dtype: By default that of this one.
+        """
+        tensor: Any = self
+        values: Any = empty(shape, device=tensor.device if device is None else device,
+                       dtype=tensor.dtype if dtype is None else dtype)
+        # The class no longer sees calls of operators, which a bit of the key says.
+        tensor.__class__ = self.cls_to_become
+        tensor._key &= ~WRAPPER
+        tensor.data = values
+
+    @property
+    def shape(self) -> Any:
+        """An uninitialized tensor has none.
+
+        Raises:
+            UninitializedError: Always.
+        """
+        raise UninitializedError("shape", f"an {type(self).__name__}", "Can't access the shape of an uninitialized "
+                                 "parameter or buffer", "call forward() of its module once to initialize it")
+
+    def share_memory_(self) -> Any:
+        """As ``shape``: there is no memory yet."""
+        raise UninitializedError("share_memory_", f"an {type(self).__name__}", "Can't share memory on an uninitialized "
+                                 "parameter or buffer", "call forward() of its module once to initialize it")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        tensor: Any = self
+        extra = (tensor.persistent,) if isinstance(self, UninitializedBuffer) else ()
+        return type(self), (tensor.requires_grad, str(tensor.device), tensor.dtype, *extra)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Refuses operators; a few methods that need no values work."""
+        name = str(getattr(func, "__name__", func)).removeprefix("method_")
+        if name in _ALLOWED or name == "__get__":
+            return disabled_torch_function(func, types, args, kwargs or {})
+        raise UninitializedOperator(name, f"an {cls.__name__}", "Attempted to use an uninitialized parameter or buffer",
+                                    "call forward() of its module with a dummy batch once")
+
+
+#: Methods of a tensor that an uninitialized one has: PyTorch's, as far as they need no values.
+_ALLOWED: Final = frozenset((
+    "__hash__", "__set__", "__deepcopy__", "__reduce_ex__", "size", "copy_", "is_complex", "is_floating_point", "half",
+    "float", "double", "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "detach", "requires_grad_",
+    "type", "share_memory_", "bfloat16",
+))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet; ``materialize`` makes it a ``Parameter``.
+
+    Args:
+        requires_grad: Whether gradients are computed for it.
+        device: Where it will live.
+        dtype: Its dtype.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        """A parameter without values."""
+        made: UninitializedParameter = cls._make_subclass(empty(0, device=device, dtype=dtype), requires_grad)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        copied: UninitializedParameter = memo[id(self)]
+        return copied
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet; ``materialize`` makes it a tensor.
+
+    Args:
+        requires_grad: Whether gradients are computed for it.
+        device: Where it will live.
+        dtype: Its dtype.
+        persistent: Whether it is part of ``state_dict``.
+    """
+
+    cls_to_become = Tensor
+    persistent: bool
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        """A buffer without values."""
+        buffer: UninitializedBuffer = cls._make_subclass(empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        return buffer
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether ``param`` has no values yet."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]

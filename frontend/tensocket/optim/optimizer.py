@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
-from tensocket.nn.module import clear_grad
+from tensocket.nn.modules.module import clear_grad
 from tensocket_core import Tensor, enable_grad, no_grad
 
 ParamGroup = dict[str, Any]

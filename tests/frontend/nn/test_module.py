@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 
@@ -334,3 +335,73 @@ def test_printing_shows_the_tree():
 
 def test_dir_lists_members():
     assert {"factor", "count", "forward"} <= set(dir(Scale()))
+
+
+def test_submodules_are_replaced_by_dotted_name():
+    tower = Tower()
+    tower.set_submodule("high.1", nn.Tanh())
+    assert isinstance(tower.high[1], nn.Tanh)
+    tower.set_submodule("low.new", nn.ReLU())
+    assert isinstance(tower.low.new, nn.ReLU)
+    tower.set_submodule("low", nn.Tanh(), strict=True)
+    assert isinstance(tower.low, nn.Tanh)
+
+
+@pytest.mark.parametrize(("target", "module", "rule"), [
+    ("", nn.Module(), "Cannot set the submodule without a target name"), ("x", 3, "a submodule is an nn.Module"),
+    ("nothing.x", nn.Module(), "there is no submodule of this name"),
+    ("nothing", nn.Module(), "there is no submodule of this name"),
+    ("low.factor", nn.Module(), "what a submodule replaces is a submodule")])
+def test_submodules_that_cannot_be_replaced(target, module, rule):
+    with pytest.raises((ValueError, AttributeError), match=rule):
+        Tower().set_submodule(target, module, strict=True)
+
+
+def test_init_takes_no_arguments_unless_it_goes_on():
+    with pytest.raises(ArgumentTypeError, match=r"Module.__init__\(\) takes no arguments"):
+        nn.Module(3)
+
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+    class Both(nn.Module, Named):
+        call_super_init = True
+
+    assert Both("x").name == "x"
+
+
+def test_conversions_go_through_submodules():
+    class Guard(nn.Module):
+        def _apply(self, fn, recurse=True):
+            seen.append(recurse)
+            return super()._apply(fn, recurse)
+
+    seen = []
+    nn.Sequential(Guard()).double()
+    assert seen == [True]
+
+
+def test_memory_formats_of_tensors_of_four_dimensions():
+    module = nn.Module()
+    module.kernel = nn.Parameter(torch.zeros(2, 3, 4, 5))
+    module.bias = nn.Parameter(torch.zeros(2))
+    module.to(memory_format=torch.channels_last)
+    assert module.kernel.stride() == (60, 1, 15, 3)
+    assert module.kernel.dtype is torch.float32
+
+
+def test_uninitialised_memory_elsewhere():
+    module = Tower().to_empty(device="meta")
+    assert {p.device.type for p in module.parameters()} == {"meta"}
+    module.to_empty(device="cpu", recurse=False)
+    assert module.low.factor.is_meta
+    assert module.share_memory() is module
+
+
+def test_pickles_of_modules():
+    tower = Tower()
+    other = pickle.loads(pickle.dumps(tower))
+    assert [p.tolist() for p in other.parameters()] == [p.tolist() for p in tower.parameters()]
+    assert isinstance(other.low.factor, nn.Parameter)
+    assert "scratch" in other.low._non_persistent_buffers_set

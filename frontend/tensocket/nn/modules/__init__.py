@@ -7,8 +7,10 @@ from .container import ModuleDict, ModuleList, ParameterList, Sequential
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout
 from .flatten import Flatten
-from .linear import Identity, Linear
+from .lazy import LazyModuleMixin
+from .linear import Identity, LazyLinear, Linear
 from .loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
+from .module import Module
 from .normalization import LayerNorm
 from .sparse import Embedding
 
@@ -22,9 +24,12 @@ __all__ = [
     "Identity",
     "L1Loss",
     "LayerNorm",
+    "LazyLinear",
+    "LazyModuleMixin",
     "Linear",
     "LogSoftmax",
     "MSELoss",
+    "Module",
     "ModuleDict",
     "ModuleList",
     "NLLLoss",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
 from tensocket.errors import ArgumentTypeError, IndexOutOfRange
-from tensocket.nn.module import Module, indent
+from tensocket.nn.modules.module import Module, indent
 from tensocket.nn.parameter import Parameter
 from tensocket_core import Tensor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensocket.nn.module import Module
+from tensocket.nn.modules.module import Module
 from tensocket_core import Tensor
 
 

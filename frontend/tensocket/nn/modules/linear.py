@@ -7,9 +7,11 @@ from typing import Any
 
 from tensocket.nn import functional as F
 from tensocket.nn import init
-from tensocket.nn.module import Module
-from tensocket.nn.parameter import Parameter
+from tensocket.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from tensocket_core import Tensor, empty
+
+from .lazy import LazyModuleMixin
+from .module import Module
 
 
 class Identity(Module):
@@ -64,3 +66,43 @@ class Linear(Module):
     def extra_repr(self) -> str:
         """Sizes of the layer."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A ``Linear`` whose ``in_features`` is the size of the last dimension of its first input.
+
+    Args:
+        out_features: Size of the last dimension of the output.
+        bias: Whether a bias is added.
+        device: Where the parameters live.
+        dtype: Their dtype.
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False, device, dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, if there are any yet."""
+        if not is_lazy(self.weight) and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters their shapes and initial values."""
+        if not self.has_uninitialized_params():
+            self.in_features = self.weight.shape[-1]
+            return
+        self.in_features = input.shape[-1]
+        shape = self.out_features, self.in_features
+        for parameter, sizes in ((self.weight, shape), (self.bias, shape[:1])):
+            if isinstance(parameter, UninitializedParameter):
+                parameter.materialize(sizes)
+        self.reset_parameters()
+
+
+__all__ = ["Identity", "LazyLinear", "Linear"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket.nn import functional as F
 from tensocket.nn import init
-from tensocket.nn.module import Module
+from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
 from tensocket_core import Tensor, empty
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, MemberNameError, ModuleAttributeError
+from tensocket.nn.parameter import Buffer, Parameter
 from tensocket_core import Tensor
 
-from .parameter import Buffer, Parameter
+from .hooks import GLOBAL_REGISTRATION, run_registration
 
 if TYPE_CHECKING:
     from .module import Module
@@ -21,10 +22,6 @@ class ModuleTree:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
-
-    def __init__(self) -> None:
-        # Straight into __dict__: __setattr__ looks the tables up, and is slow for plain values.
-        self.__dict__.update(_parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set())
 
     # ---- registering members
 
@@ -43,7 +40,7 @@ class ModuleTree:
         if param is not None and param.grad_fn is not None:
             raise ArgumentError("register_parameter", f"{name!r}, which was computed from other tensors", "a parameter "
                                 "is a leaf of the gradient graph", "compute the value in forward() instead")
-        self._parameters[name] = param
+        self._parameters[name] = self._registered("_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that belongs to the module's state but is not trained.
@@ -61,7 +58,7 @@ class ModuleTree:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise ArgumentTypeError("register_buffer", f"a {type(tensor).__name__} as {name!r}", "a buffer is a tensor "
                                     "or None", "convert the value with tensocket.tensor(...)")
-        self._buffers[name] = tensor
+        self._buffers[name] = self._registered("_buffers", name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -75,11 +72,14 @@ class ModuleTree:
         if module is not None and not isinstance(module, ModuleTree):
             raise ArgumentTypeError("add_module", f"a {type(module).__name__} as {name!r}", "a submodule is a "
                                     "nn.Module or None", "derive its class from nn.Module")
-        self._modules[name] = module
+        self._modules[name] = self._registered("_modules", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as ``add_module``."""
         self.add_module(name, module)
+
+    def _registered(self, table: str, name: str, value: Any) -> Any:
+        return run_registration(table, self, name, value) if GLOBAL_REGISTRATION[table] else value
 
     def _check_new(self, kind: str, name: str, table: str) -> None:
         if "_parameters" not in self.__dict__:
@@ -193,7 +193,7 @@ class ModuleTree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters of this module (and, if ``recurse``, of all below it) with dotted names."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Parameters of this module (and, if ``recurse``, of all below it), each once."""
@@ -203,19 +203,26 @@ class ModuleTree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers of this module (and, if ``recurse``, of all below it) with dotted names."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Buffers of this module (and, if ``recurse``, of all below it), each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    def _named_members(self, table: str, prefix: str, recurse: bool, once: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:
+        """Members that ``get_members_fn`` finds in each module, with dotted names."""
         seen: set[int] = set()
         alone = [(prefix, cast("Module", self))]
-        owners = self.named_modules(prefix=prefix, remove_duplicate=once) if recurse else alone
+        owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else alone
         for path, module in owners:
-            for name, member in getattr(module, table).items():
-                if member is None or (once and id(member) in seen):
+            for name, member in get_members_fn(module):
+                if member is None or (remove_duplicate and id(member) in seen):
                     continue
                 seen.add(id(member))
                 yield (f"{path}.{name}" if path else name), member
@@ -226,13 +233,39 @@ class ModuleTree:
         Raises:
             ModuleAttributeError: There is none.
         """
-        module = cast("Module", self)
+        module: Any = self
         for name in target.split(".") if target else ():
-            below = module._modules.get(name)
-            if below is None:
+            module = getattr(module, name, None)
+            if not isinstance(module, ModuleTree):
                 raise self._missing("submodule", target)
-            module = below
-        return module
+        return cast("Module", module)
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module in the place with the dotted name ``target``.
+
+        Args:
+            target: The name; the modules before its last part exist.
+            module: The new submodule.
+            strict: Whether there must be a submodule of that name already.
+
+        Raises:
+            ArgumentError: The name is empty, or ``module`` is no module.
+            ModuleAttributeError: A module on the way, or with ``strict`` the place, does not exist.
+        """
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ArgumentError("set_submodule", f"{target!r}", "Cannot set the submodule without a target name",
+                                "pass the name of a submodule")
+        if not isinstance(module, ModuleTree):
+            raise ArgumentError("set_submodule", f"a {type(module).__name__}", "a submodule is an nn.Module",
+                                "derive its class from nn.Module")
+        owner = self.get_submodule(path)
+        if strict and not hasattr(owner, name):
+            raise self._missing("submodule", target)
+        if hasattr(owner, name) and not isinstance(getattr(owner, name), ModuleTree):
+            raise ModuleAttributeError("set_submodule", f"{target!r} in {type(self).__name__}",
+                                       "what a submodule replaces is a submodule", "choose another name")
+        setattr(owner, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with the dotted name ``target``.
@@ -241,8 +274,8 @@ class ModuleTree:
             ModuleAttributeError: There is none.
         """
         path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._parameters.get(name)
-        if parameter is None:
+        parameter = getattr(self.get_submodule(path), name, None)
+        if not isinstance(parameter, Parameter):
             raise self._missing("parameter", target)
         return parameter
 

@@ -1,0 +1,137 @@
+"""Moving modules between devices and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tensocket.errors import ArgumentTypeError
+from tensocket_core import (
+    Tensor,
+    bfloat16,
+    channels_last,
+    channels_last_3d,
+    empty_like,
+    float16,
+    float32,
+    float64,
+    get_default_device,
+    no_grad,
+)
+from tensocket_core import device as Device
+from tensocket_core import dtype as DType
+
+from .tree import ModuleTree
+
+Self = TypeVar("Self", bound="Convertible")
+
+
+class Convertible(ModuleTree):
+    """What a module does to all its tensors: parameters, their gradients, buffers."""
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Move parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``.
+
+        With ``memory_format=channels_last`` the tensors of four dimensions (``channels_last_3d``: of five) are laid
+        out that way.
+
+        The dtype applies to floating-point and complex tensors only.
+
+        Raises:
+            ArgumentTypeError: The dtype is not floating point or complex, or the arguments are none of the above.
+        """
+        layout = kwargs.pop("memory_format", None)
+        device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        dimensions = (4,) if layout is channels_last else (5,) if layout is channels_last_3d else ()
+
+        def convert(tensor: Tensor) -> Tensor:
+            cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+            moved: Tensor = tensor.to(device=device, dtype=cast, non_blocking=non_blocking)
+            return moved.contiguous(memory_format=layout) if moved.dim() in dimensions else moved
+
+        return self._apply(convert)
+
+    def to_empty(self: Self, *, device: str | Device | int | None, recurse: bool = True) -> Self:
+        """Give parameters and buffers uninitialised memory on a device, for example those of a module made on ``meta``.
+
+        Args:
+            device: Where; None is the default device.
+            recurse: Whether submodules are included.
+        """
+        target = get_default_device() if device is None else device
+        return self._apply(lambda tensor: empty_like(tensor, device=target), recurse)
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Put ``fn`` of every parameter, gradient and buffer in its place; parameters stay the same objects."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with no_grad():
+            for parameter in self._parameters.values():
+                if parameter is not None:
+                    gradient = parameter.grad
+                    parameter.grad = None
+                    parameter.data = fn(parameter.detach())
+                    parameter.grad = None if gradient is None else fn(gradient)
+            for name, buffer in self._buffers.items():
+                self._buffers[name] = None if buffer is None else fn(buffer)
+        return self
+
+    def cpu(self: Self) -> Self:
+        """Move parameters and buffers to the CPU."""
+        return self.to("cpu")
+
+    def cuda(self: Self, device: int | str | Device | None = None) -> Self:
+        """Move parameters and buffers to a CUDA device."""
+        return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+
+    def type(self: Self, dst_type: DType | str) -> Self:
+        """Convert all parameters and buffers to ``dst_type``."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def _cast(self: Self, dtype: DType) -> Self:
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float32."""
+        return self._cast(float32)
+
+    def double(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float64."""
+        return self._cast(float64)
+
+    def half(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float16."""
+        return self._cast(float16)
+
+    def bfloat16(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._cast(bfloat16)
+
+    def share_memory(self: Self) -> Self:
+        """Call ``share_memory_`` of all tensors."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
+
+def _parse_to(
+    *args: Any, device: Any = None, dtype: DType | None = None, tensor: Tensor | None = None, non_blocking: bool = False
+) -> tuple[Any, DType | None, bool]:
+    """Device, dtype and ``non_blocking`` of the arguments of ``Module.to``."""
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        tensor = rest.pop(0)
+    elif rest and not isinstance(rest[0], DType):
+        device = rest.pop(0)
+    if rest and (rest[0] is None or isinstance(rest[0], DType)):
+        dtype = rest.pop(0)
+    if rest and isinstance(rest[0], bool):
+        non_blocking = rest.pop(0)
+    if rest:
+        raise ArgumentTypeError("Module.to", f"{', '.join(map(repr, args))}", "to() takes a device, a dtype, both in "
+                                "this order, or a tensor", "pass for example to('cpu', tensocket.float64)")
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise ArgumentTypeError("Module.to", f"dtype {dtype}", "parameters are floating point or complex",
+                                "pass a floating-point dtype such as tensocket.float32")
+    return device, dtype, non_blocking

@@ -1,0 +1,255 @@
+"""The base class of all neural network modules."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from tensocket.errors import ArgumentTypeError, UnsupportedOperator
+from tensocket.utils.hooks import RemovableHandle
+from tensocket_core import Tensor
+
+from .conversion import Convertible
+from .hooks import (
+    GLOBAL_CALLS,
+    Call,
+    Hook,
+    add_hook,
+    one_kind,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from .state import IncompatibleKeys, ModuleState
+
+Self = TypeVar("Self", bound="Module")
+_IncompatibleKeys = IncompatibleKeys
+
+#: Attributes of a module that hold hooks, or flags of hooks, by number.
+HOOK_TABLES: Final = (
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
+    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)
+
+
+class Module(ModuleState, Convertible):
+    """A node in the tree of a model: it owns parameters, buffers and submodules and computes with ``forward``.
+
+    Assigning a ``Parameter``, ``Buffer`` or ``Module`` to an attribute registers it. Subclasses call
+    ``super().__init__()`` before that and implement ``forward``.
+
+    Attributes:
+        training: Whether the module is being trained; ``train`` and ``eval`` set it.
+        call_super_init: Whether ``__init__`` goes on to further base classes, with its arguments.
+        dump_patches: Not used; programs for PyTorch may set it.
+    """
+
+    training: bool
+    _is_full_backward_hook: bool | None
+    _forward_hooks: OrderedDict[int, Hook]
+    _forward_pre_hooks: OrderedDict[int, Hook]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _backward_hooks: OrderedDict[int, Hook]
+    _backward_pre_hooks: OrderedDict[int, Hook]
+    call_super_init: bool = False
+    dump_patches: bool = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            raise ArgumentTypeError(f"{type(self).__name__}", f"{len(args) + len(kwargs)} arguments for "
+                                    "Module.__init__()", "Module.__init__() takes no arguments",
+                                    "pass them to the constructor of the class that needs them")
+        self.__dict__.update(
+            training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={},
+            _is_full_backward_hook=None)
+        self.__dict__.update((name, OrderedDict()) for name in HOOK_TABLES)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    # ---- computing
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the module's result; subclasses implement it.
+
+        Raises:
+            UnsupportedOperator: The subclass does not implement it.
+        """
+        name = type(self).__name__
+        raise UnsupportedOperator(f"{name}.forward", f"a call of {name}", "a module computes with forward(), which "
+                                  "this class does not define", f"define {name}.forward(self, ...)")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks, if there are any, around ``forward``."""
+        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or GLOBAL_CALLS):
+            return Call(self, args, kwargs).run()
+        return self.forward(*args, **kwargs)
+
+    # Subclasses may override it to change what a call does, as programs for PyTorch do.
+    _call_impl = __call__
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before every ``forward``; a result other than None replaces the arguments.
+
+        Args:
+            hook: The function; with ``with_kwargs`` it gets ``(module, args, kwargs)`` and returns both.
+            prepend: Whether it runs before the hooks that are there.
+            with_kwargs: Whether keyword arguments are passed to it.
+        """
+        flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return add_hook(self._forward_pre_hooks, hook, prepend, flags)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after every ``forward``; a result other than None replaces the output.
+
+        Args:
+            hook: The function; with ``with_kwargs`` it gets ``(module, args, kwargs, output)``.
+            prepend: Whether it runs before the hooks that are there.
+            with_kwargs: Whether keyword arguments are passed to it.
+            always_call: Whether it is called, with None as output, when ``forward`` raises.
+        """
+        flags = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        flags += [self._forward_hooks_always_called] if always_call else []
+        return add_hook(self._forward_hooks, hook, prepend, flags)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before the module's gradient; a result other than None replaces it.
+
+        Args:
+            hook: The function; ``grad_output`` has one entry per output.
+            prepend: Whether it runs before the hooks that are there.
+        """
+        return add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known.
+
+        Args:
+            hook: The function; ``grad_input`` has one entry per positional argument, None where it is no tensor, and
+                a result other than None replaces it.
+            prepend: Whether it runs before the hooks that are there.
+
+        Raises:
+            AutogradError: The module has regular backward hooks.
+        """
+        self._is_full_backward_hook = one_kind(self._is_full_backward_hook, True)
+        return add_hook(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` with the gradients of the module's last operator.
+
+        Use ``register_full_backward_hook``: what this one shows depends on how the module computes.
+
+        Raises:
+            AutogradError: The module has full backward hooks.
+        """
+        self._is_full_backward_hook = one_kind(self._is_full_backward_hook, False)
+        return add_hook(self._backward_hooks, hook)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Modules that were saved with fewer kinds of hooks.
+        for name in HOOK_TABLES:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    # ---- modes
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Switch this module and all below it to training (or, with ``mode=False``, to evaluation).
+
+        Raises:
+            ArgumentTypeError: ``mode`` is no bool.
+        """
+        if not isinstance(mode, bool):
+            raise ArgumentTypeError("train", f"mode {mode!r}", "mode is a bool", "pass True or False")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Switch this module and all below it to evaluation."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Say whether gradients are computed for all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
+        for parameter in self.parameters():
+            clear_grad(parameter, set_to_none)
+
+    def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
+        """Call ``fn`` with every module of the tree, children first."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ---- printing
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What the module's own line shows between the brackets; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        own = self.extra_repr()
+        lines = own.split("\n") if own else []
+        below = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
+        if not below and len(lines) <= 1:
+            return f"{self._get_name()}({own})"
+        body = "\n  ".join(lines + below)
+        return f"{self._get_name()}(\n  {body}\n)"
+
+
+def indent(text: str) -> str:
+    """``text`` with all lines but the first moved right by two spaces."""
+    return text.replace("\n", "\n  ")
+
+
+def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
+    """Drop the gradient of ``tensor``, or detach it and fill it with zeros."""
+    if tensor.grad is None:
+        return
+    if set_to_none:
+        tensor.grad = None
+    else:
+        tensor.grad = tensor.grad.detach().zero_()
+
+
+__all__ = [
+    "HOOK_TABLES",
+    "IncompatibleKeys",
+    "Module",
+    "clear_grad",
+    "indent",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
