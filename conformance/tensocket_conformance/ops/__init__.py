@@ -17,8 +17,10 @@ from . import (
     indexing,
     inplace,
     linalg,
+    losses,
     matmul,
     movement,
+    networks,
     nn,
     numeric,
     pointwise,
@@ -28,7 +30,7 @@ from . import (
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg, numeric, activations, images, statistics)
+             linalg, numeric, activations, images, statistics, losses, networks)
 
 
 def operators() -> list[Operator]:
