@@ -83,7 +83,7 @@ def test_results_elsewhere_are_refused():
 def test_quick_takes_every_family_and_sample_class():
     quick = suite.quick_sample(CASES)
     assert {case.family for case in quick if case.tier == "T2"} == {case.family for case in CASES if case.tier == "T2"}
-    assert len({case.id for case in quick}) == len(quick) < 600
+    assert len({case.id for case in quick}) == len(quick) < 1000
     classes = {case.id.rpartition("/")[2].partition("#")[0] for case in quick if case.family.startswith("op.")}
     assert {"prime", "scalar", "one", "empty", "broadcast", "expanded", "transposed", "offset", "step", "large",
             "grid"} <= classes
