@@ -9,8 +9,10 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core._generated import functions as F
-from tensocket_core.autograd.gradcheck import gradcheck
+from tensocket_core.autograd.gradcheck import gradcheck, gradgradcheck
 from tensocket_core.ops import signal_windows as windows
+from tensocket_core.transforms import jvp, vmap
+from tensocket_plugins.contract.errors import TensocketError
 
 NAN = math.nan
 
@@ -53,11 +55,29 @@ def test_quantiles_between_elements(interpolation: str) -> None:
 def test_gradients_of_statistics() -> None:
     x = torch.tensor([[0.3, -1.2, 2.0], [1.5, 0.1, -0.7]], dtype=torch.float64, requires_grad=True)
     weight = torch.tensor(0.3, dtype=torch.float64)
-    for function in (lambda v: F.quantile(v, weight, 1), lambda v: F.logcumsumexp(v, 1), lambda v: F.nansum(v, 0),
+    for function in (lambda v: F.quantile(v, weight, 1), lambda v: F.nansum(v, 0),
                      lambda v: F.kthvalue(v, 2, 1).values, lambda v: F.diag_embed(v, 1), lambda v: F.rot90(v),
                      lambda v: F.gradient(v, spacing=[torch.tensor([0.0, 2.0], dtype=torch.float64),
                                                       torch.tensor([0.0, 1.0, 3.0], dtype=torch.float64)])[1]):
         assert gradcheck(function, (x,))
+
+
+def test_running_logarithms_differentiate_in_every_way() -> None:
+    x = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda v: F.logcumsumexp(v, 0), (x,))
+    assert gradgradcheck(lambda v: F.logcumsumexp(v, 0), (x,))
+    tangent = np.array([1.0, 0.0, -2.0])
+    found = jvp(lambda v: F.logcumsumexp(v, 0), (x.detach(),), (torch.tensor(tangent),))[1]
+    weights = np.exp(np.array(x.tolist()))
+    np.testing.assert_allclose(found.tolist(), np.cumsum(weights * tangent) / np.cumsum(weights), rtol=1e-12)
+    batch = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
+    assert vmap(lambda v: F.logcumsumexp(v, 0))(batch).tolist() == F.logcumsumexp(batch, 1).tolist()
+
+
+def test_checks_of_values_see_every_example() -> None:
+    with pytest.raises(TensocketError, match="a probability lies between 0 and 1"):
+        vmap(torch.bernoulli, randomness="different")(torch.tensor([[0.5], [1.5]]))
+    assert vmap(torch.poisson, randomness="same")(torch.tensor([[0.0], [0.0]])).tolist() == [[0.0], [0.0]]
 
 
 def test_histograms_against_numpy() -> None:

@@ -18,6 +18,7 @@ from .._generated import functions
 from ..dispatch.blame import blame
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes, normalize_axis
+from .choices import true_somewhere
 
 _MASKED: Final[dict[str, Any]] = {"method": False, "namespace": "masked"}
 _SEVERAL: Final = ("(Tensor input, any dim=None, *, bool keepdim=False, dtype? dtype=None, Tensor? mask=None) "
@@ -157,7 +158,7 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
     found = functions.nanmedian(_kept("median", wide, mask, math.nan), axis, keepdim)[0]
     if input.dtype.is_floating_point:
         return found
-    if bool((found != found).any()):
+    if true_somewhere(found != found):
         raise ArgumentError("masked.median", "a row without elements", "a median of integers is that of some",
                             "convert to a float dtype first")
     return found.to(input.dtype)

@@ -18,6 +18,7 @@ from tensocket_plugins.contract.errors import (
 from .._generated import functions
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
+from .choices import true_somewhere
 from .selection import positions
 
 #: Results along a dimension, under PyTorch's names.
@@ -195,7 +196,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         if q.dtype is not input.dtype:
             raise DtypeError(name, f"q of dtype {q.dtype.name} for {input.dtype.name}",
                              "q has the dtype of the elements", "convert q with .to(dtype)")
-        outside = q._entry.holds_data and q.numel() and bool(((q < 0) | (q > 1)).any())
+        outside = q._entry.holds_data and q.numel() and true_somewhere((q < 0) | (q > 1))
     if outside:
         raise ArgumentError(name, f"q={q.tolist() if hasattr(q, '_key') else q}", "q lies between 0 and 1",
                             "pass fractions, not percents")

@@ -17,7 +17,6 @@ from tensocket_plugins.contract.errors import (
     UndefinedDtype,
 )
 
-from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
@@ -28,6 +27,7 @@ from ..execute.nests import Fold
 from ..execute.reduction import Reduction
 from ..execute.scan_nests import Scan
 from ..execute.sequences import SequenceOperator, scan_operator
+from ..execute.views import Custom
 from .choices import extremes
 from .reduction import spread
 
@@ -165,14 +165,43 @@ def _later(values: Any, dim: int) -> Any:
     return call(log_running, values.flip(dim), dim).flip(dim)
 
 
+def _signed(weights: Any, function: Any) -> Any:
+    """A linear function of numbers that takes logarithms: that of the positive ones less that of the negative ones."""
+    return function(weights.clamp(min=0).log()) - function((-weights).clamp(min=0).log())
+
+
+def _adjoint_values(entry: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
+    return _signed(weights, lambda logs: (_later(logs - result, dim) + input).exp())
+
+
+def _tangent_values(entry: Any, weights: Any, input: Any, result: Any, dim: int) -> Any:
+    return _signed(weights, lambda logs: (call(log_running, logs + input, dim) - result).exp())
+
+
+# Both are linear in the weights, and each is the other's adjoint.
+_log_adjoint: Final[Custom] = Custom(
+    "logcumsumexp_adjoint(Tensor weights, Tensor input, Tensor result_, int dim) -> Tensor",
+    "Sums of later weights, each times exp(input - result).", _adjoint_values, method=False, function=False,
+    derivative=Derivative(
+        weights=lambda grad, input, result_, dim: call(log_tangent, grad, input, result_, dim),
+        input=lambda grad, result: grad * result,
+        result_=lambda grad, weights, input, result_, dim: -weights * call(log_tangent, grad, input, result_, dim)))
+log_tangent: Final[Custom] = Custom(
+    "logcumsumexp_tangent(Tensor weights, Tensor input, Tensor result_, int dim) -> Tensor",
+    "Sums of earlier weights, each times exp(input - result).", _tangent_values, method=False, function=False,
+    derivative=Derivative(
+        weights=lambda grad, input, result_, dim: call(_log_adjoint, grad, input, result_, dim),
+        input=lambda grad, weights, input, result_, dim: weights * call(_log_adjoint, grad, input, result_, dim),
+        result_=lambda grad, result: -grad * result))
+
+
 def _log_gradient(grad: Any, input: Any, result: Any, dim: int) -> Any:
-    """exp(input) times the sum of later gradients over exp(result), in logarithms; signs apart for real numbers."""
+    """Exp(input) times the sum of later gradients over exp(result)."""
     if input.ndim == 0:
         return grad
     if input.dtype.is_complex:
         return (_later(grad.log() - result.conj(), dim) + input.conj()).exp()
-    parts = [functions.where(sign * grad > 0, (sign * grad).clamp(min=0).log() - result, -np.inf) for sign in (1, -1)]
-    return (_later(parts[0], dim) + input).exp() - (_later(parts[1], dim) + input).exp()
+    return call(_log_adjoint, grad, input, result, dim)
 
 
 @composite("logcumsumexp(Tensor input, int dim) -> Tensor")

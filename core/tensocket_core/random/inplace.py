@@ -11,6 +11,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..creation import check_range
 from ..execute.math import arithmetic_dtype
+from ..ops.choices import true_somewhere
 from .distributions import NORMAL, UNIFORM, bits64
 from .draws import drawn_tensor, floats
 from .generator import Generator
@@ -154,7 +155,7 @@ def checked_probability(operator: str, p: Any) -> Any:
         return p
     check_floats(operator, p.dtype)
     p = p.detach()
-    if p._entry.holds_data and p.numel() and not bool(((p >= 0) & (p <= 1)).all()):
+    if p._entry.holds_data and p.numel() and true_somewhere(~((p >= 0) & (p <= 1))):
         raise ArgumentError(operator, "a tensor with other numbers", "a probability lies between 0 and 1",
                             "pass probabilities")
     return p

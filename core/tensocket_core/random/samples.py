@@ -24,7 +24,7 @@ from ..ops.out import write_out
 from .distributions import NORMAL
 from .draws import floats
 from .generator import Generator
-from .inplace import bernoulli_, check_floats, checked_probability, uniforms
+from .inplace import check_floats, checked_probability, uniforms
 
 #: Connects a result to parameters whose gradient is zero, as PyTorch's samples are.
 _drawn_from: Final = Custom(
@@ -99,7 +99,7 @@ def _check_deviation(std: Any) -> None:
     elif std.dtype.is_complex:
         raise DtypeError("normal", f"std of dtype {std.dtype.name}", "standard deviations are real", "pass std.abs()")
     else:
-        wrong = std._entry.holds_data and std.numel() and bool((std.detach() < 0).any())
+        wrong = std._entry.holds_data and std.numel() and true_somewhere(std.detach() < 0)
     if wrong:
         raise ArgumentError("normal", f"std={std if not hasattr(std, '_key') else 'a tensor with negative elements'}",
                             "a standard deviation is not negative", "pass non-negative numbers")
@@ -115,7 +115,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     if _watched(input):
         return seen(bernoulli, input, *(() if p is None else (p,)), generator=generator)
     probability = checked_probability("bernoulli", input if p is None else p)
-    result = _connected(bernoulli_(empty_like(input.detach()), probability, generator=generator), input)
+    result = _connected((uniforms(input.detach(), generator) < probability).to(input.dtype), input)
     return result if out is None else write_out("bernoulli", out, result)
 
 
@@ -142,10 +142,10 @@ def _check_weights(input: Any, num_samples: int, replacement: bool) -> None:
                             "a category is drawn once without replacement", "pass replacement=True")
     if not input._entry.holds_data or not input.numel():
         return
-    if not bool(((input >= 0) & (input < math.inf)).all()):
+    if true_somewhere(~((input >= 0) & (input < math.inf))):
         raise ArgumentError("multinomial", "weights that are negative or not finite",
                             "weights are finite and not negative", "check the weights")
-    if bool((input.sum(-1) <= 0).any()):
+    if true_somewhere(input.sum(-1) <= 0):
         raise ArgumentError("multinomial", "only zero weights", "a category has a positive weight",
                             "check the weights")
 

@@ -326,6 +326,18 @@ def _along(info: Info, in_dims: Any, input: Any, dim: int, *args: Any) -> Any:
     return call(info.operator, input, axis + 1, *args), 0
 
 
+@batching_rule("logcumsumexp_adjoint", "logcumsumexp_tangent")
+def _along_all(info: Info, in_dims: Any, *args: Any) -> Any:
+    *tensors, dim = args
+    axis = normalize_axis(info.operator.name, dim, rank(tensors[0], in_dims[0]))
+    return call(info.operator, *[spread(info, x, d) for x, d in zip(tensors, in_dims, strict=False)], axis + 1), 0
+
+
+@batching_rule("drawn_from")
+def _drawn(info: Info, in_dims: Any, *args: Any) -> Any:
+    return call(info.operator, *[spread(info, x, d) for x, d in zip(args, in_dims, strict=True)]), 0
+
+
 @batching_rule("fft_c2c", "fft_r2c", "fft_c2r")
 def _fourier(info: Info, in_dims: Any, input: Any, dims: Any, *args: Any) -> Any:
     return call(info.operator, input, tuple([d % rank(input, 0) + 1 for d in dims]), *args), 0

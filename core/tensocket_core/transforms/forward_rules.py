@@ -17,6 +17,7 @@ from .._generated import functions
 from ..autograd.conjugate import COMPLEX, for_key
 from ..autograd.derivative import RESULT, SHAPE
 from ..dispatch.call import call
+from ..dispatch.registry import OPERATORS
 from ..execute.inplace import InPlace
 from ..execute.matmul import MatMul
 from ..execute.pointwise import Pointwise
@@ -176,6 +177,13 @@ def _linear(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if tangents[0] is None or result.dtype.kind not in ("float", "complex"):
         return None
     return call(operator, tangents[0], *args[1:])
+
+
+@forward_rule("logcumsumexp")
+def _log_running(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    if not args[0].dtype.is_floating_point or not args[0].ndim:
+        return tangents[0] if not args[0].ndim else transposed_twice(operator, args, tangents)
+    return call(OPERATORS["logcumsumexp_tangent"], tangents[0], args[0], result, args[1])
 
 
 @forward_rule("cat")
