@@ -18,7 +18,7 @@ _ROWS = Tolerance(ulp=4.0, factor=64.0, flush=True)
 _EPS = 0.1
 
 
-def _standard(x: HostArray, axes: tuple[int, ...]) -> HostArray:
+def _standard(x: HostArray, axes: tuple[int, ...]) -> Any:
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + _EPS)
 
 
@@ -33,27 +33,27 @@ def _affine(shape: tuple[int, ...], channels: int, layout: str = "plain") -> Mak
     return lambda draw: Sample((draw.given(shape, layout), draw.given((channels,)), draw.given((channels,))))
 
 
-def _layer(x: HostArray, weight: HostArray, bias: HostArray) -> HostArray:
+def _layer(x: HostArray, weight: HostArray, bias: HostArray) -> Any:
     return _standard(x, (-1,)) * weight + bias
 
 
-def _rms(x: HostArray, weight: HostArray, bias: HostArray) -> HostArray:
+def _rms(x: HostArray, weight: HostArray, bias: HostArray) -> Any:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + _EPS) * weight
 
 
-def _channels(values: HostArray, rank: int) -> HostArray:
+def _channels(values: HostArray, rank: int) -> Any:
     return values.reshape(-1, *(1 for _ in range(rank - 2)))
 
 
-def _batch(x: HostArray, weight: HostArray, bias: HostArray) -> HostArray:
+def _batch(x: HostArray, weight: HostArray, bias: HostArray) -> Any:
     return _standard(x, (0, *range(2, x.ndim))) * _channels(weight, x.ndim) + _channels(bias, x.ndim)
 
 
-def _instance(x: HostArray, weight: HostArray, bias: HostArray) -> HostArray:
+def _instance(x: HostArray, weight: HostArray, bias: HostArray) -> Any:
     return _standard(x, tuple(range(2, x.ndim))) * _channels(weight, x.ndim) + _channels(bias, x.ndim)
 
 
-def _group(x: HostArray, weight: HostArray, bias: HostArray) -> HostArray:
+def _group(x: HostArray, weight: HostArray, bias: HostArray) -> Any:
     rows = x.reshape(x.shape[0], 2, -1)
     return _standard(rows, (2,)).reshape(x.shape) * _channels(weight, x.ndim) + _channels(bias, x.ndim)
 
@@ -94,7 +94,7 @@ def _bags(mode: str) -> Maker:
 
 
 def _bag(index: HostArray, table: HostArray, mode: str) -> Any:
-    return {"sum": np.sum, "mean": np.mean, "max": np.max}[mode](table[index], axis=1)
+    return getattr(table[index], mode)(axis=1)
 
 
 def _attention(draw: Draw, causal: bool, heads: int, rows: int, keys: int) -> Sample:
@@ -105,7 +105,7 @@ def _attention(draw: Draw, causal: bool, heads: int, rows: int, keys: int) -> Sa
 def _attend(query: HostArray, key: HostArray, value: HostArray, causal: bool) -> Any:
     scores = query @ np.swapaxes(key, -1, -2) / math.sqrt(query.shape[-1])
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True) @ value
 
