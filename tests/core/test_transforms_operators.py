@@ -115,4 +115,4 @@ def test_every_kind_of_record_has_a_rule_for_batches() -> None:
     """Only what is listed falls back to one call per example."""
     looped = {name for name, operator in OPERATORS.items()
               if name not in batching.RULES and batching.rule_of(operator).__name__ == "loop"}
-    assert looped == {"drawn_from", "max_pool2d_with_indices_backward"}
+    assert looped == {"max_pool2d_with_indices_backward"}
