@@ -76,7 +76,8 @@ _WITH_OUT: Final = frozenset({
 _WITHOUT_OUT: Final = frozenset({"linalg_diagonal", "linalg_vander"})
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
-    "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_",
+    "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_", "erfc_",
+    "i0_",
     "abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_",
     "conj_physical_", "cos_", "cosh_", "erf_", "exp2_", "exp_", "expm1_", "fill_", "floor_", "index_put_", "log10_",
     "log1p_", "log2_", "log_", "neg_", "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_",

@@ -88,6 +88,7 @@ NUMERIC = """
 addr celu deg2rad deg2rad_ fill float_power fmax fmin frac frac_ frexp gcd gcd_ hardshrink heaviside isneginf isposinf
 lcm lcm_ ldexp ldexp_ logit logit_ nan_to_num nan_to_num_ prelu rad2deg rad2deg_ rrelu rsub selu sinc sinc_ threshold
 xlogy xlogy_
+digamma erfc erfc_ erfinv i0 i0_ igamma igammac lgamma mvlgamma polygamma
 """
 SETTINGS = """
 detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
@@ -167,7 +168,14 @@ def test_names_of_the_package():
     (torch.signal, "windows"),
     (torch.signal.windows, """bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann
      kaiser nuttall"""),
-    (torch.special, """entr xlog1py"""),
+    (torch.special, """airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u
+     chebyshev_polynomial_v chebyshev_polynomial_w digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc
+     gammaincc gammaln hermite_polynomial_h hermite_polynomial_he i0 i0e i1 i1e laguerre_polynomial_l
+     legendre_polynomial_p log1p log_ndtr log_softmax logit logsumexp modified_bessel_i0 modified_bessel_i1
+     modified_bessel_k0 modified_bessel_k1 multigammaln ndtr ndtri polygamma psi round scaled_modified_bessel_k0
+     scaled_modified_bessel_k1 shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+     shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w sinc softmax spherical_bessel_j0 xlog1py xlogy
+     zeta"""),
     (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),

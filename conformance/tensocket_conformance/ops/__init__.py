@@ -26,11 +26,12 @@ from . import (
     pointwise,
     random,
     reduction,
+    special,
     statistics,
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg, numeric, activations, images, statistics, losses, networks)
+             linalg, numeric, activations, images, statistics, losses, networks, special)
 
 
 def operators() -> list[Operator]:

@@ -62,6 +62,7 @@ from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401
 from ..ops import solvers as _solvers  # noqa: F401
 from ..ops import sorting as _sorting  # noqa: F401
+from ..ops import special_gamma as _special_gamma  # noqa: F401
 from ..ops import spectrograms as _spectrograms  # noqa: F401
 from ..ops import statistics as _statistics  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
@@ -303,6 +304,84 @@ _hardshrink = OPERATORS['hardshrink']
 _hardshrink_table = _hardshrink.table
 _threshold = OPERATORS['threshold']
 _threshold_table = _threshold.table
+_erfc = OPERATORS['erfc']
+_erfc_table = _erfc.table
+_erfinv = OPERATORS['erfinv']
+_erfinv_table = _erfinv.table
+_special_erfcx = OPERATORS['special_erfcx']
+_special_erfcx_table = _special_erfcx.table
+_special_ndtr = OPERATORS['special_ndtr']
+_special_ndtr_table = _special_ndtr.table
+_special_ndtri = OPERATORS['special_ndtri']
+_special_ndtri_table = _special_ndtri.table
+_special_log_ndtr = OPERATORS['special_log_ndtr']
+_special_log_ndtr_table = _special_log_ndtr.table
+_lgamma = OPERATORS['lgamma']
+_lgamma_table = _lgamma.table
+_digamma = OPERATORS['digamma']
+_digamma_table = _digamma.table
+_special_zeta = OPERATORS['special_zeta']
+_special_zeta_table = _special_zeta.table
+_igamma = OPERATORS['igamma']
+_igamma_table = _igamma.table
+_igammac = OPERATORS['igammac']
+_igammac_table = _igammac.table
+_i0 = OPERATORS['i0']
+_i0_table = _i0.table
+_special_i0e = OPERATORS['special_i0e']
+_special_i0e_table = _special_i0e.table
+_special_i1 = OPERATORS['special_i1']
+_special_i1_table = _special_i1.table
+_special_i1e = OPERATORS['special_i1e']
+_special_i1e_table = _special_i1e.table
+_special_modified_bessel_i0 = OPERATORS['special_modified_bessel_i0']
+_special_modified_bessel_i0_table = _special_modified_bessel_i0.table
+_special_modified_bessel_i1 = OPERATORS['special_modified_bessel_i1']
+_special_modified_bessel_i1_table = _special_modified_bessel_i1.table
+_special_modified_bessel_k0 = OPERATORS['special_modified_bessel_k0']
+_special_modified_bessel_k0_table = _special_modified_bessel_k0.table
+_special_modified_bessel_k1 = OPERATORS['special_modified_bessel_k1']
+_special_modified_bessel_k1_table = _special_modified_bessel_k1.table
+_special_scaled_modified_bessel_k0 = OPERATORS['special_scaled_modified_bessel_k0']
+_special_scaled_modified_bessel_k0_table = _special_scaled_modified_bessel_k0.table
+_special_scaled_modified_bessel_k1 = OPERATORS['special_scaled_modified_bessel_k1']
+_special_scaled_modified_bessel_k1_table = _special_scaled_modified_bessel_k1.table
+_special_bessel_j0 = OPERATORS['special_bessel_j0']
+_special_bessel_j0_table = _special_bessel_j0.table
+_special_bessel_j1 = OPERATORS['special_bessel_j1']
+_special_bessel_j1_table = _special_bessel_j1.table
+_special_bessel_y0 = OPERATORS['special_bessel_y0']
+_special_bessel_y0_table = _special_bessel_y0.table
+_special_bessel_y1 = OPERATORS['special_bessel_y1']
+_special_bessel_y1_table = _special_bessel_y1.table
+_special_spherical_bessel_j0 = OPERATORS['special_spherical_bessel_j0']
+_special_spherical_bessel_j0_table = _special_spherical_bessel_j0.table
+_special_airy_ai = OPERATORS['special_airy_ai']
+_special_airy_ai_table = _special_airy_ai.table
+_special_chebyshev_polynomial_t = OPERATORS['special_chebyshev_polynomial_t']
+_special_chebyshev_polynomial_t_table = _special_chebyshev_polynomial_t.table
+_special_chebyshev_polynomial_u = OPERATORS['special_chebyshev_polynomial_u']
+_special_chebyshev_polynomial_u_table = _special_chebyshev_polynomial_u.table
+_special_chebyshev_polynomial_v = OPERATORS['special_chebyshev_polynomial_v']
+_special_chebyshev_polynomial_v_table = _special_chebyshev_polynomial_v.table
+_special_chebyshev_polynomial_w = OPERATORS['special_chebyshev_polynomial_w']
+_special_chebyshev_polynomial_w_table = _special_chebyshev_polynomial_w.table
+_special_shifted_chebyshev_polynomial_t = OPERATORS['special_shifted_chebyshev_polynomial_t']
+_special_shifted_chebyshev_polynomial_t_table = _special_shifted_chebyshev_polynomial_t.table
+_special_shifted_chebyshev_polynomial_u = OPERATORS['special_shifted_chebyshev_polynomial_u']
+_special_shifted_chebyshev_polynomial_u_table = _special_shifted_chebyshev_polynomial_u.table
+_special_shifted_chebyshev_polynomial_v = OPERATORS['special_shifted_chebyshev_polynomial_v']
+_special_shifted_chebyshev_polynomial_v_table = _special_shifted_chebyshev_polynomial_v.table
+_special_shifted_chebyshev_polynomial_w = OPERATORS['special_shifted_chebyshev_polynomial_w']
+_special_shifted_chebyshev_polynomial_w_table = _special_shifted_chebyshev_polynomial_w.table
+_special_hermite_polynomial_h = OPERATORS['special_hermite_polynomial_h']
+_special_hermite_polynomial_h_table = _special_hermite_polynomial_h.table
+_special_hermite_polynomial_he = OPERATORS['special_hermite_polynomial_he']
+_special_hermite_polynomial_he_table = _special_hermite_polynomial_he.table
+_special_laguerre_polynomial_l = OPERATORS['special_laguerre_polynomial_l']
+_special_laguerre_polynomial_l_table = _special_laguerre_polynomial_l.table
+_special_legendre_polynomial_p = OPERATORS['special_legendre_polynomial_p']
+_special_legendre_polynomial_p_table = _special_legendre_polynomial_p.table
 _add_ = OPERATORS['add_']
 _add__table = _add_.table
 _sub_ = OPERATORS['sub_']
@@ -455,6 +534,20 @@ _xlogy_ = OPERATORS['xlogy_']
 _xlogy__table = _xlogy_.table
 _sinc_ = OPERATORS['sinc_']
 _sinc__table = _sinc_.table
+_erfc_ = OPERATORS['erfc_']
+_erfc__table = _erfc_.table
+_erfinv_ = OPERATORS['erfinv_']
+_erfinv__table = _erfinv_.table
+_lgamma_ = OPERATORS['lgamma_']
+_lgamma__table = _lgamma_.table
+_digamma_ = OPERATORS['digamma_']
+_digamma__table = _digamma_.table
+_igamma_ = OPERATORS['igamma_']
+_igamma__table = _igamma_.table
+_igammac_ = OPERATORS['igammac_']
+_igammac__table = _igammac_.table
+_i0_ = OPERATORS['i0_']
+_i0__table = _i0_.table
 _copy_ = OPERATORS['copy_']
 _copy__table = _copy_.table
 _fill_ = OPERATORS['fill_']
@@ -695,6 +788,16 @@ _c_ormqr = COMPOSITES['ormqr']
 _c_ormqr_table = _c_ormqr.table
 _c_geqrf = COMPOSITES['geqrf']
 _c_geqrf_table = _c_geqrf.table
+_c_polygamma = COMPOSITES['polygamma']
+_c_polygamma_table = _c_polygamma.table
+_c_polygamma_self = COMPOSITES['polygamma_self']
+_c_polygamma_self_table = _c_polygamma_self.table
+_c_polygamma_ = COMPOSITES['polygamma_']
+_c_polygamma__table = _c_polygamma_.table
+_c_mvlgamma = COMPOSITES['mvlgamma']
+_c_mvlgamma_table = _c_mvlgamma.table
+_c_mvlgamma_ = COMPOSITES['mvlgamma_']
+_c_mvlgamma__table = _c_mvlgamma_.table
 _c_fft_fft = COMPOSITES['fft_fft']
 _c_fft_fft_table = _c_fft_fft.table
 _c_fft_ifft = COMPOSITES['fft_ifft']
@@ -4232,6 +4335,747 @@ def threshold(input: Any, threshold: float, value: float, *, out: Any = None) ->
     return run(input, threshold, value)
 
 
+def erfc(input: Any, *, out: Any = None) -> Any:
+    """Complementary error function: 1 - erf(input), accurate for large numbers."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_erfc, input, out=out)
+        return write_out('erfc', out, erfc(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_erfc, (input,))
+    if ACTIVE:
+        return run_with_modes(_erfc, key, (input,))
+    try:
+        run = _erfc_table[key]
+    except KeyError:
+        run = _erfc.resolve(key)
+    return run(input)
+
+
+def erfinv(input: Any, *, out: Any = None) -> Any:
+    """Inverse of erf, from -1 to 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_erfinv, input, out=out)
+        return write_out('erfinv', out, erfinv(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_erfinv, (input,))
+    if ACTIVE:
+        return run_with_modes(_erfinv, key, (input,))
+    try:
+        run = _erfinv_table[key]
+    except KeyError:
+        run = _erfinv.resolve(key)
+    return run(input)
+
+
+def special_erfcx(input: Any, *, out: Any = None) -> Any:
+    """Scaled complementary error function: exp(input ** 2) * erfc(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_erfcx, input, out=out)
+        return write_out('special_erfcx', out, special_erfcx(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_erfcx, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_erfcx, key, (input,))
+    try:
+        run = _special_erfcx_table[key]
+    except KeyError:
+        run = _special_erfcx.resolve(key)
+    return run(input)
+
+
+def special_ndtr(input: Any, *, out: Any = None) -> Any:
+    """Distribution function of the standard normal distribution."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_ndtr, input, out=out)
+        return write_out('special_ndtr', out, special_ndtr(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_ndtr, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_ndtr, key, (input,))
+    try:
+        run = _special_ndtr_table[key]
+    except KeyError:
+        run = _special_ndtr.resolve(key)
+    return run(input)
+
+
+def special_ndtri(input: Any, *, out: Any = None) -> Any:
+    """Inverse of ndtr: quantiles of the standard normal distribution."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_ndtri, input, out=out)
+        return write_out('special_ndtri', out, special_ndtri(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_ndtri, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_ndtri, key, (input,))
+    try:
+        run = _special_ndtri_table[key]
+    except KeyError:
+        run = _special_ndtri.resolve(key)
+    return run(input)
+
+
+def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
+    """log(ndtr(input)), accurate for negative numbers."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_log_ndtr, input, out=out)
+        return write_out('special_log_ndtr', out, special_log_ndtr(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_log_ndtr, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_log_ndtr, key, (input,))
+    try:
+        run = _special_log_ndtr_table[key]
+    except KeyError:
+        run = _special_log_ndtr.resolve(key)
+    return run(input)
+
+
+def lgamma(input: Any, *, out: Any = None) -> Any:
+    """Logarithm of the absolute value of the gamma function."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_lgamma, input, out=out)
+        return write_out('lgamma', out, lgamma(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_lgamma, (input,))
+    if ACTIVE:
+        return run_with_modes(_lgamma, key, (input,))
+    try:
+        run = _lgamma_table[key]
+    except KeyError:
+        run = _lgamma.resolve(key)
+    return run(input)
+
+
+def digamma(input: Any, *, out: Any = None) -> Any:
+    """Logarithmic derivative of the gamma function."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_digamma, input, out=out)
+        return write_out('digamma', out, digamma(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_digamma, (input,))
+    if ACTIVE:
+        return run_with_modes(_digamma, key, (input,))
+    try:
+        run = _digamma_table[key]
+    except KeyError:
+        run = _digamma.resolve(key)
+    return run(input)
+
+
+def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Hurwitz' zeta function: the sum of (k + other) ** -input over k from 0."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_special_zeta, input, other, out=out)
+        return write_out('special_zeta', out, special_zeta(input, other))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
+    except AttributeError:
+        key = key_of(_special_zeta, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_special_zeta, key, (input, other))
+    try:
+        run = _special_zeta_table[key]
+    except KeyError:
+        run = _special_zeta.resolve(key)
+    return run(input, other)
+
+
+def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Regularised lower incomplete gamma function: the integral of t ** (input - 1) exp(-t) from 0 to other, over gamma(input)."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_igamma, input, other, out=out)
+        return write_out('igamma', out, igamma(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_igamma, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_igamma, key, (input, other))
+    try:
+        run = _igamma_table[key]
+    except KeyError:
+        run = _igamma.resolve(key)
+    return run(input, other)
+
+
+def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Regularised upper incomplete gamma function: 1 - igamma(input, other)."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_igammac, input, other, out=out)
+        return write_out('igammac', out, igammac(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_igammac, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_igammac, key, (input, other))
+    try:
+        run = _igammac_table[key]
+    except KeyError:
+        run = _igammac.resolve(key)
+    return run(input, other)
+
+
+def i0(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the first kind, order 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_i0, input, out=out)
+        return write_out('i0', out, i0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_i0, (input,))
+    if ACTIVE:
+        return run_with_modes(_i0, key, (input,))
+    try:
+        run = _i0_table[key]
+    except KeyError:
+        run = _i0.resolve(key)
+    return run(input)
+
+
+def special_i0e(input: Any, *, out: Any = None) -> Any:
+    """exp(-|input|) * i0(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_i0e, input, out=out)
+        return write_out('special_i0e', out, special_i0e(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_i0e, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_i0e, key, (input,))
+    try:
+        run = _special_i0e_table[key]
+    except KeyError:
+        run = _special_i0e.resolve(key)
+    return run(input)
+
+
+def special_i1(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the first kind, order 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_i1, input, out=out)
+        return write_out('special_i1', out, special_i1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_i1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_i1, key, (input,))
+    try:
+        run = _special_i1_table[key]
+    except KeyError:
+        run = _special_i1.resolve(key)
+    return run(input)
+
+
+def special_i1e(input: Any, *, out: Any = None) -> Any:
+    """exp(-|input|) * i1(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_i1e, input, out=out)
+        return write_out('special_i1e', out, special_i1e(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_i1e, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_i1e, key, (input,))
+    try:
+        run = _special_i1e_table[key]
+    except KeyError:
+        run = _special_i1e.resolve(key)
+    return run(input)
+
+
+def special_modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the first kind, order 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_modified_bessel_i0, input, out=out)
+        return write_out('special_modified_bessel_i0', out, special_modified_bessel_i0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_modified_bessel_i0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_modified_bessel_i0, key, (input,))
+    try:
+        run = _special_modified_bessel_i0_table[key]
+    except KeyError:
+        run = _special_modified_bessel_i0.resolve(key)
+    return run(input)
+
+
+def special_modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the first kind, order 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_modified_bessel_i1, input, out=out)
+        return write_out('special_modified_bessel_i1', out, special_modified_bessel_i1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_modified_bessel_i1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_modified_bessel_i1, key, (input,))
+    try:
+        run = _special_modified_bessel_i1_table[key]
+    except KeyError:
+        run = _special_modified_bessel_i1.resolve(key)
+    return run(input)
+
+
+def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the second kind, order 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_modified_bessel_k0, input, out=out)
+        return write_out('special_modified_bessel_k0', out, special_modified_bessel_k0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_modified_bessel_k0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_modified_bessel_k0, key, (input,))
+    try:
+        run = _special_modified_bessel_k0_table[key]
+    except KeyError:
+        run = _special_modified_bessel_k0.resolve(key)
+    return run(input)
+
+
+def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
+    """Modified Bessel function of the second kind, order 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_modified_bessel_k1, input, out=out)
+        return write_out('special_modified_bessel_k1', out, special_modified_bessel_k1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_modified_bessel_k1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_modified_bessel_k1, key, (input,))
+    try:
+        run = _special_modified_bessel_k1_table[key]
+    except KeyError:
+        run = _special_modified_bessel_k1.resolve(key)
+    return run(input)
+
+
+def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
+    """exp(input) * modified_bessel_k0(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_scaled_modified_bessel_k0, input, out=out)
+        return write_out('special_scaled_modified_bessel_k0', out, special_scaled_modified_bessel_k0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_scaled_modified_bessel_k0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_scaled_modified_bessel_k0, key, (input,))
+    try:
+        run = _special_scaled_modified_bessel_k0_table[key]
+    except KeyError:
+        run = _special_scaled_modified_bessel_k0.resolve(key)
+    return run(input)
+
+
+def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
+    """exp(input) * modified_bessel_k1(input)."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_scaled_modified_bessel_k1, input, out=out)
+        return write_out('special_scaled_modified_bessel_k1', out, special_scaled_modified_bessel_k1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_scaled_modified_bessel_k1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_scaled_modified_bessel_k1, key, (input,))
+    try:
+        run = _special_scaled_modified_bessel_k1_table[key]
+    except KeyError:
+        run = _special_scaled_modified_bessel_k1.resolve(key)
+    return run(input)
+
+
+def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
+    """Bessel function of the first kind, order 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_bessel_j0, input, out=out)
+        return write_out('special_bessel_j0', out, special_bessel_j0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_bessel_j0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_bessel_j0, key, (input,))
+    try:
+        run = _special_bessel_j0_table[key]
+    except KeyError:
+        run = _special_bessel_j0.resolve(key)
+    return run(input)
+
+
+def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
+    """Bessel function of the first kind, order 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_bessel_j1, input, out=out)
+        return write_out('special_bessel_j1', out, special_bessel_j1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_bessel_j1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_bessel_j1, key, (input,))
+    try:
+        run = _special_bessel_j1_table[key]
+    except KeyError:
+        run = _special_bessel_j1.resolve(key)
+    return run(input)
+
+
+def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
+    """Bessel function of the second kind, order 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_bessel_y0, input, out=out)
+        return write_out('special_bessel_y0', out, special_bessel_y0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_bessel_y0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_bessel_y0, key, (input,))
+    try:
+        run = _special_bessel_y0_table[key]
+    except KeyError:
+        run = _special_bessel_y0.resolve(key)
+    return run(input)
+
+
+def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
+    """Bessel function of the second kind, order 1."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_bessel_y1, input, out=out)
+        return write_out('special_bessel_y1', out, special_bessel_y1(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_bessel_y1, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_bessel_y1, key, (input,))
+    try:
+        run = _special_bessel_y1_table[key]
+    except KeyError:
+        run = _special_bessel_y1.resolve(key)
+    return run(input)
+
+
+def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
+    """sin(input) / input, 1 at 0."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_spherical_bessel_j0, input, out=out)
+        return write_out('special_spherical_bessel_j0', out, special_spherical_bessel_j0(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_spherical_bessel_j0, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_spherical_bessel_j0, key, (input,))
+    try:
+        run = _special_spherical_bessel_j0_table[key]
+    except KeyError:
+        run = _special_spherical_bessel_j0.resolve(key)
+    return run(input)
+
+
+def special_airy_ai(input: Any, *, out: Any = None) -> Any:
+    """Airy's function Ai."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_special_airy_ai, input, out=out)
+        return write_out('special_airy_ai', out, special_airy_ai(input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_special_airy_ai, (input,))
+    if ACTIVE:
+        return run_with_modes(_special_airy_ai, key, (input,))
+    try:
+        run = _special_airy_ai_table[key]
+    except KeyError:
+        run = _special_airy_ai.resolve(key)
+    return run(input)
+
+
+def special_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial T of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_chebyshev_polynomial_t, input, n, out=out)
+        return write_out('special_chebyshev_polynomial_t', out, special_chebyshev_polynomial_t(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_chebyshev_polynomial_t, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_chebyshev_polynomial_t, key, (input, n))
+    try:
+        run = _special_chebyshev_polynomial_t_table[key]
+    except KeyError:
+        run = _special_chebyshev_polynomial_t.resolve(key)
+    return run(input, n)
+
+
+def special_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial U of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_chebyshev_polynomial_u, input, n, out=out)
+        return write_out('special_chebyshev_polynomial_u', out, special_chebyshev_polynomial_u(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_chebyshev_polynomial_u, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_chebyshev_polynomial_u, key, (input, n))
+    try:
+        run = _special_chebyshev_polynomial_u_table[key]
+    except KeyError:
+        run = _special_chebyshev_polynomial_u.resolve(key)
+    return run(input, n)
+
+
+def special_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial V of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_chebyshev_polynomial_v, input, n, out=out)
+        return write_out('special_chebyshev_polynomial_v', out, special_chebyshev_polynomial_v(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_chebyshev_polynomial_v, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_chebyshev_polynomial_v, key, (input, n))
+    try:
+        run = _special_chebyshev_polynomial_v_table[key]
+    except KeyError:
+        run = _special_chebyshev_polynomial_v.resolve(key)
+    return run(input, n)
+
+
+def special_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial W of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_chebyshev_polynomial_w, input, n, out=out)
+        return write_out('special_chebyshev_polynomial_w', out, special_chebyshev_polynomial_w(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_chebyshev_polynomial_w, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_chebyshev_polynomial_w, key, (input, n))
+    try:
+        run = _special_chebyshev_polynomial_w_table[key]
+    except KeyError:
+        run = _special_chebyshev_polynomial_w.resolve(key)
+    return run(input, n)
+
+
+def special_shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial T of degree n at 2 * input - 1."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_shifted_chebyshev_polynomial_t, input, n, out=out)
+        return write_out('special_shifted_chebyshev_polynomial_t', out, special_shifted_chebyshev_polynomial_t(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_shifted_chebyshev_polynomial_t, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_shifted_chebyshev_polynomial_t, key, (input, n))
+    try:
+        run = _special_shifted_chebyshev_polynomial_t_table[key]
+    except KeyError:
+        run = _special_shifted_chebyshev_polynomial_t.resolve(key)
+    return run(input, n)
+
+
+def special_shifted_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial U of degree n at 2 * input - 1."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_shifted_chebyshev_polynomial_u, input, n, out=out)
+        return write_out('special_shifted_chebyshev_polynomial_u', out, special_shifted_chebyshev_polynomial_u(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_shifted_chebyshev_polynomial_u, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_shifted_chebyshev_polynomial_u, key, (input, n))
+    try:
+        run = _special_shifted_chebyshev_polynomial_u_table[key]
+    except KeyError:
+        run = _special_shifted_chebyshev_polynomial_u.resolve(key)
+    return run(input, n)
+
+
+def special_shifted_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial V of degree n at 2 * input - 1."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_shifted_chebyshev_polynomial_v, input, n, out=out)
+        return write_out('special_shifted_chebyshev_polynomial_v', out, special_shifted_chebyshev_polynomial_v(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_shifted_chebyshev_polynomial_v, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_shifted_chebyshev_polynomial_v, key, (input, n))
+    try:
+        run = _special_shifted_chebyshev_polynomial_v_table[key]
+    except KeyError:
+        run = _special_shifted_chebyshev_polynomial_v.resolve(key)
+    return run(input, n)
+
+
+def special_shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Chebyshev polynomial W of degree n at 2 * input - 1."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_shifted_chebyshev_polynomial_w, input, n, out=out)
+        return write_out('special_shifted_chebyshev_polynomial_w', out, special_shifted_chebyshev_polynomial_w(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_shifted_chebyshev_polynomial_w, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_shifted_chebyshev_polynomial_w, key, (input, n))
+    try:
+        run = _special_shifted_chebyshev_polynomial_w_table[key]
+    except KeyError:
+        run = _special_shifted_chebyshev_polynomial_w.resolve(key)
+    return run(input, n)
+
+
+def special_hermite_polynomial_h(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Physicist's Hermite polynomial of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_hermite_polynomial_h, input, n, out=out)
+        return write_out('special_hermite_polynomial_h', out, special_hermite_polynomial_h(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_hermite_polynomial_h, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_hermite_polynomial_h, key, (input, n))
+    try:
+        run = _special_hermite_polynomial_h_table[key]
+    except KeyError:
+        run = _special_hermite_polynomial_h.resolve(key)
+    return run(input, n)
+
+
+def special_hermite_polynomial_he(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Probabilist's Hermite polynomial of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_hermite_polynomial_he, input, n, out=out)
+        return write_out('special_hermite_polynomial_he', out, special_hermite_polynomial_he(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_hermite_polynomial_he, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_hermite_polynomial_he, key, (input, n))
+    try:
+        run = _special_hermite_polynomial_he_table[key]
+    except KeyError:
+        run = _special_hermite_polynomial_he.resolve(key)
+    return run(input, n)
+
+
+def special_laguerre_polynomial_l(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Laguerre polynomial of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_laguerre_polynomial_l, input, n, out=out)
+        return write_out('special_laguerre_polynomial_l', out, special_laguerre_polynomial_l(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_laguerre_polynomial_l, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_laguerre_polynomial_l, key, (input, n))
+    try:
+        run = _special_laguerre_polynomial_l_table[key]
+    except KeyError:
+        run = _special_laguerre_polynomial_l.resolve(key)
+    return run(input, n)
+
+
+def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any:
+    """Legendre polynomial of degree n."""
+    if out is not None:
+        if overridden(input, n, out):
+            return asked(_special_legendre_polynomial_p, input, n, out=out)
+        return write_out('special_legendre_polynomial_p', out, special_legendre_polynomial_p(input, n))
+    try:
+        key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
+    except AttributeError:
+        key = key_of(_special_legendre_polynomial_p, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_special_legendre_polynomial_p, key, (input, n))
+    try:
+        run = _special_legendre_polynomial_p_table[key]
+    except KeyError:
+        run = _special_legendre_polynomial_p.resolve(key)
+    return run(input, n)
+
+
 def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if alpha != 1:
@@ -5705,6 +6549,111 @@ def method_sinc_(input: Any) -> Any:
         run = _sinc__table[key]
     except KeyError:
         run = _sinc_.resolve(key)
+    return run(input)
+
+
+def method_erfc_(input: Any) -> Any:
+    """In-place form of erfc."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_erfc_, (input,))
+    if ACTIVE:
+        return run_with_modes(_erfc_, key, (input,))
+    try:
+        run = _erfc__table[key]
+    except KeyError:
+        run = _erfc_.resolve(key)
+    return run(input)
+
+
+def method_erfinv_(input: Any) -> Any:
+    """In-place form of erfinv."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_erfinv_, (input,))
+    if ACTIVE:
+        return run_with_modes(_erfinv_, key, (input,))
+    try:
+        run = _erfinv__table[key]
+    except KeyError:
+        run = _erfinv_.resolve(key)
+    return run(input)
+
+
+def method_lgamma_(input: Any) -> Any:
+    """In-place form of lgamma."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_lgamma_, (input,))
+    if ACTIVE:
+        return run_with_modes(_lgamma_, key, (input,))
+    try:
+        run = _lgamma__table[key]
+    except KeyError:
+        run = _lgamma_.resolve(key)
+    return run(input)
+
+
+def method_digamma_(input: Any) -> Any:
+    """In-place form of digamma."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_digamma_, (input,))
+    if ACTIVE:
+        return run_with_modes(_digamma_, key, (input,))
+    try:
+        run = _digamma__table[key]
+    except KeyError:
+        run = _digamma_.resolve(key)
+    return run(input)
+
+
+def method_igamma_(input: Any, other: Any) -> Any:
+    """In-place form of igamma."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_igamma_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_igamma_, key, (input, other))
+    try:
+        run = _igamma__table[key]
+    except KeyError:
+        run = _igamma_.resolve(key)
+    return run(input, other)
+
+
+def method_igammac_(input: Any, other: Any) -> Any:
+    """In-place form of igammac."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_igammac_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_igammac_, key, (input, other))
+    try:
+        run = _igammac__table[key]
+    except KeyError:
+        run = _igammac_.resolve(key)
+    return run(input, other)
+
+
+def method_i0_(input: Any) -> Any:
+    """In-place form of i0."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_i0_, (input,))
+    if ACTIVE:
+        return run_with_modes(_i0_, key, (input,))
+    try:
+        run = _i0__table[key]
+    except KeyError:
+        run = _i0_.resolve(key)
     return run(input)
 
 
@@ -7935,6 +8884,98 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     except KeyError:
         run = _c_geqrf.resolve(key)
     return run(input)
+
+
+def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
+    """The n-th derivative of digamma.
+
+    Raises:
+        ArgumentError: n is negative.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_polygamma, n, input, out=out)
+        return write_out('polygamma', out, polygamma(n, input))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_polygamma, (n, input,))
+    if ACTIVE:
+        return run_with_modes(_c_polygamma, key, (n, input))
+    try:
+        run = _c_polygamma_table[key]
+    except KeyError:
+        run = _c_polygamma.resolve(key)
+    return run(n, input)
+
+
+def method_polygamma_self(input: Any, n: int) -> Any:
+    """The n-th derivative of digamma."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_polygamma_self, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_c_polygamma_self, key, (input, n))
+    try:
+        run = _c_polygamma_self_table[key]
+    except KeyError:
+        run = _c_polygamma_self.resolve(key)
+    return run(input, n)
+
+
+def method_polygamma_(input: Any, n: int) -> Any:
+    """``polygamma`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_polygamma_, (input, n,))
+    if ACTIVE:
+        return run_with_modes(_c_polygamma_, key, (input, n))
+    try:
+        run = _c_polygamma__table[key]
+    except KeyError:
+        run = _c_polygamma_.resolve(key)
+    return run(input, n)
+
+
+def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+    """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+
+    Raises:
+        ArgumentError: p is less than 1.
+        UndefinedDtype: The input is of bools or complex numbers.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_mvlgamma, input, p, out=out)
+        return write_out('mvlgamma', out, mvlgamma(input, p))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_mvlgamma, (input, p,))
+    if ACTIVE:
+        return run_with_modes(_c_mvlgamma, key, (input, p))
+    try:
+        run = _c_mvlgamma_table[key]
+    except KeyError:
+        run = _c_mvlgamma.resolve(key)
+    return run(input, p)
+
+
+def method_mvlgamma_(input: Any, p: int) -> Any:
+    """``mvlgamma`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_mvlgamma_, (input, p,))
+    if ACTIVE:
+        return run_with_modes(_c_mvlgamma_, key, (input, p))
+    try:
+        run = _c_mvlgamma__table[key]
+    except KeyError:
+        run = _c_mvlgamma_.resolve(key)
+    return run(input, p)
 
 
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
@@ -14853,6 +15894,45 @@ _hardsigmoid.public = hardsigmoid
 _hardswish.public = hardswish
 _hardshrink.public = hardshrink
 _threshold.public = threshold
+_erfc.public = erfc
+_erfinv.public = erfinv
+_special_erfcx.public = special_erfcx
+_special_ndtr.public = special_ndtr
+_special_ndtri.public = special_ndtri
+_special_log_ndtr.public = special_log_ndtr
+_lgamma.public = lgamma
+_digamma.public = digamma
+_special_zeta.public = special_zeta
+_igamma.public = igamma
+_igammac.public = igammac
+_i0.public = i0
+_special_i0e.public = special_i0e
+_special_i1.public = special_i1
+_special_i1e.public = special_i1e
+_special_modified_bessel_i0.public = special_modified_bessel_i0
+_special_modified_bessel_i1.public = special_modified_bessel_i1
+_special_modified_bessel_k0.public = special_modified_bessel_k0
+_special_modified_bessel_k1.public = special_modified_bessel_k1
+_special_scaled_modified_bessel_k0.public = special_scaled_modified_bessel_k0
+_special_scaled_modified_bessel_k1.public = special_scaled_modified_bessel_k1
+_special_bessel_j0.public = special_bessel_j0
+_special_bessel_j1.public = special_bessel_j1
+_special_bessel_y0.public = special_bessel_y0
+_special_bessel_y1.public = special_bessel_y1
+_special_spherical_bessel_j0.public = special_spherical_bessel_j0
+_special_airy_ai.public = special_airy_ai
+_special_chebyshev_polynomial_t.public = special_chebyshev_polynomial_t
+_special_chebyshev_polynomial_u.public = special_chebyshev_polynomial_u
+_special_chebyshev_polynomial_v.public = special_chebyshev_polynomial_v
+_special_chebyshev_polynomial_w.public = special_chebyshev_polynomial_w
+_special_shifted_chebyshev_polynomial_t.public = special_shifted_chebyshev_polynomial_t
+_special_shifted_chebyshev_polynomial_u.public = special_shifted_chebyshev_polynomial_u
+_special_shifted_chebyshev_polynomial_v.public = special_shifted_chebyshev_polynomial_v
+_special_shifted_chebyshev_polynomial_w.public = special_shifted_chebyshev_polynomial_w
+_special_hermite_polynomial_h.public = special_hermite_polynomial_h
+_special_hermite_polynomial_he.public = special_hermite_polynomial_he
+_special_laguerre_polynomial_l.public = special_laguerre_polynomial_l
+_special_legendre_polynomial_p.public = special_legendre_polynomial_p
 _add_.public = method_add_
 _sub_.public = method_sub_
 _mul_.public = method_mul_
@@ -14929,6 +16009,13 @@ _lcm_.public = method_lcm_
 _logit_.public = method_logit_
 _xlogy_.public = method_xlogy_
 _sinc_.public = method_sinc_
+_erfc_.public = method_erfc_
+_erfinv_.public = method_erfinv_
+_lgamma_.public = method_lgamma_
+_digamma_.public = method_digamma_
+_igamma_.public = method_igamma_
+_igammac_.public = method_igammac_
+_i0_.public = method_i0_
 _copy_.public = method_copy_
 _fill_.public = method_fill_
 _sum.public = sum
@@ -15049,6 +16136,11 @@ _c_linalg_householder_product.public = linalg_householder_product
 _c_orgqr.public = orgqr
 _c_ormqr.public = ormqr
 _c_geqrf.public = geqrf
+_c_polygamma.public = polygamma
+_c_polygamma_self.public = method_polygamma_self
+_c_polygamma_.public = method_polygamma_
+_c_mvlgamma.public = mvlgamma
+_c_mvlgamma_.public = method_mvlgamma_
 _c_fft_fft.public = fft_fft
 _c_fft_ifft.public = fft_ifft
 _c_fft_rfft.public = fft_rfft
@@ -15484,6 +16576,8 @@ lcm_ = method_lcm_
 logit_ = method_logit_
 xlogy_ = method_xlogy_
 sinc_ = method_sinc_
+erfc_ = method_erfc_
+i0_ = method_i0_
 fill_ = method_fill_
 clamp_ = method_clamp_
 clip_ = method_clamp_
@@ -15634,6 +16728,7 @@ __all__ = [
     'diagonal_copy',
     'diagonal_scatter',
     'diff',
+    'digamma',
     'dist',
     'div',
     'divide',
@@ -15649,6 +16744,9 @@ __all__ = [
     'equal',
     'erf',
     'erf_',
+    'erfc',
+    'erfc_',
+    'erfinv',
     'exp',
     'exp2',
     'exp2_',
@@ -15705,6 +16803,10 @@ __all__ = [
     'hsplit',
     'hstack',
     'hypot',
+    'i0',
+    'i0_',
+    'igamma',
+    'igammac',
     'imag',
     'index_add',
     'index_copy',
@@ -15740,6 +16842,7 @@ __all__ = [
     'lerp',
     'less',
     'less_equal',
+    'lgamma',
     'log',
     'log1p',
     'log1p_',
@@ -15792,6 +16895,7 @@ __all__ = [
     'mul',
     'multiply',
     'mv',
+    'mvlgamma',
     'nan_to_num',
     'nan_to_num_',
     'nanmean',
@@ -15829,6 +16933,7 @@ __all__ = [
     'pixel_unshuffle',
     'poisson_nll_loss',
     'polar',
+    'polygamma',
     'positive',
     'pow',
     'prelu',

@@ -391,6 +391,123 @@ def hardshrink(input: Tensor, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor
 def threshold(input: Tensor, threshold: Scalar, value: Scalar, *, out: Any = None) -> Tensor:
     """value up to the threshold, input above."""
 
+def erfc(input: Tensor, *, out: Any = None) -> Tensor:
+    """Complementary error function: 1 - erf(input), accurate for large numbers."""
+
+def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
+    """Inverse of erf, from -1 to 1."""
+
+def special_erfcx(input: Tensor, *, out: Any = None) -> Tensor:
+    """Scaled complementary error function: exp(input ** 2) * erfc(input)."""
+
+def special_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+    """Distribution function of the standard normal distribution."""
+
+def special_ndtri(input: Tensor, *, out: Any = None) -> Tensor:
+    """Inverse of ndtr: quantiles of the standard normal distribution."""
+
+def special_log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
+    """log(ndtr(input)), accurate for negative numbers."""
+
+def lgamma(input: Tensor, *, out: Any = None) -> Tensor:
+    """Logarithm of the absolute value of the gamma function."""
+
+def digamma(input: Tensor, *, out: Any = None) -> Tensor:
+    """Logarithmic derivative of the gamma function."""
+
+def special_zeta(input: Operand, other: Operand, *, out: Any = None) -> Tensor:
+    """Hurwitz' zeta function: the sum of (k + other) ** -input over k from 0."""
+
+def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Regularised lower incomplete gamma function: the integral of t ** (input - 1) exp(-t) from 0 to other, over gamma(input)."""
+
+def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Regularised upper incomplete gamma function: 1 - igamma(input, other)."""
+
+def i0(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the first kind, order 0."""
+
+def special_i0e(input: Tensor, *, out: Any = None) -> Tensor:
+    """exp(-|input|) * i0(input)."""
+
+def special_i1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the first kind, order 1."""
+
+def special_i1e(input: Tensor, *, out: Any = None) -> Tensor:
+    """exp(-|input|) * i1(input)."""
+
+def special_modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the first kind, order 0."""
+
+def special_modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the first kind, order 1."""
+
+def special_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the second kind, order 0."""
+
+def special_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Modified Bessel function of the second kind, order 1."""
+
+def special_scaled_modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
+    """exp(input) * modified_bessel_k0(input)."""
+
+def special_scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
+    """exp(input) * modified_bessel_k1(input)."""
+
+def special_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+    """Bessel function of the first kind, order 0."""
+
+def special_bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Bessel function of the first kind, order 1."""
+
+def special_bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
+    """Bessel function of the second kind, order 0."""
+
+def special_bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Bessel function of the second kind, order 1."""
+
+def special_spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
+    """sin(input) / input, 1 at 0."""
+
+def special_airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
+    """Airy's function Ai."""
+
+def special_chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial T of degree n."""
+
+def special_chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial U of degree n."""
+
+def special_chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial V of degree n."""
+
+def special_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial W of degree n."""
+
+def special_shifted_chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial T of degree n at 2 * input - 1."""
+
+def special_shifted_chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial U of degree n at 2 * input - 1."""
+
+def special_shifted_chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial V of degree n at 2 * input - 1."""
+
+def special_shifted_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Chebyshev polynomial W of degree n at 2 * input - 1."""
+
+def special_hermite_polynomial_h(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Physicist's Hermite polynomial of degree n."""
+
+def special_hermite_polynomial_he(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Probabilist's Hermite polynomial of degree n."""
+
+def special_laguerre_polynomial_l(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Laguerre polynomial of degree n."""
+
+def special_legendre_polynomial_p(input: Operand, n: Operand, *, out: Any = None) -> Tensor:
+    """Legendre polynomial of degree n."""
+
 def method_add_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of add."""
 
@@ -618,6 +735,27 @@ def method_xlogy_(input: Tensor, other: Operand) -> Tensor:
 
 def method_sinc_(input: Tensor) -> Tensor:
     """In-place form of sinc."""
+
+def method_erfc_(input: Tensor) -> Tensor:
+    """In-place form of erfc."""
+
+def method_erfinv_(input: Tensor) -> Tensor:
+    """In-place form of erfinv."""
+
+def method_lgamma_(input: Tensor) -> Tensor:
+    """In-place form of lgamma."""
+
+def method_digamma_(input: Tensor) -> Tensor:
+    """In-place form of digamma."""
+
+def method_igamma_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place form of igamma."""
+
+def method_igammac_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place form of igammac."""
+
+def method_i0_(input: Tensor) -> Tensor:
+    """In-place form of i0."""
 
 def method_copy_(input: Tensor, src: Operand, non_blocking: _bool = False) -> Tensor:
     """Elements of src, converted and moved, in place."""
@@ -1147,6 +1285,30 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpo
 
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+
+def polygamma(n: _int, input: Tensor, *, out: Any = None) -> Tensor:
+    """The n-th derivative of digamma.
+
+    Raises:
+        ArgumentError: n is negative.
+    """
+
+def method_polygamma_self(input: Tensor, n: _int) -> Tensor:
+    """The n-th derivative of digamma."""
+
+def method_polygamma_(input: Tensor, n: _int) -> Tensor:
+    """``polygamma`` in place."""
+
+def mvlgamma(input: Tensor, p: _int, *, out: Any = None) -> Tensor:
+    """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+
+    Raises:
+        ArgumentError: p is less than 1.
+        UndefinedDtype: The input is of bools or complex numbers.
+    """
+
+def method_mvlgamma_(input: Tensor, p: _int) -> Tensor:
+    """``mvlgamma`` in place."""
 
 def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
@@ -3184,6 +3346,8 @@ lcm_ = method_lcm_
 logit_ = method_logit_
 xlogy_ = method_xlogy_
 sinc_ = method_sinc_
+erfc_ = method_erfc_
+i0_ = method_i0_
 fill_ = method_fill_
 clamp_ = method_clamp_
 clip_ = method_clamp_
@@ -3336,6 +3500,7 @@ __all__ = [
     'diagonal_copy',
     'diagonal_scatter',
     'diff',
+    'digamma',
     'dist',
     'div',
     'divide',
@@ -3351,6 +3516,9 @@ __all__ = [
     'equal',
     'erf',
     'erf_',
+    'erfc',
+    'erfc_',
+    'erfinv',
     'exp',
     'exp2',
     'exp2_',
@@ -3407,6 +3575,10 @@ __all__ = [
     'hsplit',
     'hstack',
     'hypot',
+    'i0',
+    'i0_',
+    'igamma',
+    'igammac',
     'imag',
     'index_add',
     'index_copy',
@@ -3442,6 +3614,7 @@ __all__ = [
     'lerp',
     'less',
     'less_equal',
+    'lgamma',
     'log',
     'log1p',
     'log1p_',
@@ -3494,6 +3667,7 @@ __all__ = [
     'mul',
     'multiply',
     'mv',
+    'mvlgamma',
     'nan_to_num',
     'nan_to_num_',
     'nanmean',
@@ -3531,6 +3705,7 @@ __all__ = [
     'pixel_unshuffle',
     'poisson_nll_loss',
     'polar',
+    'polygamma',
     'positive',
     'pow',
     'prelu',

@@ -499,6 +499,27 @@ class Operators:
     def hardshrink(self, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor:
         """0 from -lambd to lambd, else input."""
 
+    def erfc(self, *, out: Any = None) -> Tensor:
+        """Complementary error function: 1 - erf(input), accurate for large numbers."""
+
+    def erfinv(self, *, out: Any = None) -> Tensor:
+        """Inverse of erf, from -1 to 1."""
+
+    def lgamma(self, *, out: Any = None) -> Tensor:
+        """Logarithm of the absolute value of the gamma function."""
+
+    def digamma(self, *, out: Any = None) -> Tensor:
+        """Logarithmic derivative of the gamma function."""
+
+    def igamma(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Regularised lower incomplete gamma function: the integral of t ** (input - 1) exp(-t) from 0 to other, over gamma(input)."""
+
+    def igammac(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Regularised upper incomplete gamma function: 1 - igamma(input, other)."""
+
+    def i0(self, *, out: Any = None) -> Tensor:
+        """Modified Bessel function of the first kind, order 0."""
+
     def add_(self, other: Operand, *, alpha: Any = 1) -> Tensor:
         """In-place form of add."""
 
@@ -819,6 +840,27 @@ class Operators:
 
     def sinc_(self) -> Tensor:
         """In-place form of sinc."""
+
+    def erfc_(self) -> Tensor:
+        """In-place form of erfc."""
+
+    def erfinv_(self) -> Tensor:
+        """In-place form of erfinv."""
+
+    def lgamma_(self) -> Tensor:
+        """In-place form of lgamma."""
+
+    def digamma_(self) -> Tensor:
+        """In-place form of digamma."""
+
+    def igamma_(self, other: Tensor) -> Tensor:
+        """In-place form of igamma."""
+
+    def igammac_(self, other: Tensor) -> Tensor:
+        """In-place form of igammac."""
+
+    def i0_(self) -> Tensor:
+        """In-place form of i0."""
 
     def copy_(self, src: Operand, non_blocking: _bool = False) -> Tensor:
         """Elements of src, converted and moved, in place."""
@@ -1159,6 +1201,23 @@ class Operators:
 
     def geqrf(self, *, out: Any = None) -> Any:
         """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+
+    def polygamma(self, n: _int) -> Tensor:
+        """The n-th derivative of digamma."""
+
+    def polygamma_(self, n: _int) -> Tensor:
+        """``polygamma`` in place."""
+
+    def mvlgamma(self, p: _int, *, out: Any = None) -> Tensor:
+        """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+
+        Raises:
+            ArgumentError: p is less than 1.
+            UndefinedDtype: The input is of bools or complex numbers.
+        """
+
+    def mvlgamma_(self, p: _int) -> Tensor:
+        """``mvlgamma`` in place."""
 
     def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
         """Positions of elements that are not zero, one row each, in row-major order; how many depends on the data."""

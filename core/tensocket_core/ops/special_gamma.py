@@ -1,0 +1,198 @@
+"""The gamma function's relatives: lgamma, digamma, polygamma, mvlgamma, Hurwitz' zeta function.
+
+Between 1 and 3, Chebyshev series of the functions without their zeros; above, Stirling's formula with a series of its
+remainder; below, recurrence and reflection. Zeta is a sum of ten terms (of more for negative numbers) and the
+Euler-Maclaurin formula.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import int32
+from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
+
+from .._generated import functions
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..execute.pointwise import Pointwise
+from . import special_tables as tables
+from .special_series import chebyshev, pick, polynomial, sin_pi
+
+_FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f"}
+_HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
+#: The positive root of digamma, as two float64 numbers.
+_ROOT: Final = (1.4616321449683622, 9.549995429965697e-17)
+
+# --------------------------------------------------------------------------------------------------- lgamma, digamma
+
+
+def stirling_rest(m: Any, x: Any) -> Any:
+    """log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x from 3."""
+    inverse = 1.0 / x
+    return chebyshev(m, tables.STIRLING, inverse * inverse, 1e-12, 1 / 9) * inverse
+
+
+def log_gamma_positive(m: Any, x: Any) -> Any:
+    """log(gamma(x)) for x from 0."""
+    below = x < 1.0
+    z = m.where(below, x + 1.0, x)
+    near = m.where(below, x, x - 1.0) * m.where(below, x - 1.0, x - 2.0) * chebyshev(m, tables.LGAMMA, z, 1.0, 3.0)
+    near = m.where(below, near - m.log(x), near)
+    far = (x - 0.5) * (m.log(x) - 1.0) + (_HALF_LOG_2PI - 0.5) + stirling_rest(m, m.maximum(x, 3.0))
+    return m.where(x <= 3.0, near, far)
+
+
+def _lgamma(m: Any, x: Any) -> Any:
+    size = m.abs(x)
+    above = log_gamma_positive(m, size)
+    below = math.log(math.pi) - m.log(size) - m.log(m.abs(sin_pi(m, size))) - above
+    return m.where(m.eq(size, math.inf), math.inf, m.where(x < 0, below, above))
+
+
+def _digamma(m: Any, x: Any) -> Any:
+    """Below 0 by digamma(1 - x) - pi / tan(pi x)."""
+    negative = x < 0
+    y = m.where(negative, 1.0 - x, x)
+    below = y < 1.0
+    z = m.where(below, y + 1.0, y)
+    high = float_of(m, _ROOT[0])
+    near = ((z - high) - (_ROOT[0] - high + _ROOT[1])) * chebyshev(m, tables.DIGAMMA, z, 1.0, 3.0)
+    inverse = 1.0 / m.maximum(y, 3.0)
+    square = inverse * inverse
+    far = m.log(y) - 0.5 * inverse - square * chebyshev(m, tables.DIGAMMA_FAR, square, 1e-10, 1 / 9)
+    value = m.where(z <= 3.0, m.where(below, near - 1.0 / y, near), far)
+    rest = (x - m.rint(x)) * math.pi
+    reflected = m.where(m.eq(rest, 0.0), math.nan, value - math.pi * m.cos(rest) / m.sin(rest))
+    return m.where(negative, reflected, value)
+
+
+def float_of(m: Any, value: float) -> float:
+    """A number without the bits that float32 does not have; itself in float64."""
+    if m.dtype.itemsize == 8:
+        return value
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
+
+
+#: B(2k) of the asymptotic series of trigamma.
+_BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+
+
+def _trigamma(m: Any, x: Any) -> Any:
+    """Eight steps of the recurrence, then the asymptotic series; below 1/2 by reflection."""
+    reflected = x < 0.5
+    y = m.where(reflected, 1.0 - x, x)
+    total: Any = 0.0 * y
+    for _ in range(8):
+        total = total + 1.0 / (y * y)
+        y = y + 1.0
+    inverse = 1.0 / y
+    square = inverse * inverse
+    total = total + inverse + 0.5 * square + inverse * square * polynomial(_BERNOULLI, square)
+    sine = sin_pi(m, x)
+    return m.where(reflected, math.pi**2 / (sine * sine) - total, total)
+
+
+lgamma: Final = Pointwise(
+    "lgamma(Tensor input) -> Tensor", "Logarithm of the absolute value of the gamma function.", _lgamma, inplace=True,
+    derivative=Derivative(input=lambda grad, input: grad * input.digamma()), **_FLOAT)
+digamma: Final = Pointwise(
+    "digamma(Tensor input) -> Tensor", "Logarithmic derivative of the gamma function.", _digamma, inplace=True,
+    derivative=Derivative(input=lambda grad, input: grad * call(trigamma, input)), **_FLOAT)
+trigamma: Final[Pointwise] = Pointwise(
+    "trigamma(Tensor input) -> Tensor", "Derivative of digamma.", _trigamma, method=False, function=False,
+    derivative=Derivative(input=lambda grad, input: grad * functions.polygamma(2, input)), **_FLOAT)
+
+# ----------------------------------------------------------------------------------------------------------- zeta
+
+
+def _euler_maclaurin() -> tuple[float, ...]:
+    """B(2k) / (2k)! for k from 1 to 12, by the recurrence of the Bernoulli numbers."""
+    numbers = [Fraction(1)]
+    for n in range(1, 25):
+        numbers.append(-sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1))
+    return tuple(float(numbers[2 * k] / math.factorial(2 * k)) for k in range(1, 13))
+
+
+_TAIL: Final = _euler_maclaurin()
+#: Terms that are summed one by one, and the largest number of them.
+_TERMS, _MOST_TERMS = 10.0, 1e5
+
+
+def _zeta(m: Any, s: Any, q: Any) -> Any:
+    terms = m.cast(m.minimum(m.where(q < 0, _TERMS - m.floor(q), _TERMS), _MOST_TERMS), int32)
+    total, w = m.repeat(terms, (0.0 * q, q), lambda k, total, w: (total + m.pow(w, -s), w + 1.0))
+    power = m.pow(w, -s)
+    total = total + power * w / (s - 1.0) + 0.5 * power
+    inverse = 1.0 / w
+    term = power * (s * inverse)
+    for k, coefficient in enumerate(_TAIL):
+        total = total + term * coefficient
+        term = term * ((s + (2 * k + 1.0)) * inverse) * ((s + (2 * k + 2.0)) * inverse)
+    total = m.where(m.eq(q, math.inf), 0.0, total)
+    whole = m.eq(q, m.floor(q))
+    return pick(m, m.ne(s, s) | m.ne(q, q), s + q, m.eq(s, 1.0), math.inf, s < 1.0, math.nan,
+                (q <= 0) & whole, math.inf, (q < 0) & m.ne(s, m.floor(s)), math.nan, total)
+
+
+special_zeta: Final[Pointwise] = Pointwise(
+    "special_zeta(Operand input, Operand other) -> Tensor",
+    "Hurwitz' zeta function: the sum of (k + other) ** -input over k from 0.", _zeta, method=False,
+    namespace="special",
+    derivative=Derivative(other=lambda grad, input, other: grad * -input * call(special_zeta, input + 1, other)),
+    **_FLOAT)
+
+
+@composite("polygamma(int n, Tensor input) -> Tensor", method=False)
+def polygamma(n: int, input: Any) -> Any:
+    """The n-th derivative of digamma.
+
+    Raises:
+        ArgumentError: n is negative.
+    """
+    if n < 0:
+        raise ArgumentError("polygamma", f"n={n}", "the order is not negative", "pass a number from 0")
+    if n < 2:
+        return call(trigamma, input) if n else input.digamma()
+    return call(special_zeta, float(n + 1), input) * ((-1.0) ** (n + 1) * math.exp(math.lgamma(n + 1)))
+
+
+@composite("polygamma_self(Tensor input, int n) -> Tensor", method="polygamma", function=False)
+def polygamma_self(input: Any, n: int) -> Any:
+    """The n-th derivative of digamma."""
+    return polygamma(n, input)
+
+
+@composite("polygamma_(Tensor input, int n) -> Tensor", function=False)
+def polygamma_(input: Any, n: int) -> Any:
+    """``polygamma`` in place."""
+    return input.copy_(polygamma(n, input))
+
+
+@composite("mvlgamma(Tensor input, int p) -> Tensor")
+def mvlgamma(input: Any, p: int) -> Any:
+    """Logarithm of the multivariate gamma function: p (p - 1) / 4 log(pi) + sum of lgamma(input - k / 2) for k < p.
+
+    Raises:
+        ArgumentError: p is less than 1.
+        UndefinedDtype: The input is of bools or complex numbers.
+    """
+    if p < 1:
+        raise ArgumentError("mvlgamma", f"p={p}", "the dimension is at least 1", "pass a number from 1")
+    if input.dtype.kind in ("bool", "complex"):
+        raise UndefinedDtype("mvlgamma", f"dtype {input.dtype.name}", "mvlgamma is defined for real numbers",
+                             "convert with .to(dtype) first")
+    if input.dtype.kind != "float":
+        input = input.to(functions.lgamma(input[:0] if input.ndim else input).dtype)
+    halves = functions.stack([input - 0.5 * k for k in range(p)], -1)
+    return halves.lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@composite("mvlgamma_(Tensor input, int p) -> Tensor", function=False)
+def mvlgamma_(input: Any, p: int) -> Any:
+    """``mvlgamma`` in place."""
+    return input.copy_(mvlgamma(input, p))
