@@ -82,7 +82,17 @@ from .device_module import accelerator, get_device_module
 from .dispatch.fallback import LedgerRecord, fallback_ledger, reset_fallback_ledger, set_fallback
 from .dispatch.listing import registrations
 from .dispatch.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
+from .formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
+)
 from .interop.asarray import as_tensor, asarray
 from .interop.dlpack import from_dlpack
 from .interop.namespace import set_array_namespace as set_array_namespace
@@ -121,6 +131,7 @@ from .settings import (
     set_float32_matmul_precision,
     set_num_threads,
 )
+from .sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
 from .storages import TypedStorage, UntypedStorage, is_storage
 from .typenames import (
     BFloat16Tensor,
@@ -266,6 +277,11 @@ __all__ = [
     "set_stream",
     "Size",
     "Stream",
+    "sparse_compressed_tensor",
+    "sparse_coo",
+    "sparse_coo_tensor",
+    "sparse_csr",
+    "sparse_csr_tensor",
     "strided",
     "synchronize",
     "tensor",

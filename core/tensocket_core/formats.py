@@ -31,7 +31,8 @@ class layout:
     """A kind of storage of a tensor's elements.
 
     Attributes:
-        name: ``strided``: every element at an offset that strides tell.
+        name: ``strided``: every element at an offset that strides tell. ``sparse_coo``: positions and values of some
+            elements. ``sparse_csr``: starts of rows, columns and values of some elements of a matrix.
     """
 
     __slots__ = ("name",)
@@ -42,14 +43,26 @@ class layout:
     def __repr__(self) -> str:
         return f"tensocket.{self.name}"
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _layout_named, (self.name,)
+
 
 contiguous_format: Final = memory_format("contiguous_format")
 preserve_format: Final = memory_format("preserve_format")
 channels_last: Final = memory_format("channels_last")
 channels_last_3d: Final = memory_format("channels_last_3d")
 strided: Final = layout("strided")
+sparse_coo: Final = layout("sparse_coo")
+sparse_csr: Final = layout("sparse_csr")
 
 _FORMATS: Final = {x.name: x for x in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+
+
+_LAYOUTS: Final = {x.name: x for x in (strided, sparse_coo, sparse_csr)}
+
+
+def _layout_named(name: str) -> layout:
+    return _LAYOUTS[name]
 
 
 def _format_named(name: str) -> memory_format:
@@ -70,4 +83,4 @@ def check_format(operator: str, value: Any) -> memory_format | None:
 
 
 __all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format",
-           "strided"]
+           "sparse_coo", "sparse_csr", "strided"]

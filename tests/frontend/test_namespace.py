@@ -39,7 +39,8 @@ take take_along_dim tan tensordot tile topk trace tril triu unique unique_consec
 MATRICES = """
 addbmm addmv baddbmm chain_matmul cholesky cholesky_inverse cholesky_solve corrcoef cov
 cumulative_trapezoid einsum geqrf inner kron logdet lu lu_solve lu_unpack matrix_exp matrix_power norm orgqr ormqr
-pca_lowrank pinverse qr renorm slogdet svd svd_lowrank trapezoid trapz triangular_solve vander
+pca_lowrank pinverse qr renorm slogdet sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csr
+sparse_csr_tensor svd svd_lowrank trapezoid trapz triangular_solve vander
 """
 COMPLEX = """
 adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
@@ -62,8 +63,8 @@ reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
 PACKAGES = """
-array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization special utils
-version
+array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization sparse special
+utils version
 """
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
@@ -161,6 +162,7 @@ def test_names_of_the_package():
      householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
      svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
+    (torch.sparse, "addmm log_softmax mm sampled_addmm softmax sum"),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
     (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize

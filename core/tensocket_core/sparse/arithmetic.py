@@ -1,0 +1,268 @@
+"""Elementwise operators, sums, softmax and changes of geometry of sparse tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
+
+from .._generated import functions
+from ..execute.geometry import normalize_axes, normalize_axis
+from ..formats import sparse_coo
+from .tensor import (
+    RULES,
+    SparseTensor,
+    as_coo,
+    coalesced,
+    dense_of,
+    detached,
+    flat_positions,
+    in_layout,
+    is_sparse,
+    like,
+    sparse_rule,
+    summed_rows,
+    wrap_sparse,
+)
+
+#: Functions of one element that are 0 at 0: they keep the positions.
+_OF_VALUES: Final = (
+    "abs", "absolute", "asin", "asinh", "atan", "atanh", "ceil", "conj", "erf", "expm1", "floor", "log1p", "neg",
+    "negative", "positive", "rad2deg", "deg2rad", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square",
+    "tan", "tanh", "trunc",
+)
+#: Conversions, which keep the positions and need not add values up first.
+_CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "contiguous",
+                       "type")
+
+
+def _mapped(name: str) -> Callable[..., Any]:
+    def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
+        source = coalesced(input)
+        return like(source, getattr(source.stored, name)(*args, **kwargs))
+
+    return rule
+
+
+def _moved(name: str) -> Callable[..., Any]:
+    def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
+        stored = getattr(input.stored, name)(*args, **kwargs)
+        place = input.positions
+        place = tuple(x.to(stored.device) for x in place) if isinstance(place, tuple) else place.to(stored.device)
+        return wrap_sparse(place, stored, input.shape, input._kind, input.coalesced)
+
+    return rule
+
+
+RULES.update({name: _mapped(name) for name in _OF_VALUES})
+RULES.update({name: _moved(name) for name in _CONVERSIONS})
+
+
+@sparse_rule("clone")
+def _clone(input: Any, memory_format: Any = None) -> Any:
+    return like(input, input.stored.clone())
+
+
+@sparse_rule("detach")
+def _detach(input: Any) -> Any:
+    return detached(input)
+
+
+@sparse_rule("backward")
+def _backward(input: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+              inputs: Any = None) -> None:
+    input.stored.backward(None if gradient is None else gradient.stored, retain_graph, create_graph)
+
+
+@sparse_rule("zeros_like")
+def _zeros_like(input: Any, **options: Any) -> Any:
+    none = input.stored.detach()[:0]
+    return in_layout(wrap_sparse(none.new_zeros((input.sparse_dim(), 0)).long(), none, input.shape, sparse_coo, True),
+                     input._kind)
+
+
+# ------------------------------------------------------------------------------------------------ two operands
+
+
+def _same_shape(operator: str, input: Any, other: Any) -> None:
+    if tuple(input.shape) != tuple(other.shape):
+        raise ShapeError(operator, f"shapes {list(input.shape)} and {list(other.shape)}",
+                         "sparse operands have one shape", "expand one of them")
+
+
+@sparse_rule("add")
+def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if not (is_sparse(input) and is_sparse(other)):
+        dense = [dense_of(x) if is_sparse(x) else x for x in (input, other)]
+        if not all(hasattr(x, "_key") for x in dense):
+            raise ArgumentError("add", "a sparse tensor and a number", "sums with numbers have no zeros",
+                                "convert it with to_dense() first")
+        return functions.add(*dense, alpha=alpha)
+    _same_shape("add", input, other)
+    first, second = as_coo(input), as_coo(other)
+    if first.sparse_dim() != second.sparse_dim():
+        raise ShapeError("add", f"{first.sparse_dim()} and {second.sparse_dim()} sparse dimensions",
+                         "sparse operands have as many sparse dimensions", "convert one of them")
+    scaled = second.stored if alpha == 1 else second.stored * alpha
+    both = wrap_sparse(functions.cat([first.positions, second.positions], 1),
+                       functions.cat([first.stored, scaled]), first.shape, sparse_coo)
+    return in_layout(coalesced(both), input._kind)
+
+
+@sparse_rule("sub", "subtract")
+def _sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    return _add(input, other, alpha=-alpha)
+
+
+def _is_number(value: Any) -> bool:
+    return not hasattr(value, "_key") or (not is_sparse(value) and value.ndim == 0)
+
+
+@sparse_rule("mul", "multiply")
+def _mul(input: Any, other: Any) -> Any:
+    if _is_number(input) or _is_number(other):
+        source, number = (input, other) if is_sparse(input) else (other, input)
+        return like(source, source.stored * number)
+    _same_shape("mul", input, other)
+    if not (is_sparse(input) and is_sparse(other)):
+        source, plain = (input, other) if is_sparse(input) else (other, input)
+        source = as_coo(source)
+        count = source.sparse_dim()
+        rows = plain.reshape((-1, *plain.shape[count:]))
+        numbers = flat_positions(source.positions, plain.shape[:count])
+        made = like(source, source.stored * rows.index_select(0, numbers))
+        return in_layout(made, (input if is_sparse(input) else other)._kind)
+    return in_layout(_common(coalesced(as_coo(input)), coalesced(as_coo(other))), input._kind)
+
+
+def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
+    """Products at the positions that both have, found by binary search."""
+    sizes = first.shape[:first.sparse_dim()]
+    numbers, others = flat_positions(first.positions, sizes), flat_positions(second.positions, sizes)
+    if not others.shape[0]:
+        return wrap_sparse(first.positions[:, :0], first.stored[:0], first.shape, sparse_coo, True)
+    places = functions.searchsorted(others, numbers).clamp(max=others.shape[0] - 1)
+    kept = (others.index_select(0, places) == numbers).nonzero().squeeze(1)
+    values = first.stored.index_select(0, kept) * second.stored.index_select(0, places.index_select(0, kept))
+    return wrap_sparse(first.positions.index_select(1, kept), values, first.shape, sparse_coo, True)
+
+
+@sparse_rule("div", "divide", "true_divide")
+def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    if not is_sparse(input) or not _is_number(other):
+        raise ArgumentError("div", "a divisor with dimensions", "sparse tensors are divided by numbers",
+                            "convert them with to_dense() first")
+    source = coalesced(input) if rounding_mode else input
+    return like(source, functions.div(source.stored, other, rounding_mode=rounding_mode))
+
+
+@sparse_rule("pow")
+def _pow(input: Any, exponent: Any) -> Any:
+    if not is_sparse(input) or not _is_number(exponent) or not exponent > 0:
+        raise ArgumentError("pow", f"the exponent {exponent}", "powers of zeros are 0 for positive exponents",
+                            "convert it with to_dense() first")
+    source = coalesced(input)
+    return like(source, source.stored ** exponent)
+
+
+# ------------------------------------------------------------------------------------------------------ geometry
+
+
+@sparse_rule("transpose", "swapaxes", "swapdims")
+def _transpose(input: Any, dim0: int, dim1: int) -> Any:
+    first, second = (normalize_axis("transpose", d, input.ndim) for d in (dim0, dim1))
+    source = as_coo(input)
+    count, order = source.sparse_dim(), list(range(input.ndim))
+    order[first], order[second] = order[second], order[first]
+    if (first < count) != (second < count):
+        raise DimensionError("transpose", f"dims {dim0} and {dim1} of {count} sparse dimensions",
+                             "a sparse dimension is exchanged with a sparse one", "convert it with to_dense() first")
+    shape = tuple(input.shape[k] for k in order)
+    if first < count:
+        rows = functions.stack([source.positions.select(0, k) for k in order[:count]])
+        made = wrap_sparse(rows, source.stored, shape, sparse_coo, first == second and source.coalesced)
+    else:
+        values = source.stored.transpose(first - count + 1, second - count + 1)
+        made = wrap_sparse(source.positions, values, shape, sparse_coo, source.coalesced)
+    return in_layout(made, input._kind)
+
+
+@sparse_rule("t")
+def _t(input: Any) -> Any:
+    if input.ndim > 2:
+        raise ShapeError("t", f"a sparse tensor of shape {list(input.shape)}", "t is for at most 2 dimensions",
+                         "use transpose")
+    return input if input.ndim < 2 else _transpose(input, 0, 1)
+
+
+# ------------------------------------------------------------------------------------------------ sums and softmax
+
+
+@sparse_rule("sum")
+def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Sums of elements, of all as a plain number; over some dimensions sparse while there are sparse ones left.
+
+    Args:
+        input: A sparse tensor.
+        dim: Dimensions to sum over; by default all.
+        keepdim: Not for sparse results.
+        dtype: To convert to first.
+    """
+    stored = input.stored if dtype is None else input.stored.to(dtype)
+    if dim is None:
+        return stored.sum()
+    gone = normalize_axes("sparse.sum", dim, input.ndim)
+    source, count = as_coo(input), input.sparse_dim()
+    dense = [k - count + 1 for k in gone if k >= count]
+    stored = stored.sum(dense, keepdim) if dense else stored
+    kept = [k for k in range(count) if k not in gone]
+    if not kept:
+        total = stored.sum(0)
+        return total.reshape((*(1 for _ in range(count)), *total.shape)) if keepdim else total
+    shape = tuple(input.shape[k] for k in range(input.ndim) if k not in gone)
+    rows = functions.stack([source.positions.select(0, k) for k in kept])
+    whole = len(kept) == count
+    made = wrap_sparse(rows, stored, shape, sparse_coo, whole and source.coalesced)
+    if keepdim:
+        raise ArgumentError("sparse.sum", "keepdim=True", "sparse sums drop the dimensions", "unsqueeze the result")
+    return made if whole else coalesced(made)
+
+
+def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
+    """Over the stored elements along a dimension; the others stay unstored, as if they were minus infinity."""
+    source = coalesced(as_coo(input))
+    axis, count = normalize_axis(name, dim, input.ndim), source.sparse_dim()
+    stored = source.stored if dtype is None else source.stored.to(dtype)
+    logarithm = name.endswith("log_softmax")
+    if axis >= count:
+        result = getattr(functions, "log_softmax" if logarithm else "softmax")(stored, axis - count + 1)
+        return like(source, result)
+    others = [k for k in range(count) if k != axis]
+    sizes = [input.shape[k] for k in others]
+    rows = functions.stack([source.positions.select(0, k) for k in others]) if others else source.positions[:0]
+    group = flat_positions(rows, sizes) if others else source.positions.select(0, 0) * 0
+    distinct, places = functions.unique(group, return_inverse=True)
+    total = distinct.shape[0]
+    fixed = stored.detach()
+    top = fixed.new_full((total, *stored.shape[1:]), -math.inf).index_reduce(0, places, fixed, "amax")
+    shifted = stored - top.index_select(0, places)
+    sums = summed_rows(total, places, shifted.exp()).index_select(0, places)
+    result = shifted - sums.log() if logarithm else shifted.exp() / sums
+    return in_layout(like(source, result), input._kind)
+
+
+@sparse_rule("softmax")
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """``softmax`` over the stored elements along a dimension."""
+    return _softmax("sparse.softmax", input, dim, dtype)
+
+
+@sparse_rule("log_softmax")
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """``log_softmax`` over the stored elements along a dimension."""
+    return _softmax("sparse.log_softmax", input, dim, dtype)
+
+
+__all__ = ["log_softmax", "softmax", "sparse_sum"]

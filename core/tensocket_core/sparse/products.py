@@ -1,0 +1,112 @@
+"""Products of sparse matrices with sparse and dense ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+
+from .._generated import functions
+from ..formats import sparse_coo, sparse_csr
+from .tensor import (
+    SparseTensor,
+    as_coo,
+    as_csr,
+    coalesced,
+    coo_positions,
+    in_layout,
+    is_sparse,
+    like,
+    sparse_rule,
+    summed_rows,
+    wrap_sparse,
+)
+
+
+def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None:
+    if left.ndim != 2 or right.ndim not in ranks or left.shape[1] != right.shape[0]:
+        raise ShapeError(operator, f"shapes {list(left.shape)} and {list(right.shape)}",
+                         "a matrix has as many columns as what it is multiplied with has rows", "transpose one of them")
+    for x in (left, right):
+        if is_sparse(x) and x.sparse_dim() != 2:
+            raise ShapeError(operator, f"{x.sparse_dim()} sparse dimensions", "both dimensions of a matrix are sparse",
+                             "convert it with to_sparse(2)")
+
+
+def _sparse_dense(left: Any, right: Any) -> Any:
+    """Rows of the dense operand, scaled and added up."""
+    rows, columns = coo_positions(left)
+    scale = left.stored.unsqueeze(1) if right.ndim == 2 else left.stored
+    return summed_rows(left.shape[0], rows, scale * right.index_select(0, columns))
+
+
+def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
+    """Every value of the left one times the row of the right one that its column names."""
+    first, second = as_coo(left), as_csr(right)
+    starts, columns = second.positions
+    inner = first.positions.select(0, 1)
+    begins = starts.index_select(0, inner)
+    counts = starts.index_select(0, inner + 1) - begins
+    places = functions.repeat_interleave(counts.new_arange(0, counts.shape[0], 1), counts)
+    before = counts.cumsum(0) - counts
+    offsets = places.new_arange(0, places.shape[0], 1) - before.index_select(0, places)
+    partner = begins.index_select(0, places) + offsets
+    values = first.stored.index_select(0, places) * second.stored.index_select(0, partner)
+    rows = first.positions.select(0, 0).index_select(0, places)
+    pairs = functions.stack([rows, columns.index_select(0, partner).to(rows.dtype)])
+    made = wrap_sparse(pairs, values, (left.shape[0], right.shape[1]), sparse_coo)
+    return in_layout(coalesced(made), left._kind)
+
+
+@sparse_rule("matmul", "mm", "mv", "dot")
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of matrices, of which one at least is sparse; sparse if both are.
+
+    Args:
+        input: [m, n], sparse or dense.
+        mat2: [n, k] (dense: or [n]), sparse or dense.
+
+    Raises:
+        ShapeError: The sizes do not fit.
+    """
+    _check("sparse.mm", input, mat2, (1, 2))
+    if is_sparse(input):
+        return _sparse_sparse(input, mat2) if is_sparse(mat2) else _sparse_dense(input, mat2)
+    return _sparse_dense(as_coo(mat2).t(), input.mT).mT
+
+
+@sparse_rule("addmm")
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Beta * input + alpha * (mat1 @ mat2)."""
+    result = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
+    return result * alpha + input * beta
+
+
+def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Beta * input + alpha * (mat1 @ mat2), at the positions of ``input`` only.
+
+    Args:
+        input: [m, n] in layout ``sparse_csr``.
+        mat1: [m, k], dense.
+        mat2: [k, n], dense.
+        beta: Factor of the input.
+        alpha: Factor of the product.
+
+    Raises:
+        ArgumentError: The input has another layout.
+        ShapeError: The sizes do not fit.
+    """
+    if not is_sparse(input) or input._kind is not sparse_csr:
+        raise ArgumentError("sparse.sampled_addmm", f"an input of layout {input.layout!r}",
+                            "the input has layout sparse_csr", "convert it with to_sparse_csr()")
+    if mat1.ndim != 2 or mat2.ndim != 2 or mat1.shape[1] != mat2.shape[0] or (
+            tuple(input.shape) != (mat1.shape[0], mat2.shape[1])):
+        raise ShapeError("sparse.sampled_addmm",
+                         f"shapes {list(input.shape)}, {list(mat1.shape)} and {list(mat2.shape)}",
+                         "the input has the product's shape", "check the sizes")
+    rows, columns = coo_positions(input)
+    products = (mat1.index_select(0, rows) * mat2.mT.index_select(0, columns)).sum(1)
+    return like(input, input.stored * beta + products * alpha)
+
+
+__all__ = ["addmm", "mm", "sampled_addmm"]

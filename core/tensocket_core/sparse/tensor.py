@@ -1,0 +1,331 @@
+"""Sparse tensors: a subclass over plain tensors of positions and values.
+
+Values take part in autograd as ever; positions do not. A function that is called with a sparse tensor arrives in
+``__torch_function__``, which looks its rule up by name; everything is computed by operators on plain tensors, so that
+every device runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
+from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
+
+from .._generated import functions
+from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
+from ..dispatch.modes import thread_state
+from ..formats import layout, sparse_coo, sparse_csr
+from ..tensors import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
+RULES: Final[dict[str, Callable[..., Any]]] = {}
+#: Methods that only look at geometry and device: those of plain tensors are right.
+_PLAIN: Final = frozenset({"dim", "element_size", "get_device", "is_complex", "is_floating_point", "nelement", "numel",
+                           "size", "__len__", "is_same_size"})
+
+
+def sparse_rule(*names: str) -> Callable[[F], F]:
+    """Register the decorated function for calls of these names with sparse tensors."""
+
+    def register(rule: F) -> F:
+        for name in names:
+            RULES[name] = rule
+        return rule
+
+    return register
+
+
+class SparseTensor(Tensor):
+    """A tensor of which only some elements are stored; the others are 0.
+
+    Attributes:
+        positions: COO: int64 [sparse dimensions, nnz]. CSR: the pair of row starts [rows + 1] and columns [nnz].
+        stored: The values, [nnz, ...]; dimensions behind the first one are dense.
+        coalesced: Whether every position appears once, in row-major order.
+    """
+
+    positions: Any
+    stored: Any
+    coalesced: bool
+    _kind: layout
+
+    @classmethod
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """Run the rule for a function.
+
+        Raises:
+            UnsupportedOperator: There is none.
+        """
+        name = func.__name__.removeprefix("method_")
+        if name in _PLAIN:
+            with thread_state(overrides_off=True):
+                return func(*args, **(kwargs or {}))
+        rule = RULES.get(name)
+        if rule is None:
+            raise UnsupportedOperator(name, "a sparse tensor", "the operator has no rule for sparse tensors",
+                                      "convert it with to_dense() first")
+        return rule(*args, **(kwargs or {}))
+
+    # ------------------------------------------------------------------------------------------ metadata
+
+    @property
+    def layout(self) -> layout:
+        """``sparse_coo`` or ``sparse_csr``."""
+        return self._kind
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        """Whether the layout is ``sparse_coo``."""
+        return self._kind is sparse_coo
+
+    @property
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]
+        """Whether the layout is ``sparse_csr``."""
+        return self._kind is sparse_csr
+
+    def sparse_dim(self) -> int:
+        """Number of dimensions with positions."""
+        return 2 if self._kind is sparse_csr else int(self.positions.shape[0])
+
+    def dense_dim(self) -> int:
+        """Number of dimensions behind these."""
+        return self.ndim - self.sparse_dim()
+
+    def _nnz(self) -> int:
+        return int(self.stored.shape[0])
+
+    def is_coalesced(self) -> bool:
+        """Whether every position appears once, in row-major order."""
+        _expect(self, sparse_coo, "is_coalesced")
+        return self.coalesced
+
+    def indices(self) -> Any:
+        """Positions of a coalesced COO tensor, [sparse dimensions, nnz]."""
+        return self._checked("indices").positions
+
+    def values(self) -> Any:
+        """Stored values, [nnz, ...]."""
+        return self.stored if self._kind is sparse_csr else self._checked("values").stored
+
+    def _checked(self, name: str) -> SparseTensor:
+        _expect(self, sparse_coo, name)
+        if not self.coalesced:
+            raise ArgumentError(name, "an uncoalesced tensor", "positions of a coalesced tensor appear once",
+                                "call .coalesce() first")
+        return self
+
+    def _indices(self) -> Any:
+        return _expect(self, sparse_coo, "_indices").positions
+
+    def _values(self) -> Any:
+        return self.stored
+
+    def crow_indices(self) -> Any:
+        """Where each row starts, [rows + 1]."""
+        return _expect(self, sparse_csr, "crow_indices").positions[0]
+
+    def col_indices(self) -> Any:
+        """Columns of the values, [nnz]."""
+        return _expect(self, sparse_csr, "col_indices").positions[1]
+
+    # ------------------------------------------------------------------------------------------ autograd
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the values record gradients."""
+        return bool(self.stored.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.stored.requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set ``requires_grad`` in place."""
+        self.stored.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self) -> Any:
+        """A sparse tensor with the gradient at every position; None before the first backward."""
+        grad = self.stored.grad
+        if grad is None or self._kind is sparse_csr or self.coalesced:
+            return None if grad is None else like(self, grad)
+        # Values at one position have equal gradients, that of their sum.
+        total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
+        return like(total, total.stored / count.stored)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.stored.grad = value if value is None else value.stored
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the values."""
+        return self.stored.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no operator made the values."""
+        return bool(self.stored.is_leaf)
+
+    # ------------------------------------------------------------------------------------------ presentation
+
+    def __repr__(self) -> str:
+        parts = {"indices": self.positions} if self._kind is sparse_coo else {
+            "crow_indices": self.positions[0], "col_indices": self.positions[1]}
+        parts["values"] = self.stored.detach()
+        lines = [f"{name}={_indented(value, len(name) + 8)}" for name, value in parts.items()]
+        lines[0] = "tensor(" + lines[0]
+        tail = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self._kind!r}"
+        if self.grad_fn is not None:
+            tail += f", grad_fn=<{self.grad_fn.name()}>"
+        elif self.requires_grad:
+            tail += ", requires_grad=True"
+        return ",\n       ".join([*lines, tail]) + ")"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _rebuilt, (self.positions, self.stored.detach(), tuple(self.shape), self._kind, self.coalesced,
+                          self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        made = memo[id(self)] = RULES["clone"](detached(self))
+        made.requires_grad_(self.requires_grad)
+        return made  # type: ignore[no-any-return]
+
+
+def _indented(value: Any, width: int) -> str:
+    return repr(value).replace("\n", "\n" + " " * width)
+
+
+def _rebuilt(positions: Any, values: Any, size: tuple[int, ...], kind: layout, whole: bool,
+             requires_grad: bool) -> Any:
+    made = wrap_sparse(positions, values, size, kind, whole)
+    return made.requires_grad_(requires_grad)
+
+
+def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced: bool = False) -> SparseTensor:
+    """A sparse tensor over these parts, which are not checked."""
+    made = object.__new__(SparseTensor)
+    shape = tuple(size)
+    made._array = DeviceArray(None, values.dtype, shape, contiguous_strides(shape), 0)
+    made._key = values._key & ~(AUTOGRAD | DIM0 | SCALAR_MASK) | SparseTensor._class_key | (0 if shape else DIM0)
+    made._grad = made._grad_fn = made._version_counter = made._base = None
+    made.positions, made.stored, made._kind, made.coalesced = positions, values, kind, coalesced
+    return made
+
+
+def like(source: SparseTensor, values: Any) -> SparseTensor:
+    """Other values at the same positions."""
+    return wrap_sparse(source.positions, values, source.shape, source._kind, source.coalesced)
+
+
+def detached(source: SparseTensor) -> SparseTensor:
+    """Cut off from the graph."""
+    return like(source, source.stored.detach())
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse tensor."""
+    return isinstance(value, SparseTensor)
+
+
+def _expect(tensor: Any, kind: layout, name: str) -> Any:
+    """The tensor itself.
+
+    Raises:
+        ArgumentError: It has another layout.
+    """
+    if getattr(tensor, "_kind", None) is not kind:
+        raise ArgumentError(name, f"a tensor of layout {tensor.layout!r}", f"the layout is {kind.name}",
+                            f"convert it with to_{kind.name}()")
+    return tensor
+
+
+# ------------------------------------------------------------------------------------------ positions as numbers
+
+
+def coo_positions(tensor: SparseTensor) -> Any:
+    """Positions in COO form."""
+    if tensor._kind is sparse_coo:
+        return tensor.positions
+    starts, columns = tensor.positions
+    rows = functions.repeat_interleave(starts.new_arange(0, tensor.shape[0], 1), starts.diff())
+    return functions.stack([rows, columns.to(rows.dtype)])
+
+
+def flat_positions(positions: Any, sizes: Any) -> Any:
+    """Row-major numbers of positions, [nnz]."""
+    total = positions.new_zeros((positions.shape[1],))
+    for k, size in enumerate(sizes):
+        total = total * size + positions.select(0, k)
+    return total
+
+
+def split_positions(numbers: Any, sizes: Any) -> Any:
+    """The inverse of ``flat_positions``."""
+    rows = []
+    for size in reversed(tuple(sizes)):
+        rows.append(numbers.remainder(max(size, 1)))
+        numbers = numbers.floor_divide(max(size, 1))
+    return functions.stack(rows[::-1]) if rows else numbers.new_zeros((0, numbers.shape[0]))
+
+
+def summed_rows(count: int, numbers: Any, values: Any) -> Any:
+    """Rows of ``values`` added up by their numbers, [count, ...]."""
+    return values.new_zeros((count, *values.shape[1:])).index_add(0, numbers, values)
+
+
+def coalesced(tensor: SparseTensor) -> SparseTensor:
+    """Every position once, in row-major order, with the sum of its values."""
+    if tensor.coalesced or tensor._kind is sparse_csr:
+        return tensor
+    sizes = tensor.shape[:tensor.sparse_dim()]
+    numbers = flat_positions(tensor.positions, sizes)
+    distinct, places = functions.unique(numbers, return_inverse=True)
+    values = summed_rows(distinct.shape[0], places, tensor.stored)
+    return wrap_sparse(split_positions(distinct, sizes), values, tensor.shape, sparse_coo, True)
+
+
+def dense_of(tensor: SparseTensor) -> Any:
+    """All elements as a plain tensor."""
+    sizes = tuple(tensor.shape[:tensor.sparse_dim()])
+    numbers = flat_positions(coo_positions(tensor), sizes)
+    return summed_rows(math.prod(sizes), numbers, tensor.stored).reshape(tuple(tensor.shape))
+
+
+def as_coo(tensor: SparseTensor) -> SparseTensor:
+    """The same tensor in COO layout."""
+    if tensor._kind is sparse_coo:
+        return tensor
+    return wrap_sparse(coo_positions(tensor), tensor.stored, tensor.shape, sparse_coo, True)
+
+
+def as_csr(tensor: SparseTensor) -> SparseTensor:
+    """The same matrix in CSR layout.
+
+    Raises:
+        ArgumentError: It is no matrix.
+    """
+    if tensor._kind is sparse_csr:
+        return tensor
+    if tensor.sparse_dim() != 2:
+        raise ArgumentError("to_sparse_csr", f"{tensor.sparse_dim()} sparse dimensions",
+                            "the layout sparse_csr is one of matrices", "keep sparse_coo")
+    source = coalesced(tensor)
+    rows, columns = source.positions.select(0, 0), source.positions.select(0, 1)
+    counts = summed_rows(tensor.shape[0], rows, rows * 0 + 1)
+    starts = functions.cat([counts.new_zeros((1,)), counts.cumsum(0)])
+    return wrap_sparse((starts, columns.contiguous()), source.stored, tensor.shape, sparse_csr, True)
+
+
+def in_layout(tensor: SparseTensor, kind: layout) -> SparseTensor:
+    """In one of both layouts."""
+    return as_csr(tensor) if kind is sparse_csr else as_coo(tensor)
+
+
+__all__ = ["RULES", "SparseTensor", "sparse_rule", "wrap_sparse"]

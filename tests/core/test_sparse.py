@@ -1,0 +1,248 @@
+"""Sparse tensors against the dense computation in NumPy, their gradients and errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import tensocket_core as tc
+from tensocket_core import functions as f
+from tensocket_core import sparse
+from tensocket_core.autograd.gradcheck import gradcheck
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    DimensionError,
+    IndexOutOfRange,
+    ShapeError,
+    UnsupportedOperator,
+)
+
+PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]
+VALUES = [3.0, 4.0, 5.0, 1.0]
+DENSE = np.array([[0.0, 0.0, 4.0], [4.0, 0.0, 5.0]])
+RIGHT = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
+
+
+@pytest.fixture(params=["ref", "cpu"], autouse=True)
+def place(request):
+    if request.param == "cpu":
+        pytest.importorskip("tensocket_cpu")
+    tc.set_default_device(request.param)
+    return request.param
+
+
+def coo(**options):
+    return tc.sparse_coo_tensor(PLACES, VALUES, (2, 3), **options)
+
+
+def csr():
+    return coo().to_sparse_csr()
+
+
+def t(array, grad=False):
+    return tc.tensor(np.asarray(array, np.float32).tolist(), requires_grad=grad)
+
+
+def same(tensor, expected, kind=None):
+    if kind is not None:
+        assert tensor.layout is kind
+        tensor = tensor.to_dense()
+    got = np.array(tensor.detach().tolist(), np.float64).reshape(tuple(tensor.shape))
+    np.testing.assert_allclose(got, expected, 1e-5, 1e-6)
+
+
+def test_parts():
+    s = coo()
+    assert (s.is_sparse, s.is_coalesced(), s._nnz(), s.sparse_dim(), s.dense_dim()) == (True, False, 4, 2, 0)
+    assert tuple(s.shape) == (2, 3)
+    assert s.size(1) == 3
+    assert s._values().tolist() == VALUES
+    assert s._indices().tolist() == PLACES
+    c = s.coalesce()
+    assert c.coalesce() is c
+    assert c.indices().tolist() == [[0, 1, 1], [2, 0, 2]]
+    assert c.values().tolist() == [4.0, 4.0, 5.0]
+    same(s, DENSE, tc.sparse_coo)
+    rows = csr()
+    assert rows.is_sparse_csr
+    assert rows.crow_indices().tolist() == [0, 1, 3]
+    assert rows.col_indices().tolist() == [2, 0, 2]
+    assert rows.values().tolist() == [4.0, 4.0, 5.0]
+    same(rows, DENSE, tc.sparse_csr)
+    same(rows.to_sparse(), DENSE, tc.sparse_coo)
+    assert tc.sparse_coo_tensor(PLACES, VALUES).shape == (2, 3)
+    assert tc.sparse_coo_tensor((2, 3))._nnz() == 0
+
+
+def test_conversions():
+    same(t(DENSE).to_sparse(), DENSE, tc.sparse_coo)
+    same(t(DENSE).to_sparse_coo(), DENSE, tc.sparse_coo)
+    same(t(DENSE).to_sparse(layout=tc.sparse_csr), DENSE, tc.sparse_csr)
+    slices = t(DENSE[:, :2]).to_sparse(1)
+    assert slices.values().tolist() == [[4.0, 0.0]]
+    same(slices, DENSE[:, :2], tc.sparse_coo)
+    made = tc.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [4.0, 4.0, 5.0], dtype=tc.float64)
+    assert made.dtype is tc.float64
+    same(made, DENSE, tc.sparse_csr)
+    same(tc.sparse_compressed_tensor([0, 1, 3], [2, 0, 2], [4.0, 4.0, 5.0], layout=tc.sparse_csr), DENSE, tc.sparse_csr)
+    same(t(np.ones((2, 3))).sparse_mask(coo()), DENSE != 0, tc.sparse_coo)
+    same(coo().sparse_mask(csr()), DENSE, tc.sparse_csr)
+    assert t(DENSE).to_dense(tc.float64).dtype is tc.float64
+    assert coo().double().dtype is tc.float64
+    same(coo().clone(), DENSE, tc.sparse_coo)
+    same(tc.zeros_like(coo()), DENSE * 0, tc.sparse_coo)
+
+
+@pytest.mark.parametrize("make", [coo, csr])
+def test_elementwise(make):
+    s = make()
+    kind = s.layout
+    same(s + make(), 2 * DENSE, kind)
+    same(s - make() * 3, -2 * DENSE, kind)
+    same(s * 2, 2 * DENSE, kind)
+    same(2 * s, 2 * DENSE, kind)
+    same(s / 2, DENSE / 2, kind)
+    same(-s, -DENSE, kind)
+    same(s.sqrt(), np.sqrt(DENSE), kind)
+    same(s ** 2, DENSE ** 2, kind)
+    same(s * make(), DENSE ** 2, kind)
+    same(s * t(DENSE + 1), DENSE * (DENSE + 1), kind)
+    same(t(np.ones((2, 3))) + s, DENSE + 1)
+    other = tc.sparse_coo_tensor([[0, 1], [0, 2]], [7.0, 2.0], (2, 3))
+    same(make() * other, DENSE * np.array([[7, 0, 0], [0, 0, 2]]), kind)
+    same(s * tc.sparse_coo_tensor((2, 3)), DENSE * 0, kind)
+    same(s.t(), DENSE.T, kind)
+    same(s.transpose(0, 1).transpose(1, 0), DENSE, kind)
+
+
+def test_sums_and_softmax():
+    same(sparse.sum(coo()), DENSE.sum())
+    same(sparse.sum(coo(), 0), DENSE.sum(0), tc.sparse_coo)
+    same(sparse.sum(coo(), 1), DENSE.sum(1), tc.sparse_coo)
+    same(sparse.sum(coo(), (0, 1), keepdim=True), [[DENSE.sum()]])
+    blocks = np.array([[1.0, 2.0], [0.0, 0.0], [3.0, -1.0]])
+    mixed = t(blocks).to_sparse(1)
+    same(sparse.sum(mixed, 1), blocks.sum(1), tc.sparse_coo)
+    same(sparse.sum(mixed, 0), blocks.sum(0))
+    masked = np.where(DENSE == 0, -np.inf, DENSE)
+    shares = np.exp(masked - masked.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    same(sparse.softmax(coo(), 1), shares, tc.sparse_coo)
+    same(sparse.log_softmax(coo(), 1), np.log(np.where(shares == 0, 1, shares)), tc.sparse_coo)
+    exact = np.exp(blocks[[0, 2]])
+    same(sparse.softmax(mixed, 1).values(), exact / exact.sum(1, keepdims=True))
+    vector = t([1.0, 0.0, 2.0]).to_sparse()
+    same(sparse.softmax(vector, 0).values(), np.exp([1, 2]) / np.exp([1, 2]).sum())
+
+
+@pytest.mark.parametrize("make", [coo, csr])
+def test_products(make):
+    s, d = make(), t(RIGHT)
+    same(sparse.mm(s, d), DENSE @ RIGHT)
+    same(s @ d, DENSE @ RIGHT)
+    same(s @ t(RIGHT[:, 0]), DENSE @ RIGHT[:, 0])
+    same(t(RIGHT[:2].T @ np.eye(2)) @ s, RIGHT[:2].T @ DENSE)
+    same(sparse.mm(s, s.t()), DENSE @ DENSE.T, s.layout)
+    same(sparse.addmm(t(np.ones((2, 2))), s, d, beta=2, alpha=3), 2 + 3 * DENSE @ RIGHT)
+    same(f.addmm(t(np.ones((2, 2))), s, d), 1 + DENSE @ RIGHT)
+    left, right = RIGHT[:2], RIGHT.T
+    sampled = sparse.sampled_addmm(csr(), t(left), t(right), beta=2, alpha=0.5)
+    same(sampled, np.where(DENSE != 0, 2 * DENSE + 0.5 * left @ right, 0), tc.sparse_csr)
+
+
+def test_gradients(place):
+    if place == "ref":
+        pytest.skip("the same formulas; once is enough")
+    values = tc.tensor(VALUES, dtype=tc.float64, requires_grad=True)
+    right = tc.tensor(RIGHT, requires_grad=True)
+
+    def made(v):
+        return tc.sparse_coo_tensor(PLACES, v, (2, 3))
+
+    assert gradcheck(lambda v, d: sparse.mm(made(v), d), (values, right))
+    assert gradcheck(lambda v: sparse.mm(made(v), made(v).t()).to_dense(), (values,))
+    assert gradcheck(lambda v: sparse.softmax(made(v), 1).to_dense(), (values,))
+    assert gradcheck(lambda v: (made(v) * made(v)).to_dense(), (values,))
+    assert gradcheck(lambda v: sparse.sum(made(v).to_sparse_csr(), 0).to_dense(), (values,))
+    assert gradcheck(lambda d: (d.to_sparse() * 3).to_dense(), (right,))
+    assert gradcheck(lambda v, a, b: sparse.sampled_addmm(made(v).to_sparse_csr(), a, b).to_dense(),
+                     (values, *(x.detach().clone().requires_grad_() for x in (right[:2], right.mT))))
+
+
+def test_gradients_of_sparse_leaves():
+    s = coo(requires_grad=True)
+    assert s.is_leaf
+    assert s.grad is None
+    (sparse.mm(s, t(RIGHT)) * t([[1.0, 0.0], [0.0, 1.0]])).sum().backward()
+    assert s.grad.is_sparse
+    same(s.grad, np.where(DENSE != 0, np.stack([RIGHT[:, 0], RIGHT[:, 1]]), 0), tc.sparse_coo)
+    s.grad = None
+    assert s.grad is None
+    assert not s.detach().requires_grad
+    assert s.detach().requires_grad_().requires_grad
+    rows = tc.sparse_csr_tensor([0, 1], [0], [2.0], requires_grad=True)
+    sparse.sum(rows * 3).backward()
+    same(rows.grad, [[3.0]], tc.sparse_csr)
+    double = rows * 2
+    assert double.grad_fn is not None
+    double.backward(rows.detach())
+
+
+def test_presentation_and_copies():
+    text = repr(coo())
+    assert text.startswith("tensor(indices=tensor([[0, 1, 1, 0],")
+    assert text.endswith("size=(2, 3), nnz=4, layout=tensocket.sparse_coo)")
+    assert "crow_indices" in repr(csr())
+    assert "requires_grad=True" in repr(coo(requires_grad=True))
+    assert "grad_fn=<" in repr(coo(requires_grad=True) * 2)
+    for made in (coo(requires_grad=True), csr()):
+        for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+            same(again, DENSE, made.layout)
+            assert again.requires_grad == made.requires_grad
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: coo().indices(), ArgumentError, "positions of a coalesced tensor appear once"),
+    (lambda: coo().crow_indices(), ArgumentError, "the layout is sparse_csr"),
+    (lambda: csr().coalesce(), ArgumentError, "the layout is sparse_coo"),
+    (lambda: tc.ones(2).coalesce(), ArgumentError, "the layout is sparse_coo"),
+    (lambda: tc.ones(2).indices(), ArgumentError, "only sparse tensors have positions"),
+    (lambda: tc.ones(2, 2, 2).to_sparse_csr(), ArgumentError, "the layout sparse_csr is one of matrices"),
+    (lambda: tc.ones(2).to_sparse(2), ArgumentError, "at least one and at most all dimensions are sparse"),
+    (lambda: tc.ones(2).to_sparse(layout=tc.strided), ArgumentError, "the layout is sparse_coo or sparse_csr"),
+    (lambda: tc.sparse_compressed_tensor([0, 1], [0], [1.0], layout=tc.sparse_coo), ArgumentError,
+     "the compressed layout is sparse_csr"),
+    (lambda: tc.sparse_coo_tensor([0, 1], [1.0, 2.0]), ShapeError,
+     r"indices are \[sparse dimensions, nnz\] and values \[nnz, ...\]"),
+    (lambda: tc.sparse_coo_tensor([[0]], [1.0], (2, 2)), ShapeError,
+     "the size has the sparse dimensions, then those of a value"),
+    (lambda: tc.sparse_coo_tensor([[5]], [1.0], (2,)), IndexOutOfRange,
+     "positions are from 0 to the size of their dimension"),
+    (lambda: tc.sparse_csr_tensor([0, 1], [0], [1.0], (3, 1)), ShapeError,
+     "there is one more row start than rows, and as many columns as values"),
+    (lambda: tc.sparse_csr_tensor([0, 2], [0], [1.0], (1, 1)), ArgumentError,
+     "row starts ascend from 0 to the number of values"),
+    (lambda: tc.ones(2).sparse_mask(coo()), ShapeError, "mask and tensor have one shape"),
+    (lambda: coo().exp(), UnsupportedOperator, "the operator has no rule for sparse tensors"),
+    (lambda: coo() + tc.sparse_coo_tensor((3, 3)), ShapeError, "sparse operands have one shape"),
+    (lambda: coo() + tc.ones(2, 3).to_sparse(1), ShapeError, "sparse operands have as many sparse dimensions"),
+    (lambda: coo() + 1, ArgumentError, "sums with numbers have no zeros"),
+    (lambda: coo() / coo(), ArgumentError, "sparse tensors are divided by numbers"),
+    (lambda: coo() ** -1, ArgumentError, "powers of zeros are 0 for positive exponents"),
+    (lambda: tc.ones(2, 3).to_sparse(1).t(), DimensionError, "a sparse dimension is exchanged with a sparse one"),
+    (lambda: tc.ones(1, 1, 1).to_sparse().t(), ShapeError, "t is for at most 2 dimensions"),
+    (lambda: sparse.sum(coo(), 0, keepdim=True), ArgumentError, "sparse sums drop the dimensions"),
+    (lambda: coo() @ coo(), ShapeError,
+     "a matrix has as many columns as what it is multiplied with has rows"),
+    (lambda: tc.ones(3, 3).to_sparse(1) @ tc.ones(3, 3), ShapeError, "both dimensions of a matrix are sparse"),
+    (lambda: sparse.sampled_addmm(coo(), tc.ones(2, 2), tc.ones(2, 3)), ArgumentError,
+     "the input has layout sparse_csr"),
+    (lambda: sparse.sampled_addmm(csr(), tc.ones(2, 2), tc.ones(2, 2)), ShapeError,
+     "the input has the product's shape"),
+])
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
