@@ -58,7 +58,8 @@ def _digamma(x: HostArray) -> HostArray:
     for _ in range(30):
         total, x = total - 1 / x, x + 1
     square = 1 / (x * x)
-    return np.asarray(total + np.log(x) - 0.5 / x - square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240))), np.float64)
+    rest = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
+    return np.asarray(total + np.log(x) - 0.5 / x - rest, np.float64)
 
 
 def _lower_gamma(a: HostArray, x: HostArray) -> HostArray:

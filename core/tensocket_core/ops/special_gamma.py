@@ -8,7 +8,6 @@ Euler-Maclaurin formula.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import int32
@@ -78,8 +77,9 @@ def float_of(m: Any, value: float) -> float:
     return math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
 
 
-#: B(2k) of the asymptotic series of trigamma.
-_BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+#: Bernoulli's numbers B(2k) for k from 1 to 12.
+_BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
+                     -174611 / 330, 854513 / 138, -236364091 / 2730)
 
 
 def _trigamma(m: Any, x: Any) -> Any:
@@ -92,7 +92,7 @@ def _trigamma(m: Any, x: Any) -> Any:
         y = y + 1.0
     inverse = 1.0 / y
     square = inverse * inverse
-    total = total + inverse + 0.5 * square + inverse * square * polynomial(_BERNOULLI, square)
+    total = total + inverse + 0.5 * square + inverse * square * polynomial(_BERNOULLI[:8], square)
     sine = sin_pi(m, x)
     return m.where(reflected, math.pi**2 / (sine * sine) - total, total)
 
@@ -110,15 +110,8 @@ trigamma: Final[Pointwise] = Pointwise(
 # ----------------------------------------------------------------------------------------------------------- zeta
 
 
-def _euler_maclaurin() -> tuple[float, ...]:
-    """B(2k) / (2k)! for k from 1 to 12, by the recurrence of the Bernoulli numbers."""
-    numbers = [Fraction(1)]
-    for n in range(1, 25):
-        numbers.append(-sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1))
-    return tuple(float(numbers[2 * k] / math.factorial(2 * k)) for k in range(1, 13))
-
-
-_TAIL: Final = _euler_maclaurin()
+#: B(2k) / (2k)! of the Euler-Maclaurin formula.
+_TAIL: Final = tuple(b / math.factorial(2 * k) for k, b in enumerate(_BERNOULLI, 1))
 #: Terms that are summed one by one, and the largest number of them.
 _TERMS, _MOST_TERMS = 10.0, 1e5
 
