@@ -50,6 +50,7 @@ from . import (
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .devices import available_devices
 from .errors import OutOfMemoryError
+from .foreach import FUNCTIONS as _FOREACH
 from .func import vmap
 from .serialization import load, save
 
@@ -65,9 +66,11 @@ pi = math.pi
 
 
 def __getattr__(name: str) -> object:
-    """The array API namespace, imported when it is first used."""
+    """The array API namespace, imported when it is first used, and operators over lists of tensors."""
     if name == "array_api":
         return import_module("tensocket.array_api")
+    if name.startswith("_foreach_") and name[9:] in _FOREACH:
+        return _FOREACH[name[9:]]
     raise AttributeError(f"module 'tensocket' has no attribute {name!r}")
 
 

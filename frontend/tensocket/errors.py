@@ -52,7 +52,7 @@ class UninitializedOperator(TensocketError, ValueError):
     """An operator was given a parameter that has no values yet."""
 
 
-class StateDictError(TensocketError, RuntimeError):
+class StateDictError(TensocketError, RuntimeError, ValueError):
     """A state dict that does not fit the module or optimizer it is loaded into."""
 
 

@@ -178,7 +178,8 @@ def test_names_of_the_package():
      scaled_modified_bessel_k1 shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
      shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w sinc softmax spherical_bessel_j0 xlog1py xlogy
      zeta"""),
-    (torch.optim, "Adam AdamW Optimizer SGD lr_scheduler"),
+    (torch.optim, """ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS NAdam Optimizer RAdam RMSprop Rprop SGD
+     SparseAdam lr_scheduler"""),
     (torch.optim.lr_scheduler, "CosineAnnealingLR ExponentialLR LRScheduler LambdaLR StepLR"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
     (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset

@@ -1,16 +1,18 @@
-"""Adam and AdamW: steps scaled by running moments of the gradient."""
+"""Adam: steps scaled by running moments of the gradient."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tensocket_core import Tensor, maximum, zeros_like
+from tensocket import foreach
+from tensocket_core import Tensor
 
-from .optimizer import Optimizer, ParamsT, check_range, check_unsupported, evaluate
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
+from .checks import check_common, check_paths
+from .optimizer import ParamGroup, ParamsT, _get_value
 
 
-class Adam(Optimizer):
+class Adam(ListOptimizer):
     """Adam.
 
     Args:
@@ -22,9 +24,9 @@ class Adam(Optimizer):
         amsgrad: Whether the largest second moment so far is used.
         foreach: A hint at speed; there is one implementation, so it changes nothing.
         maximize: Whether the objective is maximised.
-        capturable: Not supported.
-        differentiable: Not supported.
-        fused: A hint at speed, as ``foreach``.
+        capturable: Whether the step count lies on the device of the parameter.
+        differentiable: Whether gradients are recorded through the step.
+        fused: A hint at speed, as ``foreach``; the step count lies on the device of the parameter.
         decoupled_weight_decay: Whether the weights decay by themselves, as in AdamW.
 
     Raises:
@@ -34,8 +36,8 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -48,65 +50,41 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         name = type(self).__name__
-        for option, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
-            check_range(name, option, value)
-        for number, beta in enumerate(betas):
-            check_range(name, f"betas[{number}]", beta, below=1.0)
-        check_unsupported(name, capturable=capturable, differentiable=differentiable)
+        check_common(name, lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
+        check_paths(name, foreach=foreach, fused=fused, differentiable=differentiable, lr=lr, capturable=capturable)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         })
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; see ``Optimizer.step``."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, -parameter.grad if group["maximize"] else parameter.grad, group)
-        return loss
-
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        (beta1, beta2), rate, decay = group["betas"], group["lr"], group["weight_decay"]
-        state = self.state[parameter]
-        if not state:
-            state.update(step=0, exp_avg=zeros_like(parameter), exp_avg_sq=zeros_like(parameter))
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_like(parameter)
-        step = state["step"] = state["step"] + 1
-        if decay and group["decoupled_weight_decay"]:
-            parameter.mul_(1 - rate * decay)
-        elif decay:
-            gradient = gradient.add(parameter, alpha=decay)
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - beta1)
-        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
         if group["amsgrad"]:
-            square = state["max_exp_avg_sq"] = maximum(state["max_exp_avg_sq"], square)
-        # Both moments start at zero; dividing by 1 - beta**step takes that bias away.
-        denominator = (square.sqrt() / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.addcdiv_(mean, denominator, value=-rate / (1 - beta1**step))
+            start_with_zeros(state, parameter, "max_exp_avg_sq")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        beta1, beta2 = (_get_value(beta) for beta in group["betas"])
+        rate = rate_of(group)
+        if group["decoupled_weight_decay"]:
+            batch.shrink(rate, group["weight_decay"])
+        else:
+            batch.penalize(group["weight_decay"])
+        means, squares = update_moments(batch, beta1, beta2)
+        if group["amsgrad"]:
+            squares = batch.raise_to("max_exp_avg_sq", batch.state("max_exp_avg_sq"), squares)
+        # Both moments start at zero; dividing by 1 - beta**step takes that bias away. The factor of the root is moved
+        # to eps and to the rate: one pass over the tensors less.
+        corrections = [(1 - beta2**step) ** 0.5 for step in batch.steps]
+        denominators = batch.roots(squares, [group["eps"] * factor for factor in corrections])
+        rates = [rate * (factor / (1 - beta1**step)) for step, factor in zip(batch.steps, corrections, strict=True)]
+        batch.move_by_quotient(means, denominators, rates)
 
 
-class AdamW(Adam):
-    """Adam whose weights decay by themselves instead of through the gradient. The arguments are Adam's."""
-
-    def __init__(
-        self,
-        params: ParamsT,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-                         capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=True)
+def update_moments(batch: Batch, beta1: float, beta2: float) -> tuple[list[Tensor], list[Tensor]]:
+    """The running means of the gradients and of their squares, with this step's."""
+    means, squares = batch.state("exp_avg"), batch.state("exp_avg_sq")
+    foreach.lerp_(means, batch.grads, 1 - beta1)
+    foreach.mul_(squares, beta2)
+    foreach.addcmul_(squares, batch.grads, batch.grads, 1 - beta2)
+    return means, squares

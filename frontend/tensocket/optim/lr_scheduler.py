@@ -51,7 +51,7 @@ class LRScheduler:
 
     def step(self) -> None:
         """Go to the next epoch."""
-        if not self._started and not self.optimizer._stepped:
+        if not self._started and not self.optimizer._opt_called:
             warnings.warn("scheduler.step() was called before optimizer.step(), so the first value of the schedule was "
                           "not used; call optimizer.step() first", UserWarning, stacklevel=2)
         self._started = True

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+import warnings
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
-from copy import deepcopy
-from typing import Any
+from copy import copy, deepcopy
+from itertools import chain
+from typing import Any, Final
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
 from tensocket.nn.modules.module import clear_grad
-from tensocket_core import Tensor, enable_grad, no_grad
+from tensocket.utils.hooks import RemovableHandle
+from tensocket_core import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
 
 ParamGroup = dict[str, Any]
 ParamsT = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
+Hooks = OrderedDict[int, Callable[..., Any]]
+
+
+class _Required:
+    """Marks an option without default: every group sets it."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required: Final = _Required()
+_before_every_step: Final[Hooks] = OrderedDict()
+_after_every_step: Final[Hooks] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer."""
+    return _register(_before_every_step, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer."""
+    return _register(_after_every_step, hook)
 
 
 class Optimizer:
@@ -23,22 +49,20 @@ class Optimizer:
         params: Tensors, (name, tensor) pairs, or groups: dicts with ``params`` and options of their own.
         defaults: Options of groups that don't set them.
 
+    Attributes:
+        defaults: Options of groups that don't set them.
+        param_groups: A dict for each group, with ``params`` and all options.
+        state: What the optimizer remembers, by parameter.
+
     Raises:
         ArgumentTypeError: ``params`` is something else.
-        ArgumentError: There are no parameters, one is not a leaf, or one appears twice.
+        ArgumentError: There are no parameters, one is not a leaf, or one appears in two groups.
     """
-
-    #: Whether ``step`` was called; schedulers warn when it was not.
-    _stepped = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _marking(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self._prepare()
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
         name = type(self).__name__
         if not _is_collection(params):
@@ -51,12 +75,26 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
+    def _prepare(self) -> None:
+        """Set up what neither a pickle nor a state dict holds."""
+        #: Whether ``step`` was called; schedulers warn when it was not.
+        self._opt_called = False
+        self._before_step: Hooks = OrderedDict()
+        self._after_step: Hooks = OrderedDict()
+        self._before_saving: Hooks = OrderedDict()
+        self._after_saving: Hooks = OrderedDict()
+        self._before_loading: Hooks = OrderedDict()
+        self._after_loading: Hooks = OrderedDict()
+        cls: Any = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = _with_hooks(cls.step)
+
     def add_param_group(self, param_group: ParamGroup) -> None:
         """Add a group: a dict with ``params`` and options; options that it doesn't set come from the defaults.
 
         Raises:
             ArgumentTypeError: It is no dict, or ``params`` are no tensors.
-            ArgumentError: A parameter is not a leaf or is optimized already.
+            ArgumentError: A parameter is not a leaf or is in another group, or an option is missing.
         """
         name = type(self).__name__
         if _lacks(param_group, "params"):
@@ -66,15 +104,37 @@ class Optimizer:
         if isinstance(params, (set, frozenset)):
             raise ArgumentTypeError(name, "params as a set", "parameters are ordered", "pass a list")
         members = [params] if isinstance(params, Tensor) else list(params)
-        group = {**self.defaults, **param_group}
-        if members and all(isinstance(member, tuple) for member in members):
-            group["param_names"] = [label for label, _ in members]
-            members = [member for _, member in members]
-        seen = {id(p) for other in self.param_groups for p in other["params"]}
-        for position, member in enumerate(members):
-            _check_parameter(name, position, member, seen)
+        # The dict itself becomes the group, so that its owner sees what schedules do to it.
+        group = param_group
         group["params"] = members
+        for option, value in self.defaults.items():
+            group.setdefault(option, value)
+        missing = [key for key, value in group.items() if value is required]
+        if missing:
+            raise ArgumentError(name, f"a group without {', '.join(missing)}", "an option without default is set by "
+                                "every group", f"pass {missing[0]}")
+        _name_members(name, group)
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ArgumentError(name, "a group with names and one without", "all groups have names, or none has",
+                                "pass named_parameters() for all groups or for none")
+        self._check_members(group["params"])
         self.param_groups.append(group)
+
+    def _check_members(self, members: list[Any]) -> None:
+        name, taken = type(self).__name__, {id(p) for group in self.param_groups for p in group["params"]}
+        for position, member in enumerate(members):
+            if not isinstance(member, Tensor):
+                raise ArgumentTypeError(name, f"parameter {position} as {type(member).__name__}",
+                                        "parameters are tensors", "pass model.parameters()")
+            if not (self.defaults.get("differentiable") or member.is_leaf or member.retains_grad):
+                raise ArgumentError(name, f"parameter {position} of shape {tuple(member.shape)}, which was computed",
+                                    "parameters are leaves of the gradient graph", "pass the leaf, or detach() it")
+            if id(member) in taken:
+                raise ArgumentError(name, f"parameter {position} of shape {tuple(member.shape)} a second time",
+                                    "a parameter is in one group once", "remove one of the two")
+        if len({id(member) for member in members}) < len(members):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters, which are changed once for "
+                          "each time they are in it", UserWarning, stacklevel=4)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
@@ -93,10 +153,38 @@ class Optimizer:
         """
         raise NotImplementedError
 
+    # ---- hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before every step; it may return new ``(args, kwargs)``."""
+        return _register(self._before_step, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after every step."""
+        return _register(self._after_step, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before ``state_dict``."""
+        return _register(self._before_saving, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` with the result of ``state_dict``; it may return another one."""
+        return _register(self._after_saving, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading; it may return another state dict."""
+        return _register(self._before_loading, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return _register(self._after_loading, hook, prepend)
+
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
         """State and groups with parameters replaced by their numbers; tensors are shared, not copied."""
+        for hook in self._before_saving.values():
+            hook(self)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -104,8 +192,12 @@ class Optimizer:
                 numbers.setdefault(id(parameter), len(numbers))
             packed = {key: value for key, value in group.items() if key != "params"}
             groups.append({**packed, "params": [numbers[id(parameter)] for parameter in group["params"]]})
-        state = {numbers[id(parameter)]: dict(values) for parameter, values in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._after_saving.values():
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over the result of ``state_dict``; state moves to the dtype and device of its parameter.
@@ -113,29 +205,54 @@ class Optimizer:
         Raises:
             StateDictError: The groups or their sizes differ from the optimizer's; nothing is changed then.
         """
+        state_dict = copy(state_dict)
+        for hook in self._before_loading.values():
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        self._check_state(state_dict)
+        saved = deepcopy(state_dict["param_groups"])
+        owners = {number: (parameter, there) for there, here in zip(saved, self.param_groups, strict=True)
+                  for number, parameter in zip(there["params"], here["params"], strict=True)}
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for number, values in state_dict["state"].items():
+            if number in owners:
+                parameter, options = owners[number]
+                state[parameter] = _fit(values, parameter, options)
+            else:
+                state[number] = values
+        groups = []
+        for there, here in zip(saved, self.param_groups, strict=True):
+            names = {"param_names": here["param_names"]} if "param_names" in here else {}
+            groups.append({**{key: value for key, value in there.items() if key != "param_names"}, **names,
+                           "params": here["params"]})
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._after_loading.values():
+            hook(self)
+
+    def _check_state(self, state_dict: Any) -> None:
         name = type(self).__name__
         if _lacks(state_dict, "state", "param_groups"):
             raise StateDictError(f"{name}.load_state_dict", f"a {type(state_dict).__name__} without 'state' and "
                                  "'param_groups'", "both are needed", "pass what optimizer.state_dict() returned")
-        saved = state_dict["param_groups"]
-        sizes, own = [len(group["params"]) for group in saved], [len(group["params"]) for group in self.param_groups]
+        sizes = [len(group["params"]) for group in state_dict["param_groups"]]
+        own = [len(group["params"]) for group in self.param_groups]
         if sizes != own:
             raise StateDictError(f"{name}.load_state_dict", f"groups of {sizes} parameters",
                                  f"the optimizer has groups of {own} parameters",
                                  "load it into an optimizer of the same parameters")
-        by_number = {number: parameter for there, here in zip(saved, self.param_groups, strict=True)
-                     for number, parameter in zip(there["params"], here["params"], strict=True)}
-        unknown = [number for number in state_dict["state"] if number not in by_number]
-        if unknown:
-            raise StateDictError(f"{name}.load_state_dict", f"state for parameters {unknown}", "no group has these "
-                                 "parameters", "pass what optimizer.state_dict() returned")
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        for number, values in state_dict["state"].items():
-            parameter = by_number[number]
-            state[parameter] = {key: _fit(key, value, parameter) for key, value in values.items()}
-        self.state = state
-        self.param_groups = [{**deepcopy({k: v for k, v in there.items() if k != "params"}), "params": here["params"]}
-                             for there, here in zip(saved, self.param_groups, strict=True)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_before_step" not in self.__dict__:
+            self._prepare()
+        for group in self.param_groups:
+            for option, value in self.defaults.items():
+                # Checkpoints of older versions lack the options that came later.
+                if value is not required:
+                    group.setdefault(option, value)
 
     def __repr__(self) -> str:
         lines = []
@@ -143,32 +260,6 @@ class Optimizer:
             lines.append(f"Parameter Group {number}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
-
-
-def check_range(optimizer: str, name: str, value: Any, *, below: float | None = None) -> None:
-    """Check that an option is a number that is not negative (and less than ``below``).
-
-    Raises:
-        ArgumentTypeError: It is no number.
-        ArgumentError: It is out of range.
-    """
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise ArgumentTypeError(optimizer, f"{name} as {type(value).__name__}", f"{name} is a Python number",
-                                f"pass {name} as a float")
-    if not value >= 0 or (below is not None and not value < below):
-        rule = f"{name} is not negative" if below is None else f"{name} is from 0 to less than {below:g}"
-        raise ArgumentError(optimizer, f"{name}={value}", rule, "pass a number in this range")
-
-
-def check_unsupported(optimizer: str, **flags: Any) -> None:
-    """Refuse options that would change what ``step`` means.
-
-    Raises:
-        ArgumentError: One of them is on.
-    """
-    for name, value in flags.items():
-        if value:
-            raise ArgumentError(optimizer, f"{name}={value!r}", f"{name} is not supported", f"leave {name} out")
 
 
 def evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -179,16 +270,61 @@ def evaluate(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
-def _marking(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` without recording of gradients, and with a note that it was called."""
+def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step`` that records gradients only if the optimizer was made with ``differentiable``."""
 
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        self._stepped = True
-        with no_grad():
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             return step(self, *args, **kwargs)
 
     return wrapper
+
+
+def _get_value(x: Any) -> Any:
+    """A tensor of one element as a number; anything else as it is."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
+    """The dtype of step counts."""
+    return float64 if get_default_dtype() is float64 and not is_fused else float32
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step`` with the hooks around it and a note that it was called."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
+        if not (_before_every_step or _after_every_step or self._before_step or self._after_step):
+            return step(self, *args, **kwargs)
+        given: tuple[Any, ...] = (self, *args)
+        for hook in chain(_before_every_step.values(), self._before_step.values()):
+            result = hook(self, given, kwargs)
+            if result is None:
+                continue
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise ArgumentError(f"{type(self).__name__}.step", f"a hook that returned a {type(result).__name__}",
+                                    "a hook before the step returns None or new (args, kwargs)",
+                                    "return None if the arguments stay as they are")
+            given, kwargs = result
+        outcome = step(*given, **kwargs)
+        for hook in chain(self._after_step.values(), _after_every_step.values()):
+            hook(self, given, kwargs)
+        return outcome
+
+    # Schedules look for the mark: a step that a program put in place of this one cannot tell that it was called.
+    hooked.hooked = hooked._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    return hooked
+
+
+def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 def _is_collection(params: Any) -> bool:
@@ -201,24 +337,37 @@ def _lacks(given: Any, *keys: str) -> bool:
     return not isinstance(given, dict) or not given.keys() >= set(keys)
 
 
-def _check_parameter(name: str, position: int, member: Any, seen: set[int]) -> None:
-    if not isinstance(member, Tensor):
-        raise ArgumentTypeError(name, f"parameter {position} as {type(member).__name__}", "parameters are tensors",
-                                "pass model.parameters()")
-    if member.grad_fn is not None:
-        raise ArgumentError(name, f"parameter {position} of shape {tuple(member.shape)}, which was computed",
-                            "parameters are leaves of the gradient graph", "pass the leaf, or detach() it")
-    if id(member) in seen:
-        raise ArgumentError(name, f"parameter {position} of shape {tuple(member.shape)} a second time",
-                            "a parameter is in one group once", "remove one of the two")
-    seen.add(id(member))
+def _name_members(name: str, group: ParamGroup) -> None:
+    """Split (name, tensor) pairs into ``param_names`` and ``params``."""
+    named = [isinstance(member, tuple) for member in group["params"]]
+    if not any(named):
+        return
+    if not all(named):
+        raise ArgumentError(name, "parameters with and without names", "all parameters of a group have names, or none "
+                            "has", "pass model.named_parameters() or model.parameters()")
+    group["param_names"] = [label for label, _ in group["params"]]
+    group["params"] = [member for _, member in group["params"]]
 
 
-def _fit(key: str, value: Any, parameter: Tensor) -> Any:
-    """State as it suits ``parameter``: on its device and in its dtype. Step counts are Python numbers."""
-    if not isinstance(value, Tensor):
-        return deepcopy(value)
-    if key == "step":
-        return value.item()
-    dtype = parameter.dtype if parameter.is_floating_point() else value.dtype
-    return value.detach().to(device=parameter.device, dtype=dtype, copy=True)
+def _fit(value: Any, parameter: Tensor, options: ParamGroup, key: str = "") -> Any:
+    """State as it suits ``parameter``: on its device and in its dtype. Step counts stay where they are."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            beside = parameter if options.get("capturable") or options.get("fused") else value
+            return value.detach().to(device=beside.device, dtype=_get_scalar_dtype(), copy=True)
+        dtype = parameter.dtype if parameter.is_floating_point() else value.dtype
+        return value.detach().to(device=parameter.device, dtype=dtype, copy=True)
+    if isinstance(value, dict):
+        return {name: _fit(item, parameter, options, name) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_fit(item, parameter, options) for item in value)
+    return deepcopy(value)
+
+
+__all__ = [
+    "Optimizer",
+    "ParamsT",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]

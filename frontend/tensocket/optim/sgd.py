@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
-from .optimizer import Optimizer, ParamsT, check_range, check_unsupported, evaluate
+from .batch import Batch, ListOptimizer, rate_of
+from .checks import check_common, check_paths, check_range
+from .optimizer import ParamGroup, ParamsT
 
 
-class SGD(Optimizer):
+class SGD(ListOptimizer):
     """Stochastic gradient descent, optionally with momentum.
 
     Args:
@@ -23,20 +23,22 @@ class SGD(Optimizer):
         nesterov: Whether the gradient is looked up ahead (needs momentum and no dampening).
         maximize: Whether the objective is maximised.
         foreach: A hint at speed; there is one implementation, so it changes nothing.
-        differentiable: Not supported.
+        differentiable: Whether gradients are recorded through the step.
         fused: A hint at speed, as ``foreach``.
 
     Raises:
         ArgumentError: An option is out of its range.
     """
 
+    _counts = False
+
     def __init__(
         self,
         params: ParamsT,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -44,9 +46,9 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            check_range("SGD", name, value)
-        check_unsupported("SGD", differentiable=differentiable)
+        check_common("SGD", lr=lr, weight_decay=weight_decay)
+        check_range("SGD", "momentum", momentum)
+        check_paths("SGD", foreach=foreach, fused=fused, differentiable=differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ArgumentError("SGD", f"nesterov with momentum={momentum} and dampening={dampening}",
                                 "Nesterov momentum needs a momentum and no dampening", "pass momentum=0.9, dampening=0")
@@ -55,27 +57,30 @@ class SGD(Optimizer):
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         })
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; see ``Optimizer.step``."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                gradient = -parameter.grad if group["maximize"] else parameter.grad
-                if group["weight_decay"]:
-                    gradient = gradient.add(parameter, alpha=group["weight_decay"])
-                if group["momentum"]:
-                    gradient = self._momentum(parameter, gradient, group)
-                parameter.add_(gradient, alpha=-group["lr"])
-        return loss
+    def _run(self, params: list[Tensor], group: ParamGroup) -> None:
+        states = [self.state[parameter] for parameter in params] if group["momentum"] else []
+        self._update(Batch(params, states, group), group)
 
-    def _momentum(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:
-        state = self.state[parameter]
-        buffer = state.get("momentum_buffer")
-        if buffer is None:
-            buffer = state["momentum_buffer"] = gradient.detach().clone()
-        else:
-            buffer.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
-        direction: Tensor = gradient.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
-        return direction
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        batch.penalize(group["weight_decay"])
+        directions = batch.grads
+        if group["momentum"]:
+            buffers = _momentum(batch, group)
+            directions = foreach.add(directions, buffers, alpha=group["momentum"]) if group["nesterov"] else buffers
+        batch.move(directions, rate_of(group))
+
+
+def _momentum(batch: Batch, group: ParamGroup) -> list[Tensor]:
+    """The buffers after this step: gradients of the past, each fading with its age; the first counts in full."""
+    name = "momentum_buffer"
+    fresh = [index for index, state in enumerate(batch.states) if state.get(name) is None]
+    known = [index for index, state in enumerate(batch.states) if state.get(name) is not None]
+    if known:
+        old = batch.select(known)
+        buffers = old.state(name)
+        foreach.mul_(buffers, group["momentum"])
+        foreach.add_(buffers, old.grads, alpha=1 - group["dampening"])
+    if fresh:
+        new = batch.select(fresh)
+        new.store(name, foreach.clone(new.grads))
+    return batch.read(name)

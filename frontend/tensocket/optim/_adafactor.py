@@ -1,0 +1,97 @@
+"""Adafactor: second moments of matrices kept as rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket.errors import ArgumentError, DtypeError
+from tensocket_core import Tensor, finfo
+from tensocket_core._generated.functions import linalg_vector_norm
+
+from .batch import Batch, ListOptimizer, start_with_zeros
+from .checks import check_common, check_paths, check_range
+from .optimizer import ParamGroup, ParamsT, _get_value
+
+
+class Adafactor(ListOptimizer):
+    """Adafactor (Shazeer and Stern, 2018), without first moment.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Largest relative step.
+        beta2_decay: Power of the step count by which the share of new squares falls.
+        eps: Floor of the squares (None: of the dtype) and of the size of the parameter that scales the step.
+        d: Largest root mean square of an update.
+        weight_decay: Factor of the decay of the weights.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        maximize: Whether the objective is maximised.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+        DtypeError: A parameter is complex.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check_common("Adafactor", lr=lr, weight_decay=weight_decay)
+        check_range("Adafactor", "-beta2_decay", -beta2_decay)
+        for number, value in enumerate(eps):
+            if number or value is not None:
+                check_range("Adafactor", f"eps[{number}]", value)
+        if d < 1:
+            raise ArgumentError("Adafactor", f"d={d}", "d is at least 1", "pass 1.0 or more")
+        check_paths("Adafactor", foreach=foreach, differentiable=False)
+        super().__init__(params, {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        if parameter.is_complex():
+            raise DtypeError("Adafactor.step", f"a parameter of {parameter.dtype}",
+                             "Adafactor does not support complex parameters", "use Adam")
+        if parameter.ndim > 1:
+            shape = parameter.shape
+            state["row_var"] = parameter.new_zeros((*shape[:-1], 1))
+            state["col_var"] = parameter.new_zeros((*shape[:-2], 1, shape[-1]))
+        else:
+            start_with_zeros(state, parameter, "variance")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        rate = _get_value(group["lr"])
+        lowest, smallest = group["eps"]
+        sizes = [max(smallest, _norm(parameter) / parameter.numel() ** 0.5) for parameter in batch.params]
+        batch.shrink(rate, group["weight_decay"])
+        rows = zip(batch.params, batch.grads, batch.states, batch.steps, sizes, strict=True)
+        for parameter, gradient, state, step, size in rows:
+            floor = finfo(parameter.dtype).eps if lowest is None else lowest
+            squares = _squares(gradient, state, step ** group["beta2_decay"], floor)
+            update = squares.clamp_(min=floor * floor).rsqrt_().mul_(gradient)
+            clip = max(1.0, _norm(update) / (parameter.numel() ** 0.5 * group["d"]))
+            parameter.add_(update, alpha=-size * min(rate, step**-0.5) / clip)
+
+
+def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float) -> Tensor:
+    """The running squares of the gradient, from those of rows and columns if it is a matrix."""
+    squared = gradient.square()
+    if gradient.ndim < 2:
+        result: Tensor = state["variance"].lerp_(squared, share).clone()
+        return result
+    rows = state["row_var"].lerp_(squared.mean(-1, keepdim=True), share)
+    columns = state["col_var"].lerp_(squared.mean(-2, keepdim=True), share)
+    outer: Tensor = rows.matmul(columns).div_(rows.mean(-2, keepdim=True).clamp_(min=floor))
+    return outer
+
+
+def _norm(tensor: Tensor) -> float:
+    return float(linalg_vector_norm(tensor).item())

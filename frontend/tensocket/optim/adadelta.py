@@ -1,0 +1,67 @@
+"""Adadelta: steps scaled by running squares of gradients and of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket import foreach
+from tensocket_core import Tensor
+
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
+from .checks import check_common, check_paths, check_range
+from .optimizer import ParamGroup, ParamsT
+
+
+class Adadelta(ListOptimizer):
+    """Adadelta.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Factor of the step.
+        rho: Decay of the running squares.
+        eps: Added to the running squares.
+        weight_decay: Factor of the L2 penalty.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        capturable: Whether the step count lies on the device of the parameter.
+        maximize: Whether the objective is maximised.
+        differentiable: Whether gradients are recorded through the step.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common("Adadelta", lr=lr, eps=eps, weight_decay=weight_decay)
+        check_range("Adadelta", "rho", rho, below=1.0)
+        check_paths("Adadelta", foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        start_with_zeros(state, parameter, "square_avg", "acc_delta")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        rho, eps = group["rho"], group["eps"]
+        batch.penalize(group["weight_decay"])
+        squares, deltas = batch.state("square_avg"), batch.state("acc_delta")
+        foreach.mul_(squares, rho)
+        foreach.addcmul_(squares, batch.grads, batch.grads, 1 - rho)
+        steps = foreach.sqrt(foreach.div(foreach.add(deltas, eps), foreach.add(squares, eps)))
+        steps = foreach.mul(steps, batch.grads)
+        foreach.mul_(deltas, rho)
+        foreach.addcmul_(deltas, steps, steps, 1 - rho)
+        batch.move(steps, rate_of(group))

@@ -1,0 +1,64 @@
+"""Adamax: Adam with the largest gradient in place of the second moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket import foreach
+from tensocket_core import Tensor
+
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
+from .checks import check_common, check_paths
+from .optimizer import ParamGroup, ParamsT
+
+
+class Adamax(ListOptimizer):
+    """Adam with the infinity norm.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Learning rate.
+        betas: Decay of the running mean of the gradient and of its largest size.
+        eps: Added to the sizes of gradients.
+        weight_decay: Factor of the L2 penalty.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        maximize: Whether the objective is maximised.
+        differentiable: Whether gradients are recorded through the step.
+        capturable: Whether the step count lies on the device of the parameter.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_common("Adamax", lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
+        check_paths("Adamax", foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        start_with_zeros(state, parameter, "exp_avg", "exp_inf")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        (beta1, beta2), rate = group["betas"], rate_of(group)
+        batch.penalize(group["weight_decay"])
+        means, largest = batch.state("exp_avg"), batch.state("exp_inf")
+        foreach.lerp_(means, batch.grads, 1 - beta1)
+        foreach.mul_(largest, beta2)
+        sizes = foreach.add(foreach.absolute(batch.grads), group["eps"])
+        largest = batch.raise_to("exp_inf", largest, sizes)
+        batch.move_by_quotient(means, largest, [rate / (1 - beta1**step) for step in batch.steps])

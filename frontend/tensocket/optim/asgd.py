@@ -1,0 +1,77 @@
+"""ASGD: averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket import foreach
+from tensocket_core import Tensor
+
+from .batch import Batch, ListOptimizer, scalar, start_with_zeros
+from .checks import check_common, check_paths
+from .optimizer import ParamGroup, ParamsT, _get_value
+
+
+class ASGD(ListOptimizer):
+    """Averaged stochastic gradient descent; the averages are the state ``ax``.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Learning rate.
+        lambd: Decay of the parameters.
+        alpha: Power by which the rate falls.
+        t0: Step at which averaging begins.
+        weight_decay: Factor of the L2 penalty.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        maximize: Whether the objective is maximised.
+        differentiable: Whether gradients are recorded through the step.
+        capturable: Whether the step count lies on the device of the parameter.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_common("ASGD", lr=lr, weight_decay=weight_decay)
+        check_paths("ASGD", foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        beside = parameter if group["capturable"] else None
+        state["eta"] = scalar(float(_get_value(group["lr"])), beside)
+        state["mu"] = scalar(1.0, beside)
+        start_with_zeros(state, parameter, "ax")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        batch.penalize(group["weight_decay"])
+        rates = [state["eta"].item() for state in batch.states]
+        foreach.mul_(batch.params, [1 - group["lambd"] * rate for rate in rates])
+        batch.move(batch.grads, rates)
+        averages = batch.state("ax")
+        # With a share of 1 the average is the parameter.
+        foreach.add_(averages, foreach.mul(foreach.sub(batch.params, averages),
+                                           [state["mu"].item() for state in batch.states]))
+        self._advance(batch, group)
+
+    @staticmethod
+    def _advance(batch: Batch, group: ParamGroup) -> None:
+        """The rate of the next step, and the share that its result has in the average."""
+        rate, decay = float(_get_value(group["lr"])), group["lambd"]
+        for state, step in zip(batch.states, batch.steps, strict=True):
+            state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
+            state["mu"].fill_(1 / max(1, step - group["t0"]))

@@ -1,0 +1,191 @@
+"""What most optimizers share: one update of all parameters of a group, written over lists of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket import foreach
+from tensocket_core import Tensor, full, zeros_like
+from tensocket_core._generated.functions import view_as_complex, view_as_real
+
+from .optimizer import Optimizer, ParamGroup, _get_scalar_dtype, _get_value, _use_grad_for_differentiable, evaluate
+
+
+class Batch:
+    """The parameters of a group that have gradients, with their gradients and states.
+
+    Complex tensors are seen as real ones with a last dimension of two. A differentiable step works on copies of the
+    state, since the graph of the step before holds what it was.
+
+    Attributes:
+        params: Parameters.
+        grads: Gradients of what is minimised.
+        steps: How many steps each parameter has made, with this one; empty if the optimizer doesn't count.
+        differentiable: Whether gradients are recorded.
+    """
+
+    __slots__ = ("_complex", "differentiable", "grads", "params", "states", "steps")
+
+    def __init__(self, params: list[Tensor], states: list[dict[str, Any]], group: ParamGroup) -> None:
+        grads: list[Any] = [parameter.grad for parameter in params]
+        self.states = states
+        self.differentiable = bool(group.get("differentiable"))
+        self._complex = [parameter.is_complex() for parameter in params] if _any_complex(params) else None
+        self.params, self.grads = self._real(params), self._real(grads)
+        if group.get("maximize"):
+            self.grads = foreach.neg(self.grads)
+        self.steps: list[float] = []
+
+    def _real(self, tensors: list[Tensor]) -> list[Tensor]:
+        if self._complex is None:
+            return tensors
+        return [view_as_real(x) if flag else x for x, flag in zip(tensors, self._complex, strict=True)]
+
+    def count(self) -> None:
+        """Increase the step counts."""
+        if self.differentiable:
+            for state in self.states:
+                state["step"] = state["step"].clone()
+        self.steps = [state["step"].add_(1).item() for state in self.states]
+
+    def state(self, name: str) -> list[Tensor]:
+        """The state ``name`` of every parameter, to be changed in place."""
+        if self.differentiable:
+            for state in self.states:
+                state[name] = state[name].clone()
+        return self.read(name)
+
+    def read(self, name: str) -> list[Tensor]:
+        """The state ``name`` of every parameter as it is."""
+        return self._real([state[name] for state in self.states])
+
+    def select(self, indices: list[int]) -> Batch:
+        """Some of the parameters."""
+        if len(indices) == len(self.params):
+            return self
+        part = Batch.__new__(Batch)
+        part.differentiable = self.differentiable
+        part._complex = None if self._complex is None else [self._complex[index] for index in indices]
+        part.params, part.grads = [self.params[i] for i in indices], [self.grads[i] for i in indices]
+        part.states = [self.states[index] for index in indices]
+        part.steps = [self.steps[index] for index in indices] if self.steps else []
+        return part
+
+    def store(self, name: str, tensors: Sequence[Tensor]) -> None:
+        """Replace the state ``name``."""
+        flags = self._complex or [False] * len(tensors)
+        for state, tensor, flag in zip(self.states, tensors, flags, strict=True):
+            state[name] = view_as_complex(tensor) if flag else tensor
+
+    def raise_to(self, name: str, tensors: list[Tensor], floor: list[Tensor]) -> list[Tensor]:
+        """Make the state ``name``, which is ``tensors``, at least ``floor``."""
+        if not self.differentiable:
+            return foreach.larger_(tensors, floor)
+        result = foreach.larger(tensors, floor)
+        self.store(name, result)
+        return result
+
+    def roots(self, squares: list[Tensor], eps: float | list[float]) -> list[Tensor]:
+        """``sqrt(squares) + eps``."""
+        result = foreach.sqrt(squares)
+        # The gradient of a root needs the root.
+        return foreach.add(result, eps) if self.differentiable else foreach.add_(result, eps)
+
+    def penalize(self, decay: float) -> None:
+        """Add the gradient of an L2 penalty."""
+        if decay:
+            self.grads = foreach.add(self.grads, self.params, alpha=decay)
+
+    def shrink(self, rate: Any, decay: float) -> None:
+        """Let the parameters themselves decay."""
+        if decay:
+            foreach.mul_(self.params, 1 - rate * decay)
+
+    def move(self, directions: list[Tensor], rates: Any) -> None:
+        """``params -= rate * direction``; rates are one number or tensor, or one for each parameter."""
+        each = rates if isinstance(rates, list) else [rates] * len(directions)
+        for parameter, direction, rate in zip(self.params, directions, each, strict=True):
+            if isinstance(rate, Tensor):
+                parameter.sub_(direction * rate)
+            else:
+                parameter.add_(direction, alpha=-rate)
+
+    def move_by_quotient(self, numerators: list[Tensor], denominators: list[Tensor], rates: list[Any]) -> None:
+        """``params -= rate * numerator / denominator``."""
+        if any(isinstance(rate, Tensor) for rate in rates):
+            self.move(foreach.div(numerators, denominators), rates)
+        else:
+            foreach.addcdiv_(self.params, numerators, denominators, [-rate for rate in rates])
+
+
+class ListOptimizer(Optimizer):
+    """An optimizer whose steps are updates of the parameters of a group that have gradients.
+
+    A subclass says in ``_begin`` what the state of a parameter is before its first step and in ``_update`` what a step
+    does; ``_counts`` says whether the state has a step count.
+    """
+
+    _counts = True
+
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; see ``Optimizer.step``."""
+        loss = evaluate(closure)
+        for group in self.param_groups:
+            params = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if params:
+                self._run(params, group)
+        return loss
+
+    def _run(self, params: list[Tensor], group: ParamGroup) -> None:
+        if not self._counts:
+            return self._update(Batch(params, [], group), group)
+        states = []
+        for parameter in params:
+            state = self.state[parameter]
+            if not state:
+                on_device = group.get("capturable") or group.get("fused")
+                state["step"] = scalar(0.0, parameter if on_device else None)
+                self._begin(state, parameter, group)
+            states.append(state)
+        batch = Batch(params, states, group)
+        batch.count()
+        return self._update(batch, group)
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        """Put into ``state`` what the optimizer remembers of ``parameter``."""
+        raise NotImplementedError
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        """Change the parameters of ``batch``."""
+        raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for values in self.state.values():
+            # Old checkpoints have Python numbers.
+            if isinstance(values, dict) and "step" in values and not isinstance(values["step"], Tensor):
+                values["step"] = scalar(float(values["step"]))
+
+
+def scalar(value: float, like: Tensor | None = None) -> Tensor:
+    """A number of the state, on the host or beside ``like``."""
+    number: Tensor = full((), value, dtype=_get_scalar_dtype(), device="cpu" if like is None else like.device)
+    return number
+
+
+def start_with_zeros(state: dict[str, Any], parameter: Tensor, *names: str) -> None:
+    """Zeros like ``parameter`` under ``names``."""
+    for name in names:
+        state[name] = zeros_like(parameter, requires_grad=False)
+
+
+def rate_of(group: ParamGroup) -> Any:
+    """The learning rate: a number, or a tensor if gradients may flow into it."""
+    rate = group["lr"]
+    return rate if isinstance(rate, Tensor) and group.get("differentiable") else _get_value(rate)
+
+
+def _any_complex(params: list[Tensor]) -> bool:
+    return any(parameter.is_complex() for parameter in params)

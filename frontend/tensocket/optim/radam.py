@@ -1,0 +1,85 @@
+"""RAdam: Adam that waits with adaptive steps until the second moment is known well enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core import Tensor
+
+from .adam import update_moments
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
+from .checks import check_common, check_paths
+from .optimizer import ParamGroup, ParamsT
+
+
+class RAdam(ListOptimizer):
+    """Adam with rectified variance.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Learning rate.
+        betas: Decay of the running mean of the gradient and of its square.
+        eps: Added to the denominator.
+        weight_decay: Factor of the L2 penalty; of the decay of the weights if ``decoupled_weight_decay``.
+        decoupled_weight_decay: Whether the weights decay by themselves.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        maximize: Whether the objective is maximised.
+        capturable: Whether the step count lies on the device of the parameter.
+        differentiable: Whether gradients are recorded through the step.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common("RAdam", lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
+        check_paths("RAdam", foreach=foreach, differentiable=differentiable)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        (beta1, beta2), rate = group["betas"], rate_of(group)
+        if group["decoupled_weight_decay"]:
+            batch.shrink(rate, group["weight_decay"])
+        else:
+            batch.penalize(group["weight_decay"])
+        means, squares = update_moments(batch, beta1, beta2)
+        rates = [rate / (1 - beta1**step) for step in batch.steps]
+        factors = [_rectification(step, beta2) for step in batch.steps]
+        early = [index for index, factor in enumerate(factors) if factor is None]
+        late = [index for index, factor in enumerate(factors) if factor is not None]
+        if early:
+            batch.select(early).move([means[i] for i in early], [rates[i] for i in early])
+        if late:
+            part = batch.select(late)
+            part.move_by_quotient([means[i] for i in late], part.roots([squares[i] for i in late], group["eps"]),
+                                  [rates[i] * factors[i] for i in late])
+
+
+def _rectification(step: float, beta: float) -> float | None:
+    """What the variance of the adaptive rate asks for (with the correction of the second moment); None if unknown."""
+    limit, correction = 2 / (1 - beta) - 1, 1 - beta**step
+    length = limit - 2 * step * beta**step / correction
+    if length <= 5:
+        return None
+    ratio = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
+    return float((ratio * correction) ** 0.5)

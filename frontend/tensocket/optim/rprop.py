@@ -1,0 +1,72 @@
+"""Rprop: steps that depend on the signs of gradients only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket import foreach
+from tensocket.errors import ArgumentError
+from tensocket_core import Tensor, full_like, ones_like
+
+from .batch import Batch, ListOptimizer, start_with_zeros
+from .checks import check_common, check_paths
+from .optimizer import ParamGroup, ParamsT, _get_value
+
+
+class Rprop(ListOptimizer):
+    """Resilient backpropagation.
+
+    Args:
+        params: Parameters or groups of them.
+        lr: Size of the first step.
+        etas: Factors of the step where the sign of the gradient changes and where it stays.
+        step_sizes: Smallest and largest step.
+        capturable: Whether the step count lies on the device of the parameter.
+        foreach: A hint at speed; there is one implementation, so it changes nothing.
+        maximize: Whether the objective is maximised.
+        differentiable: Whether gradients are recorded through the step.
+
+    Raises:
+        ArgumentError: An option is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_common("Rprop", lr=lr)
+        check_paths("Rprop", foreach=foreach, differentiable=differentiable)
+        if not 0 < etas[0] < 1 < etas[1]:
+            raise ArgumentError("Rprop", f"etas={etas}", "the first of etas is between 0 and 1, the second above 1",
+                                "pass (0.5, 1.2)")
+        super().__init__(params, {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        })
+
+    def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
+        start_with_zeros(state, parameter, "prev")
+        rate = _get_value(group["lr"])
+        state["step_size"] = full_like(parameter, complex(rate, rate) if parameter.is_complex() else rate,
+                                       requires_grad=False)
+
+    def _update(self, batch: Batch, group: ParamGroup) -> None:
+        (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
+        before, sizes = batch.state("prev"), batch.state("step_size")
+        agreement = foreach.mul(batch.grads, before)
+        turned = [product < 0 for product in agreement]
+        foreach.mul_(sizes, [ones_like(product).masked_fill_(product > 0, grow).masked_fill_(turn, shrink)
+                             for turn, product in zip(turned, agreement, strict=True)])
+        foreach.clamp_max_(foreach.clamp_min_(sizes, smallest), largest)
+        # Where the sign has changed, the step was too large: the next one starts from here, as if there were none.
+        used = [gradient.masked_fill(turn, 0.0) for turn, gradient in zip(turned, batch.grads, strict=True)]
+        foreach.addcmul_(batch.params, foreach.sign(used), sizes, -1)
+        foreach.copy_(before, used)
