@@ -122,6 +122,13 @@ def _tensor(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
 
     dtype = getattr(tensocket, str(value.dtype).rpartition(".")[2])
     plain = value.detach().resolve_conj().resolve_neg()
+    if plain.layout == torch.sparse_csr:
+        parts = [tensocket.as_tensor(np.array(x.numpy(force=True)), device=device)
+                 for x in (plain.crow_indices(), plain.col_indices(), plain.values())]
+        rows = tensocket.sparse_csr_tensor(*parts, tuple(plain.shape), requires_grad=value.requires_grad)
+        if value.requires_grad:
+            made.append((value, rows))
+        return rows
     if plain.layout != torch.strided:
         raise NotImplementedError(f"layout {plain.layout}")
     widened = plain.float() if plain.dtype == torch.bfloat16 else plain

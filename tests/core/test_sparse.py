@@ -148,6 +148,9 @@ def test_products(make):
     same(sparse.mm(s, s.t()), DENSE @ DENSE.T, s.layout)
     same(sparse.addmm(t(np.ones((2, 2))), s, d, beta=2, alpha=3), 2 + 3 * DENSE @ RIGHT)
     same(f.addmm(t(np.ones((2, 2))), s, d), 1 + DENSE @ RIGHT)
+    same(sparse.mm(s.to_sparse_csr(), d, "amax"), np.array(
+        [4 * RIGHT[2], np.maximum(4 * RIGHT[0], 5 * RIGHT[2])]))
+    same(sparse.mm(s.to_sparse_csr(), d, "mean"), np.array([4 * RIGHT[2], (4 * RIGHT[0] + 5 * RIGHT[2]) / 2]))
     left, right = RIGHT[:2], RIGHT.T
     sampled = sparse.sampled_addmm(csr(), t(left), t(right), beta=2, alpha=0.5)
     same(sampled, np.where(DENSE != 0, 2 * DENSE + 0.5 * left @ right, 0), tc.sparse_csr)
@@ -238,6 +241,9 @@ def test_presentation_and_copies():
     (lambda: coo() @ coo(), ShapeError,
      "a matrix has as many columns as what it is multiplied with has rows"),
     (lambda: tc.ones(3, 3).to_sparse(1) @ tc.ones(3, 3), ShapeError, "both dimensions of a matrix are sparse"),
+    (lambda: sparse.mm(coo(), tc.ones(3, 1), "x"), ArgumentError,
+     "products are reduced by 'sum', 'mean', 'amax' or 'amin'"),
+    (lambda: sparse.mm(coo(), coo().t(), "mean"), ArgumentError, "other reductions are those of sparse times dense"),
     (lambda: sparse.sampled_addmm(coo(), tc.ones(2, 2), tc.ones(2, 3)), ArgumentError,
      "the input has layout sparse_csr"),
     (lambda: sparse.sampled_addmm(csr(), tc.ones(2, 2), tc.ones(2, 2)), ShapeError,

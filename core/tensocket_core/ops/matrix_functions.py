@@ -52,21 +52,22 @@ def _taylor(matrix: Any) -> Any:
 
 
 def _exponential(entry: Any, matrix: Any) -> Any:
-    """exp(A) == exp(A / 2 ** s) ** (2 ** s), with s for the largest norm of the batch.
+    """exp(A) == exp(A / 2 ** s) ** (2 ** s), with an s for every matrix of the batch.
 
     Raises:
         LinAlgError: An element is infinite or NaN.
     """
     if not matrix.numel():
         return matrix.clone()
-    size = matrix.abs().sum(-2).amax().item()
-    if not math.isfinite(size):
-        raise LinAlgError("linalg.matrix_exp", f"a matrix of norm {size}", "elements are finite", "check the matrix")
+    sizes = matrix.abs().sum(-2).amax(-1)
+    largest = sizes.amax().item()
+    if not math.isfinite(largest):
+        raise LinAlgError("linalg.matrix_exp", f"a matrix of norm {largest}", "elements are finite", "check the matrix")
     wide = matrix.dtype.itemsize // (2 if matrix.dtype.is_complex else 1) > 4
-    halvings = max(0, math.ceil(math.log2(size / _BOUNDS[wide]))) if size else 0
-    result = _taylor(matrix * 0.5 ** halvings)
-    for _ in range(halvings):
-        result = result @ result
+    halvings = (sizes / _BOUNDS[wide]).clamp(min=1).log2().ceil().unsqueeze(-1).unsqueeze(-1)
+    result = _taylor(matrix * halvings.neg().exp2())
+    for done in range(int(halvings.amax().item())):
+        result = functions.where(halvings > done, result @ result, result)
     return result
 
 

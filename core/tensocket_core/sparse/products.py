@@ -33,11 +33,15 @@ def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None
                              "convert it with to_sparse(2)")
 
 
-def _sparse_dense(left: Any, right: Any) -> Any:
-    """Rows of the dense operand, scaled and added up."""
+def _sparse_dense(left: Any, right: Any, reduce: str = "sum") -> Any:
+    """Rows of the dense operand, scaled and added up (or reduced otherwise)."""
     rows, columns = coo_positions(left)
     scale = left.stored.unsqueeze(1) if right.ndim == 2 else left.stored
-    return summed_rows(left.shape[0], rows, scale * right.index_select(0, columns))
+    products = scale * right.index_select(0, columns)
+    if reduce == "sum":
+        return summed_rows(left.shape[0], rows, products)
+    nothing = products.new_zeros((left.shape[0], *products.shape[1:]))
+    return nothing.index_reduce(0, rows, products, reduce, include_self=False)
 
 
 def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
@@ -59,17 +63,27 @@ def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
 
 
 @sparse_rule("matmul", "mm", "mv", "dot")
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
     """Product of matrices, of which one at least is sparse; sparse if both are.
 
     Args:
         input: [m, n], sparse or dense.
         mat2: [n, k] (dense: or [n]), sparse or dense.
+        reduce: Of sparse times dense, what products become: ``sum``, ``mean``, ``amax`` or ``amin`` of the stored ones.
 
     Raises:
+        ArgumentError: There is no such reduction.
         ShapeError: The sizes do not fit.
     """
     _check("sparse.mm", input, mat2, (1, 2))
+    if reduce not in ("sum", "mean", "amax", "amin"):
+        raise ArgumentError("sparse.mm", f"reduce={reduce!r}",
+                            "products are reduced by 'sum', 'mean', 'amax' or 'amin'", "pass one of these")
+    if reduce != "sum":
+        if not is_sparse(input) or is_sparse(mat2):
+            raise ArgumentError("sparse.mm", f"reduce={reduce!r} for layouts {input.layout!r} and {mat2.layout!r}",
+                                "other reductions are those of sparse times dense", "pass reduce='sum'")
+        return _sparse_dense(input, mat2, reduce)
     if is_sparse(input):
         return _sparse_sparse(input, mat2) if is_sparse(mat2) else _sparse_dense(input, mat2)
     return _sparse_dense(as_coo(mat2).t(), input.mT).mT
