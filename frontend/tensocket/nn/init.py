@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Final, Literal
 
 from tensocket.errors import ArgumentError, ShapeError
-from tensocket_core import Generator, Tensor, no_grad, random
+from tensocket.linalg import qr
+from tensocket_core import Generator, Tensor, bool_, empty, empty_like, eye, no_grad, ones_like, random, randperm, where
 
 FanMode = Literal["fan_in", "fan_out"]
 
@@ -148,20 +150,151 @@ def calculate_fans(tensor: Tensor) -> tuple[int, int]:
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill with values from the normal distribution that are within [a, b]: others are drawn again."""
+    if not a - 2 * std <= mean <= b + 2 * std:
+        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+                      "incorrect.", stacklevel=2)
+    if tensor.is_meta:
+        return tensor
+    nearest = (min(max(mean, a), b) - mean) / std
+    low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    # How many of uniform values are accepted for each of normal ones: far from the mean, or in a narrow range, more.
+    advantage = std * math.sqrt(2 * math.pi) * math.exp(nearest * nearest / 2) / (b - a)
+    with no_grad():
+        waiting = ones_like(tensor, dtype=bool_)
+        while waiting.any().item():
+            values = empty_like(tensor)
+            if advantage > 1 or high <= low:
+                random.uniform_(values, a, b, generator=generator)
+                chance = random.uniform_(empty_like(tensor), 0.0, 1.0, generator=generator)
+                accepted = chance <= (nearest * nearest / 2 - ((values - mean) / std).square() / 2).exp()
+            else:
+                random.normal_(values, mean, std, generator=generator)
+                accepted = (values >= a) & (values <= b)
+            tensor.copy_(where(waiting & accepted, values, tensor))
+            waiting = waiting & ~accepted
+    return tensor
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill a matrix with the identity.
+
+    Raises:
+        ShapeError: ``tensor`` is no matrix.
+    """
+    _check_dimensions("eye_", tensor, (2,), "Only tensors with 2 dimensions are supported")
+    with no_grad():
+        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+def _check_dimensions(name: str, tensor: Tensor, allowed: tuple[int, ...], rule: str) -> None:
+    if tensor.dim() not in allowed:
+        raise ShapeError(name, f"a tensor of shape {tuple(tensor.shape)}", rule, "pass a tensor with these dimensions")
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill the weight of a convolution so that it passes on as many channels as possible unchanged.
+
+    Args:
+        tensor: Of shape (channels out, channels in, *kernel), with 3 to 5 dimensions.
+        groups: Groups of channels, each of which passes on its own.
+
+    Raises:
+        ShapeError: It has other dimensions, or ``groups`` does not divide the channels.
+    """
+    _check_dimensions("dirac_", tensor, (3, 4, 5), "Only tensors with 3, 4, or 5 dimensions are supported")
+    outputs, inputs, *kernel = tensor.shape
+    if outputs % groups:
+        raise ShapeError("dirac_", f"{outputs} channels in {groups} groups", "dim 0 must be divisible by groups",
+                         "pass a divisor of the channels")
+    middle = tuple(size // 2 for size in kernel)
+    size = outputs // groups
+    with no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(size, inputs)):
+                tensor[(group * size + channel, channel, *middle)] = 1
+    return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Fill with a (semi-)orthogonal matrix times ``gain``; the dimensions after the first count as one.
+
+    The matrix is Q of the QR decomposition of a normal one, with the signs that make the diagonal of R positive, which
+    makes it uniformly distributed.
+
+    Raises:
+        ShapeError: ``tensor`` has fewer than two dimensions.
+    """
+    if tensor.dim() < 2:
+        raise ShapeError("orthogonal_", f"a tensor of shape {tuple(tensor.shape)}", "Only tensors with 2 or more "
+                         "dimensions are supported", "pass a matrix")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    flat = empty(rows, tensor.numel() // rows, dtype=tensor.dtype, device=tensor.device)
+    with no_grad():
+        random.normal_(flat, 0.0, 1.0, generator=generator)
+        wide = rows < flat.shape[1]
+        q, r = qr(flat.t() if wide else flat)
+        q = q * r.diagonal().sign()
+        return tensor.copy_((q.t() if wide else q).reshape(tensor.shape) * gain)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Fill a matrix with normal values, then set a fraction of each column to zero.
+
+    Args:
+        tensor: A matrix.
+        sparsity: The fraction.
+        std: Standard deviation of the other values.
+        generator: Source of randomness; the device's default one if not given.
+
+    Raises:
+        ShapeError: ``tensor`` is no matrix.
+    """
+    _check_dimensions("sparse_", tensor, (2,), "Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        random.normal_(tensor, 0.0, std, generator=generator)
+        for column in range(columns):
+            tensor[randperm(rows, device=tensor.device, generator=generator)[:zeros], column] = 0
+    return tensor
+
+
+#: The name that programs for PyTorch use.
+_calculate_fan_in_and_fan_out = calculate_fans
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that a mode chooses."""
+    mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ArgumentError("init", f"mode {mode!r}", "mode is 'fan_in' or 'fan_out'", "pass one of the two")
-    fan = calculate_fans(tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    return calculate_fans(tensor)[mode == "fan_out"]
 
 
 __all__ = [
     "calculate_fans",
     "calculate_gain",
     "constant_",
+    "dirac_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",

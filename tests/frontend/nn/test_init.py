@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import tensocket as torch
 from tensocket.errors import ArgumentError, ShapeError
@@ -115,3 +116,55 @@ def test_fans_need_two_dimensions():
 def test_unknown_mode():
     with pytest.raises(ArgumentError, match=r"\[init\] mode 'fan' — mode is 'fan_in' or 'fan_out'"):
         init.kaiming_uniform_(torch.empty(3, 3), mode="fan")
+
+
+@pytest.mark.parametrize(("mean", "std", "a", "b"), [(0.0, 1.0, -2.0, 2.0), (1.0, 0.5, 1.2, 3.0), (0.0, 1.0, 1.5, 1.6)])
+def test_truncated_normal_values(mean, std, a, b):
+    torch.manual_seed(0)
+    values = np.sort(init.trunc_normal_(torch.empty(4000), mean, std, a, b).double().numpy())
+    assert a <= values[0] <= values[-1] <= b
+    reference = scipy.stats.truncnorm((a - mean) / std, (b - mean) / std, mean, std)
+    assert scipy.stats.kstest(values, reference.cdf).pvalue > 1e-3
+
+
+def test_truncated_normal_values_far_from_the_mean_warn():
+    with pytest.warns(UserWarning, match="mean is more than 2 std"):
+        values = init.trunc_normal_(torch.empty(50), mean=0.0, std=1.0, a=6.0, b=7.0)
+    assert values.min().item() >= 6.0
+    assert init.trunc_normal_(torch.empty(3, device="meta")).is_meta
+
+
+def test_identity():
+    assert init.eye_(torch.ones(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    with pytest.raises(ShapeError, match="Only tensors with 2 dimensions are supported"):
+        init.eye_(torch.ones(2))
+
+
+def test_dirac_passes_channels_on():
+    weight = init.dirac_(torch.ones(4, 2, 3, 3), groups=2)
+    wanted = np.zeros((4, 2, 3, 3))
+    for channel in range(4):
+        wanted[channel, channel % 2, 1, 1] = 1
+    assert np.array_equal(weight.numpy(), wanted)
+    assert init.dirac_(torch.ones(1, 2, 5)).nonzero().tolist() == [[0, 0, 2]]
+    with pytest.raises(ShapeError, match="Only tensors with 3, 4, or 5 dimensions are supported"):
+        init.dirac_(torch.ones(2, 2))
+    with pytest.raises(ShapeError, match="dim 0 must be divisible by groups"):
+        init.dirac_(torch.ones(3, 2, 1), groups=2)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 2), (2, 5), (2, 2, 3)])
+def test_orthogonal_matrices(shape):
+    matrix = init.orthogonal_(torch.empty(shape), gain=2.0).numpy().reshape(shape[0], -1)
+    small = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    assert small == pytest.approx(4 * np.eye(len(small)), abs=1e-5)
+    with pytest.raises(ShapeError, match="Only tensors with 2 or more dimensions are supported"):
+        init.orthogonal_(torch.empty(3))
+    assert init.orthogonal_(torch.empty(0, 3)).shape == (0, 3)
+
+
+def test_sparse_columns():
+    matrix = init.sparse_(torch.empty(10, 4), sparsity=0.25).numpy()
+    assert (matrix == 0).sum(0).tolist() == [3, 3, 3, 3]
+    with pytest.raises(ShapeError, match="Only tensors with 2 dimensions are supported"):
+        init.sparse_(torch.empty(3), 0.5)

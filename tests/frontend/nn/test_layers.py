@@ -293,9 +293,15 @@ def test_parameter_list():
     held[0] = torch.ones(5)
     assert held[-3].shape == (5,)
     assert len(held[1:]) == 2
-    assert repr(held).splitlines()[1] == "  (0): Parameter containing: [float32 of size 5 (cpu)]"
-    with pytest.raises(ArgumentTypeError, match=r"\[ParameterList\] a int — members are tensors"):
-        held.append(1)
+    assert repr(held).splitlines()[1] == "    (0): Parameter containing: [tensocket.float32 of size 5]"
+    with pytest.raises(ArgumentTypeError, match="members come from an iterable that is no tensor"):
+        held.extend(torch.ones(2))
+    held += [3]
+    assert held[-1] == 3
+    assert repr(held).splitlines()[-2] == "    (3): Object of type: int"
+    assert list(held.state_dict()) == ["0", "1", "2"]
+    with pytest.raises(NotImplementedError, match="a container of parameters is not called"):
+        held(1)
 
 
 @pytest.mark.parametrize("held", [
@@ -321,3 +327,68 @@ def test_positions_out_of_range(held):
 ])
 def test_printing(module, text):
     assert repr(module) == text
+
+
+def test_parameter_dict():
+    held = nn.ParameterDict({"a": torch.ones(2), "b": 3})
+    held["c"] = nn.Parameter(torch.zeros(1))
+    assert list(held) == list(held.keys()) == ["a", "b", "c"]
+    assert list(reversed(held)) == ["c", "b", "a"]
+    assert [name for name, _ in held.named_parameters()] == ["a", "c"]
+    assert held.setdefault("b", 5) == 3
+    assert held.setdefault("d", 5) == 5
+    assert held.get("x") is None
+    assert held.get("d", 0) == 5
+    assert held.pop("d") == 5
+    assert held.popitem()[0] == "c"
+    assert len(held) == 2
+    joined = held | nn.ParameterDict([("b", 4), ("e", 1)])
+    assert dict(joined.items())["b"] == 4
+    assert held["b"] == 3
+    held |= joined
+    assert list(held.values())[1:] == [4, 1]
+    assert dict(held.fromkeys(["x"], 2).items()) == {"x": 2}
+    assert repr(nn.ParameterDict({"a": torch.ones(2, 3)})).strip() == (
+        "ParameterDict(  (a): Parameter containing: [tensocket.float32 of size 2x3])")
+    held.clear()
+    assert "a" not in held
+    assert not hasattr(held, "a")
+    with pytest.raises(KeyError):
+        held["a"]
+    with pytest.raises(ArgumentTypeError, match="a key is a string"):
+        held[3] = 1
+
+
+@pytest.mark.parametrize("kind", [nn.ModuleDict, nn.ParameterDict])
+def test_named_containers_take_pairs(kind):
+    for wrong, error, rule in ((3, TypeError, "members come from a mapping or an iterable of key/value pairs"),
+                               ([3], TypeError, "every element is a key/value pair"),
+                               ([(1, 2, 3)], ValueError, "a pair has a key and a value")):
+        with pytest.raises(error, match=rule):
+            kind(wrong)
+    assert list(kind([("a", nn.ReLU())]).keys()) == ["a"]
+
+
+def test_sequences_are_joined_and_repeated():
+    a, b = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
+    assert list(a + b) == [a[0], b[0]]
+    assert list(a * 2) == list(2 * a) == [a[0]] * 2
+    a += b
+    assert len(a) == 2
+    a *= 2
+    assert list(a)[2:] == list(a)[:2]
+    assert a.insert(-4, nn.Sigmoid()) is a
+    assert isinstance(a[0], nn.Sigmoid)
+    assert "0" not in dir(a)
+    with pytest.raises(IndexError, match="a module is inserted before one of the members or at the end"):
+        a.insert(9, nn.ReLU())
+    with pytest.raises(ValueError, match="a Sequential is added to another"):
+        a + 1
+    with pytest.raises(TypeError, match="the factor is an int"):
+        a * "x"
+    with pytest.raises(ValueError, match="the factor is positive"):
+        a * 0
+    joined = nn.ModuleList([nn.ReLU()]) + nn.ModuleList([nn.Tanh()])
+    assert isinstance(joined[1], nn.Tanh)
+    with pytest.raises(TypeError, match="modules come from an iterable"):
+        nn.ModuleList(3)

@@ -69,8 +69,8 @@ def test_message_names_everything_that_does_not_fit():
         "current model is tensocket.Size([3]).\n"
         '\tWhile copying the parameter named "last.weight", expected torch.Tensor or Tensor-like object from '
         "checkpoint but received <class 'list'> — names and shapes must be the module's own — load the state of a "
-        "module with the same architecture ('first.wieght' may be 'first.weight'), or pass strict=False to skip missing "
-        "and unexpected names")
+        "module with the same architecture ('first.wieght' may be 'first.weight'), or pass strict=False to skip "
+        "missing and unexpected names")
     assert isinstance(caught.value, RuntimeError)
 
 

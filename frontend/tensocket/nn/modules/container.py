@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
-from tensocket.errors import ArgumentTypeError, IndexOutOfRange
-from tensocket.nn.modules.module import Module, indent
-from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor
+from tensocket.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange
 
-
-def _position(kind: str, index: Any, size: int) -> int:
-    """``index`` into ``size`` members as a number from 0."""
-    position = operator.index(index)
-    if not -size <= position < size:
-        raise IndexOutOfRange(kind, f"index {position} for {size} members", "an index is one of the members",
-                              f"pass an index from {-size} to {size - 1}" if size else "add members first")
-    return position % size
+from .module import Module, indent
+from .parameters import ParameterDict, ParameterList, pairs_of, position_of
 
 
 class _Numbered(Module):
@@ -37,11 +27,11 @@ class _Numbered(Module):
         return any(module is member for member in self._modules.values())
 
     def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, list(self._modules)[_position(type(self).__name__, index, len(self))], module)
+        setattr(self, list(self._modules)[position_of(type(self).__name__, index, len(self))], module)
 
     def __delitem__(self, index: int | slice) -> None:
         members = list(self._modules.values())
-        del members[index if isinstance(index, slice) else _position(type(self).__name__, index, len(self))]
+        del members[index if isinstance(index, slice) else position_of(type(self).__name__, index, len(self))]
         self._renumber(members)
 
     def _renumber(self, members: Iterable[Module]) -> None:
@@ -51,7 +41,7 @@ class _Numbered(Module):
             self.add_module(str(number), module)
 
     def _member(self, index: int) -> Module:
-        return list(self._modules.values())[_position(type(self).__name__, index, len(self))]
+        return list(self._modules.values())[position_of(type(self).__name__, index, len(self))]
 
     def append(self, module: Module) -> Any:
         """Add a module at the end."""
@@ -60,6 +50,9 @@ class _Numbered(Module):
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add several modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise ArgumentTypeError(f"{type(self).__name__}.extend", f"a {type(modules).__name__}", "modules come from "
+                                    "an iterable", "pass a list of modules")
         for module in list(modules):
             self.append(module)
         return self
@@ -70,6 +63,10 @@ class _Numbered(Module):
         members.insert(index, module)
         self._renumber(members)
         return self
+
+    def __dir__(self) -> list[str]:
+        # Numbers are no attributes that one could write.
+        return [name for name in super().__dir__() if not name.isdigit()]
 
     def pop(self, key: int | slice) -> Any:
         """Take out and return the module at a position."""
@@ -96,6 +93,49 @@ class Sequential(_Numbered):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._member(index)
 
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before position ``index``.
+
+        Raises:
+            IndexOutOfRange: The position is beyond the end.
+        """
+        if not -len(self) <= index <= len(self):
+            raise IndexOutOfRange("Sequential.insert", f"index {index} for {len(self)} members", "a module is inserted "
+                                  "before one of the members or at the end",
+                                  f"pass an index from {-len(self)} to {len(self)}")
+        return super().insert(index, module)  # type: ignore[no-any-return]
+
+    def __add__(self, other: Sequential) -> Sequential:
+        """The modules of both, numbered anew."""
+        return Sequential(*self, *self._checked(other))
+
+    def __iadd__(self, other: Sequential) -> Sequential:
+        self.extend(self._checked(other))
+        return self
+
+    def __mul__(self, other: int) -> Sequential:
+        """The same modules several times."""
+        return Sequential(*list(self) * self._times(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        self.extend(list(self) * (self._times(other) - 1))
+        return self
+
+    def _checked(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ArgumentError("Sequential", f"+ {type(other).__name__}", "a Sequential is added to another",
+                                "wrap the modules in Sequential(...)")
+        return other
+
+    def _times(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise ArgumentTypeError("Sequential", f"* {type(other).__name__}", "the factor is an int", "pass an int")
+        if other <= 0:
+            raise ArgumentError("Sequential", f"* {other}", "the factor is positive", "pass 1 or more")
+        return other
+
     def forward(self, input: Any) -> Any:
         """The result of the last module."""
         for module in self._modules.values():
@@ -108,7 +148,8 @@ class ModuleList(_Numbered):
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
+        if modules is not None:
+            self.extend(modules)
 
     @overload
     def __getitem__(self, index: int) -> Module: ...
@@ -118,6 +159,10 @@ class ModuleList(_Numbered):
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._member(index)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        """The modules of both, numbered anew."""
+        return ModuleList([*self, *other])
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         self.extend(modules)
@@ -145,7 +190,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
-        self.update(modules or {})
+        if modules is not None:
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
         return self._modules[key]
@@ -185,58 +231,10 @@ class ModuleDict(Module):
         """Take out and return the module called ``key``."""
         return self._modules.pop(key)
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | ModuleDict) -> None:
         """Add or replace modules."""
-        for key, module in modules.items() if isinstance(modules, Mapping) else modules:
+        for key, module in pairs_of("ModuleDict", modules):
             self[key] = module
 
 
-class ParameterList(Module):
-    """A list of parameters; tensors that are put in become parameters. It has no ``forward``."""
-
-    _parameters: dict[str, Parameter]  # type: ignore[assignment]  # no member is None
-
-    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
-        super().__init__()
-        self.extend(values or ())
-
-    @overload
-    def __getitem__(self, index: int) -> Parameter: ...
-    @overload
-    def __getitem__(self, index: slice) -> ParameterList: ...
-    def __getitem__(self, index: int | slice) -> Parameter | ParameterList:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return self._parameters[str(_position(type(self).__name__, index, len(self)))]
-
-    def __setitem__(self, index: int, value: Tensor) -> None:
-        self._parameters[str(_position(type(self).__name__, index, len(self)))] = _as_parameter(value)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Parameter]:
-        return iter(self._parameters.values())
-
-    def append(self, value: Tensor) -> ParameterList:
-        """Add a parameter at the end."""
-        self.register_parameter(str(len(self)), _as_parameter(value))
-        return self
-
-    def extend(self, values: Iterable[Tensor]) -> ParameterList:
-        """Add several parameters at the end."""
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def extra_repr(self) -> str:
-        """One line for each parameter."""
-        return "\n".join(f"({name}): Parameter containing: [{str(p.dtype).rpartition('.')[2]} of size "
-                         f"{'x'.join(map(str, p.shape))} ({p.device})]" for name, p in self._parameters.items())
-
-
-def _as_parameter(value: Any) -> Parameter:
-    if not isinstance(value, Tensor):
-        raise ArgumentTypeError("ParameterList", f"a {type(value).__name__}", "members are tensors",
-                                "convert the value with tensocket.tensor(...)")
-    return value if isinstance(value, Parameter) else Parameter(value)
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

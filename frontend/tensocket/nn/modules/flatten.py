@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tensocket.nn.modules.module import Module
+from collections.abc import Sequence
+from typing import Any
+
+from tensocket.errors import ArgumentTypeError
 from tensocket_core import Tensor
+
+from .module import Module
 
 
 class Flatten(Module):
@@ -22,3 +27,32 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """The two dimensions."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Splits dimension ``dim`` into several, of which one size may be -1.
+
+    Args:
+        dim: The dimension.
+        unflattened_size: The new sizes.
+
+    Raises:
+        ArgumentTypeError: They are no tuple or list of ints.
+    """
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        super().__init__()
+        if not isinstance(unflattened_size, Sequence) or not all(isinstance(size, int) for size in unflattened_size):
+            raise ArgumentTypeError("Unflatten", f"unflattened_size {unflattened_size!r}", "unflattened_size is a "
+                                    "tuple of ints", "pass for example (2, 5)")
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """A view of ``input``."""
+        result: Tensor = input.unflatten(self.dim, self.unflattened_size)
+        return result
+
+    def extra_repr(self) -> str:
+        """The dimension and its sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,0 +1,25 @@
+"""Utilities for gradients, parameters and sequences."""
+
+from __future__ import annotations
+
+from . import parametrize, rnn, stateless
+from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .convert_parameters import parameters_to_vector, vector_to_parameters
+from .init import skip_init
+
+#: The name of former versions of PyTorch.
+clip_grad_norm = clip_grad_norm_
+
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "parametrize",
+    "rnn",
+    "skip_init",
+    "stateless",
+    "vector_to_parameters",
+]

@@ -1,0 +1,107 @@
+"""Keeping gradients small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from tensocket.errors import AutogradError
+from tensocket.linalg import vector_norm
+from tensocket_core import Tensor, functions, no_grad
+from tensocket_core import tensor as make_tensor
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all elements of some tensors, as if they were one vector.
+
+    Args:
+        tensors: A tensor, or several.
+        norm_type: p of the p-norm; ``inf`` for the largest magnitude.
+        error_if_nonfinite: Whether a norm that is not finite is an error.
+        foreach: Not used; there is one way of computing it.
+
+    Raises:
+        AutogradError: The norm is not finite, with ``error_if_nonfinite``.
+    """
+    given = _listed(tensors)
+    if not given:
+        zero: Tensor = make_tensor(0.0)
+        return zero
+    order = float(norm_type)
+    first = given[0].device
+    norms: list[Any] = [vector_norm(tensor, order) for tensor in given]
+    total: Tensor = vector_norm(functions.stack([norm.to(first) for norm in norms]), order)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise AutogradError("get_total_norm", f"a norm of order {order} that is {total.item()}",
+                            "The total norm for gradients is finite", "pass error_if_nonfinite=False to scale anyway")
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale gradients in place such that their norm is at most ``max_norm``, given what it is.
+
+    Args:
+        parameters: A tensor, or several; those without gradient are left out.
+        max_norm: The largest norm allowed.
+        total_norm: The norm of all gradients.
+        foreach: Not used; there is one way of computing it.
+    """
+    gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
+    with no_grad():
+        # Where the norm is small enough the factor is one; waiting for a comparison on a device would cost more.
+        factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor.to(gradient.device))
+
+
+def clip_grad_norm_(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients in place such that the norm of all of them together is at most ``max_norm``.
+
+    Args:
+        parameters: A tensor, or several; those without gradient are left out.
+        max_norm: The largest norm allowed.
+        norm_type: p of the p-norm; ``inf`` for the largest magnitude.
+        error_if_nonfinite: Whether a norm that is not finite is an error.
+        foreach: Not used; there is one way of computing it.
+
+    Returns:
+        The norm before.
+    """
+    given = _listed(parameters)
+    gradients = [parameter.grad for parameter in given if parameter.grad is not None]
+    with no_grad():
+        total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
+        clip_grads_with_norm_(given, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Bring all elements of gradients into [-clip_value, clip_value], in place.
+
+    Args:
+        parameters: A tensor, or several; those without gradient are left out.
+        clip_value: The largest magnitude.
+        foreach: Not used; there is one way of computing it.
+    """
+    bound = float(clip_value)
+    with no_grad():
+        for parameter in _listed(parameters):
+            if parameter.grad is not None:
+                parameter.grad.clamp_(-bound, bound)
+
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
