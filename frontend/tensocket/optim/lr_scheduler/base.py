@@ -1,0 +1,185 @@
+"""The base class of learning rate schedules."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tensocket.errors import ArgumentError, ArgumentTypeError
+from tensocket.optim.optimizer import Optimizer, _get_value
+from tensocket_core import Tensor
+
+EPOCH_DEPRECATION_WARNING = (
+    "scheduler.step() needs no epoch, and giving one is deprecated; where there is a closed form of the schedule, it "
+    "is used instead of the step from the epoch before")
+
+
+class LRScheduler:
+    """Sets ``lr`` of every group of an optimizer.
+
+    A subclass defines ``get_lr``; it may define ``_get_closed_form_lr``, which knows the rates of any epoch.
+
+    Args:
+        optimizer: Its groups remember the rate at the start as ``initial_lr``.
+        last_epoch: The epoch to go on from; -1 to start.
+
+    Attributes:
+        base_lrs: The rates at the start.
+        last_epoch: The epoch that the rates are for.
+
+    Raises:
+        ArgumentTypeError: ``optimizer`` is no optimizer.
+        ArgumentError: ``last_epoch`` is not -1, but a group has no ``initial_lr``.
+    """
+
+    _get_lr_called_within_step = False
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(type(self).__name__, optimizer)
+        self.optimizer = optimizer
+        for number, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", _copy(group["lr"]))
+            elif "initial_lr" not in group:
+                raise ArgumentError(type(self).__name__, f"last_epoch={last_epoch}",
+                                    f"group {number} of the optimizer has no initial_lr",
+                                    "load the optimizer's state first, or start with last_epoch=-1")
+        self.base_lrs: list[Any] = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._step_count = 0
+        self._is_initial = self._get_lr_called_within_step = False
+        self._last_lr: list[Any] = []
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> list[Any]:
+        """The rates for ``last_epoch``, from those of the epoch before where that is shorter."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[Any]:
+        """The rates that were set last."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the next epoch, or to the given one (deprecated)."""
+        if self._step_count == 1:
+            self._check_order()
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _check_order(self) -> None:
+        """Warn before the second step if the optimizer has made none."""
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            warnings.warn("optimizer.step() was replaced by another function after the schedule was made, so that it "
+                          "is not known whether optimizer.step() is called before scheduler.step()", UserWarning,
+                          stacklevel=3)
+        elif not self.optimizer._opt_called:
+            warnings.warn("scheduler.step() was called before optimizer.step(), so the first value of the schedule was "
+                          "not used; call optimizer.step() first", UserWarning, stacklevel=3)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self._get_lr_called_within_step = True
+        try:
+            closed: Callable[[], list[Any]] | None = getattr(self, "_get_closed_form_lr", None)
+            self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+            values = self.get_lr() if epoch is None or closed is None else closed()
+        finally:
+            self._get_lr_called_within_step = False
+        set_rates(self.optimizer, values)
+        self._last_lr = rates_of(self.optimizer)
+
+    def _rates(self) -> list[Any]:
+        """The present rates; asking for new ones outside of ``step`` gives those of no epoch, so it warns."""
+        if not self._get_lr_called_within_step:
+            warnings.warn("get_lr() is for step(); get_last_lr() has the rates that are set", UserWarning, stacklevel=3)
+        return rates_of(self.optimizer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over the result of ``state_dict``."""
+        self.__dict__.update(state_dict)
+
+
+def check_optimizer(name: str, optimizer: Any) -> None:
+    """Check that a schedule was given an optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentTypeError(name, f"a {type(optimizer).__name__}", "a schedule changes the rates of an Optimizer",
+                                "pass the optimizer")
+
+
+def check_count(name: str, option: str, value: Any) -> None:
+    """Check that an option is a positive int."""
+    if not isinstance(value, int) or value < 1:
+        raise ArgumentError(name, f"{option}={value}", f"{option} is a positive int", "pass 1 or more")
+
+
+def rates_of(optimizer: Optimizer) -> list[Any]:
+    """The rates of all groups; tensors as copies."""
+    return [_copy(group["lr"]) for group in optimizer.param_groups]
+
+
+def set_rates(optimizer: Optimizer, values: Iterable[Any]) -> None:
+    """Set the rates of all groups, in place where they are tensors."""
+    for group, value in zip(optimizer.param_groups, values, strict=True):
+        set_option(group, "lr", value)
+
+
+def set_option(group: dict[str, Any], name: str, value: Any) -> None:
+    """Set an option of a group, in place where it is a tensor."""
+    if isinstance(group[name], Tensor):
+        group[name].fill_(_get_value(value))
+    else:
+        group[name] = value
+
+
+def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """One value for each group.
+
+    Raises:
+        ArgumentError: There are not as many as groups.
+    """
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * groups
+    if len(value) != groups:
+        raise ArgumentError(name, f"{len(value)} values of {option} for {groups} groups",
+                            "there is one value, or one for each group", "pass as many values as groups")
+    return list(value)
+
+
+def functions_of(name: str, optimizer: Optimizer,
+                 given: Callable[[int], float] | Sequence[Callable[[int], float]]) -> list[Callable[[int], float]]:
+    """One function for each group.
+
+    Raises:
+        ArgumentError: There are not as many as groups.
+    """
+    groups = len(optimizer.param_groups)
+    functions = list(given) if isinstance(given, Sequence) else [given] * groups
+    if len(functions) != groups:
+        raise ArgumentError(name, f"{len(functions)} functions for {groups} groups",
+                            "there is one function, or one for each group", "pass as many functions as groups")
+    return functions
+
+
+def state_of_function(function: Any) -> dict[str, Any] | None:
+    """What a callable object holds; None for functions, which a file cannot hold."""
+    return None if not hasattr(function, "__dict__") or hasattr(function, "__code__") else dict(vars(function))
+
+
+def _copy(rate: Any) -> Any:
+    return rate.clone() if isinstance(rate, Tensor) else rate
