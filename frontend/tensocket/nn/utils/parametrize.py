@@ -79,7 +79,11 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
-                    values = module.right_inverse(values)
+                    try:
+                        values = module.right_inverse(values)
+                    except NotImplementedError:
+                        # It has none for these values: the original starts where the tensor was.
+                        break
         if not isinstance(values, (Tensor, Sequence)):
             raise _refused(f"a {type(values).__name__} from right_inverse",
                            "right_inverse returns a tensor or a sequence of tensors")

@@ -1,0 +1,144 @@
+"""Spectral normalization by a hook before each call: PyTorch's former way; see also ``parametrizations``."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from tensocket.errors import ArgumentError
+from tensocket.nn.functional import normalize
+from tensocket.nn.modules.module import Module
+from tensocket.nn.parameter import Parameter
+from tensocket_core import Tensor, dot, mv, no_grad
+
+M = TypeVar("M", bound=Module)
+
+
+def as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """The weight with dimension ``dim`` first and all others as one."""
+    moved: Tensor = weight.movedim(dim, 0) if dim else weight
+    return moved.reshape(moved.shape[0], -1)
+
+
+def iterate(matrix: Tensor, left: Tensor, right: Tensor, steps: int, eps: float) -> None:
+    """Bring two vectors closer to the first singular ones, in place, by the power method."""
+    with no_grad():
+        for _ in range(steps):
+            right.copy_(normalize(mv(matrix.t(), left), dim=0, eps=eps))
+            left.copy_(normalize(mv(matrix, right), dim=0, eps=eps))
+
+
+class SpectralNorm:
+    """The hook: divides the weight by its largest singular value, found by the power method.
+
+    Args:
+        name: The weight's name.
+        n_power_iterations: Steps of the method before each call while training.
+        dim: The dimension of the outputs.
+        eps: Keeps norms from being zero.
+
+    Raises:
+        ArgumentError: There is not at least one step.
+    """
+
+    _version: int = 1
+
+    def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        if n_power_iterations <= 0:
+            raise ArgumentError("spectral_norm", f"n_power_iterations={n_power_iterations}", "Expected "
+                                "n_power_iterations to be positive", "pass 1 or more")
+        self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
+
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+        """The weight divided by the estimate of its norm, after further steps if asked."""
+        weight = getattr(module, self.name + "_orig")
+        left, right = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
+        matrix = as_matrix(weight, self.dim)
+        if do_power_iteration:
+            iterate(matrix, left, right, self.n_power_iterations, self.eps)
+            # The graph keeps the vectors of this call, the next call changes them in place.
+            left, right = left.clone(), right.clone()
+        result: Tensor = weight / dot(left, mv(matrix, right))
+        return result
+
+    def remove(self, module: Module) -> None:
+        """Make the weight a parameter again, with the value that it has."""
+        with no_grad():
+            weight = self.compute_weight(module, False)
+        delattr(module, self.name)
+        for ending in ("_u", "_v", "_orig"):
+            delattr(module, self.name + ending)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        """Compute the weight before a call."""
+        setattr(module, self.name, self.compute_weight(module, module.training))
+
+    @staticmethod
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Put the original and two vectors in place of a weight.
+
+        Raises:
+            ArgumentError: The weight has a hook of this kind already.
+        """
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, SpectralNorm) and hook.name == name:
+                raise ArgumentError("spectral_norm", f"{name!r} of {type(module).__name__}",
+                                    "a parameter has one spectral_norm hook", "remove the other one first")
+        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ArgumentError("spectral_norm", f"{name!r}, which is None", "the parameter has a value",
+                                "choose another one")
+        with no_grad():
+            matrix = as_matrix(weight, dim)
+            vectors = [normalize(weight.new_empty(size).normal_(0, 1), dim=0, eps=eps) for size in matrix.shape]
+        delattr(module, name)
+        module.register_parameter(name + "_orig", weight)
+        # A plain attribute, which is computed: the parameter is the original.
+        setattr(module, name, weight.data)
+        for ending, vector in zip(("_u", "_v"), vectors, strict=True):
+            module.register_buffer(name + ending, vector)
+        module.register_forward_pre_hook(made)
+        return made
+
+
+def spectral_norm(
+    module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> M:
+    """Keep the largest singular value of a weight at one.
+
+    Args:
+        module: Whose weight it is.
+        name: Its name.
+        n_power_iterations: Steps of the power method before each call while training.
+        eps: Keeps norms from being zero.
+        dim: The dimension of the outputs: 1 for transposed convolutions, else 0.
+
+    Raises:
+        ArgumentError: The weight is normalized already, or there is not at least one step.
+    """
+    SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
+    return module
+
+
+def output_dim(module: Module) -> int:
+    """The dimension of a layer's weight that belongs to its outputs."""
+    return int(any(kind.__name__.startswith("ConvTranspose") for kind in type(module).__mro__))
+
+
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
+    """Take the normalization of a weight away.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    for number, hook in list(module._forward_pre_hooks.items()):
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[number]
+            return module
+    raise ArgumentError("remove_spectral_norm", f"{name!r} of {type(module).__name__}", "the parameter has a "
+                        "spectral_norm hook", "apply spectral_norm first")
+
+
+__all__ = ["SpectralNorm", "as_matrix", "iterate", "output_dim", "remove_spectral_norm", "spectral_norm"]
