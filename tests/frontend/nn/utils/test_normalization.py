@@ -133,7 +133,8 @@ def test_orthogonal_values_are_assigned(shape, trivialization):
     (lambda m: parametrizations.spectral_norm(m, "x"), "the module has a parameter or buffer of that name"),
     (lambda m: parametrizations.orthogonal(m, "x"), "the module has a parameter or buffer of that name"),
     (lambda m: parametrizations.orthogonal(m, "bias"), "Expected a matrix or batch of matrices"),
-    (lambda m: parametrizations.orthogonal(m, orthogonal_map="x"), 'orthogonal_map is one of "matrix_exp", "cayley", "householder"')])
+    (lambda m: parametrizations.orthogonal(m, orthogonal_map="x"),
+     'orthogonal_map is one of "matrix_exp", "cayley", "householder"')])
 def test_what_cannot_be_normalized(call, rule):
     with pytest.raises(ValueError, match=rule):
         call(nn.Linear(2, 2))
