@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket import foreach
+from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full_like
 
-from .batch import Batch, ListOptimizer, rate_of, scalar
+from .batch import Batch, ListOptimizer, entries, rate_of, scalar
 from .checks import check_common, check_paths, check_range
 from .optimizer import ParamGroup, ParamsT
 
@@ -73,6 +74,17 @@ class Adagrad(ListOptimizer):
         start = group["initial_accumulator_value"]
         state["sum"] = full_like(parameter, complex(start, start) if parameter.is_complex() else start,
                                  requires_grad=False)
+
+    def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
+        if group["weight_decay"]:
+            raise ArgumentError("Adagrad.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
+                                "weight decay has no sparse gradient", "pass weight_decay=0")
+        state = self.state[parameter]
+        step = state["step"].add_(1).item()
+        index, values = entries(parameter, group)
+        sums = state["sum"].index_put_(index, values * values, accumulate=True)[index]
+        rate = rate_of(group) / (1 + (step - 1) * group["lr_decay"])
+        parameter.index_put_(index, values / (sums.sqrt() + group["eps"]) * -rate, accumulate=True)
 
     def _update(self, batch: Batch, group: ParamGroup) -> None:
         batch.penalize(group["weight_decay"])

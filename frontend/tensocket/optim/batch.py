@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensocket import foreach
+from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full, zeros_like
 from tensocket_core._generated.functions import view_as_complex, view_as_real
 
@@ -134,6 +135,11 @@ class ListOptimizer(Optimizer):
         loss = evaluate(closure)
         for group in self.param_groups:
             params = [parameter for parameter in group["params"] if parameter.grad is not None]
+            sparse = [parameter for parameter in params if parameter.grad.is_sparse]
+            if sparse:
+                params = [parameter for parameter in params if not parameter.grad.is_sparse]
+                for parameter in sparse:
+                    self._update_sparse(parameter, group)
             if params:
                 self._run(params, group)
         return loss
@@ -161,12 +167,25 @@ class ListOptimizer(Optimizer):
         """Change the parameters of ``batch``."""
         raise NotImplementedError
 
+    def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
+        """Change a parameter with a sparse gradient."""
+        raise ArgumentError(f"{type(self).__name__}.step", f"a sparse gradient of shape {tuple(parameter.shape)}",
+                            "only SGD, Adagrad and SparseAdam take sparse gradients", "use one of them")
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for values in self.state.values():
             # Old checkpoints have Python numbers.
             if isinstance(values, dict) and "step" in values and not isinstance(values["step"], Tensor):
                 values["step"] = scalar(float(values["step"]))
+
+
+def entries(parameter: Tensor, group: ParamGroup) -> tuple[tuple[Tensor, ...], Tensor]:
+    """What a sparse gradient holds: an index of rows, each once, and their values, negative where one maximises."""
+    gradient: Any = parameter.grad
+    whole = gradient.coalesce()
+    values = whole.values()
+    return tuple(whole.indices().unbind(0)), -values if group["maximize"] else values
 
 
 def scalar(value: float, like: Tensor | None = None) -> Tensor:

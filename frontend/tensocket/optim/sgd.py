@@ -6,7 +6,7 @@ from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, rate_of
+from .batch import Batch, ListOptimizer, entries, rate_of
 from .checks import check_common, check_paths, check_range
 from .optimizer import ParamGroup, ParamsT
 
@@ -60,6 +60,18 @@ class SGD(ListOptimizer):
     def _run(self, params: list[Tensor], group: ParamGroup) -> None:
         states = [self.state[parameter] for parameter in params] if group["momentum"] else []
         self._update(Batch(params, states, group), group)
+
+    def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
+        """Only the rows of the gradient change; momentum moves all rows, so it takes the gradient as a dense one."""
+        if group["weight_decay"]:
+            raise ArgumentError("SGD.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
+                                "weight decay has no sparse gradient", "pass weight_decay=0")
+        if group["momentum"]:
+            parameter.grad = parameter.grad.to_dense()  # type: ignore[union-attr]
+            self._run([parameter], group)
+            return
+        index, values = entries(parameter, group)
+        parameter.index_put_(index, values * -rate_of(group), accumulate=True)
 
     def _update(self, batch: Batch, group: ParamGroup) -> None:
         batch.penalize(group["weight_decay"])

@@ -8,14 +8,15 @@ from typing import Any
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
+from .batch import entries, start_with_zeros
 from .checks import check_common
-from .optimizer import Optimizer, ParamsT, _use_grad_for_differentiable, evaluate
+from .optimizer import Optimizer, ParamGroup, ParamsT, _get_value, _use_grad_for_differentiable, evaluate
 
 
 class SparseAdam(Optimizer):
     """Adam that touches only the rows that a sparse gradient has.
 
-    No operator makes sparse gradients here, so that a step changes nothing or refuses; ``Adam`` does with dense ones.
+    The moments of other rows stay as they are, and so do the rows.
 
     Args:
         params: Parameters or groups of them.
@@ -49,7 +50,26 @@ class SparseAdam(Optimizer):
         loss = evaluate(closure)
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None:
+                if parameter.grad is None:
+                    continue
+                if not parameter.grad.is_sparse:
                     raise ArgumentError("SparseAdam.step", f"a dense gradient of shape {tuple(parameter.grad.shape)}",
                                         "SparseAdam does not support dense gradients", "use Adam")
+                self._update(parameter, group)
         return loss
+
+    def _update(self, parameter: Tensor, group: ParamGroup) -> None:
+        (beta1, beta2), state = group["betas"], self.state[parameter]
+        if not state:
+            state["step"] = 0
+            start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
+        index, values = entries(parameter, group)
+        if not values.numel():
+            return
+        step = state["step"] = state["step"] + 1
+        mean = state["exp_avg"][index].lerp_(values, 1 - beta1)
+        square = state["exp_avg_sq"][index].lerp_(values * values, 1 - beta2)
+        state["exp_avg"].index_put_(index, mean)
+        state["exp_avg_sq"].index_put_(index, square)
+        rate = _get_value(group["lr"]) * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        parameter.index_put_(index, mean / (square.sqrt() + group["eps"]) * -rate, accumulate=True)
