@@ -59,7 +59,19 @@ def test_optimizers_take_the_same_steps(device, kind):
     reference, _ = run("cpu")
     np.testing.assert_allclose(model.weight.detach().cpu().numpy(), reference.weight.detach().numpy(), atol=1e-5)
     for state in optimizer.state.values():
-        assert {str(value.device) for value in state.values() if torch.is_tensor(value)} == {device}
+        places = {name: str(value.device) for name, value in state.items()}
+        # Step counts are read by the host in every step, so they stay there.
+        assert places.pop("step", "cpu") == "cpu"
+        assert set(places.values()) == {device}
+
+
+def test_capturable_steps_are_counted_there(device):
+    parameter = torch.ones(2, device=device, requires_grad=True)
+    parameter.grad = torch.ones(2, device=device)
+    optimizer = torch.optim.Adam([parameter], capturable=True)
+    optimizer.step()
+    assert str(optimizer.state[parameter]["step"].device) == device
+    assert optimizer.state[parameter]["step"].item() == 1
 
 
 def test_state_loads_across_devices(device):

@@ -136,6 +136,12 @@ max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d
 max_unpool2d max_unpool3d native_channel_shuffle pad pixel_shuffle pixel_unshuffle unfold upsample upsample_bilinear
 upsample_nearest
 """
+MODULES = """
+CELU CosineSimilarity CrossEntropyLoss Dropout ELU Embedding Flatten GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh
+Identity L1Loss LayerNorm LazyLinear LeakyReLU Linear LogSigmoid LogSoftmax MSELoss Mish Module ModuleDict ModuleList
+NLLLoss PReLU PairwiseDistance ParameterDict ParameterList RReLU ReLU ReLU6 SELU Sequential SiLU Sigmoid Softmax
+Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold Unflatten
+"""
 
 
 def test_names_of_the_package():
@@ -147,17 +153,21 @@ def test_names_of_the_package():
 
 
 @pytest.mark.parametrize(("package", "expected"), [
-    (torch.nn, """
-     Buffer CosineSimilarity CrossEntropyLoss Dropout Embedding Flatten GELU Identity L1Loss LayerNorm Linear
-     LogSoftmax MSELoss Module ModuleDict ModuleList NLLLoss PairwiseDistance Parameter ParameterList ReLU
-     Sequential SiLU Sigmoid Softmax Tanh functional init modules"""),
+    (torch.nn, """Buffer Parameter UninitializedBuffer UninitializedParameter functional init modules parameter
+     utils """ + MODULES),
+    (torch.nn.modules, "LazyModuleMixin " + MODULES),
+    (torch.nn.parameter, """Buffer Parameter UninitializedBuffer UninitializedParameter UninitializedTensorMixin
+     is_lazy"""),
+    (torch.nn.utils, """clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm
+     parameters_to_vector parametrizations parametrize prune remove_spectral_norm remove_weight_norm rnn skip_init
+     spectral_norm stateless vector_to_parameters weight_norm"""),
     (torch.nn.functional, """celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid
      hardswish hardtanh
      hardtanh_ l1_loss layer_norm leaky_relu leaky_relu_ linear log_softmax logsigmoid mish mse_loss nll_loss
      normalize one_hot prelu relu relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus
      softshrink softsign tanh tanhshrink threshold threshold_ """ + SPATIAL + NEURAL_FUNCTIONS),
-    (torch.nn.init, """calculate_fans calculate_gain constant_ kaiming_normal_ kaiming_uniform_ normal_ ones_ uniform_
-     xavier_normal_ xavier_uniform_ zeros_"""),
+    (torch.nn.init, """calculate_fans calculate_gain constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_
+     ones_ orthogonal_ sparse_ trunc_normal_ uniform_ xavier_normal_ xavier_uniform_ zeros_"""),
     (torch.linalg, """LinAlgError cholesky cholesky_ex cond cross det diagonal eig eigh eigvals eigvalsh
      householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
@@ -183,6 +193,8 @@ def test_names_of_the_package():
     (torch.optim.lr_scheduler, """ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR
      ExponentialLR LRScheduler LambdaLR LinearLR MultiStepLR MultiplicativeLR OneCycleLR PolynomialLR ReduceLROnPlateau
      SequentialLR StepLR"""),
+    (torch.optim.swa_utils, """AveragedModel SWALR get_ema_avg_fn get_ema_multi_avg_fn get_swa_avg_fn
+     get_swa_multi_avg_fn update_bn"""),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
     (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
      TensorDataset default_collate default_convert random_split"""),

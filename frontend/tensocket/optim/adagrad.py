@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket import foreach
-from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full_like
 
-from .batch import Batch, ListOptimizer, entries, rate_of, scalar
+from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, scalar
 from .checks import check_common, check_paths, check_range
 from .optimizer import ParamGroup, ParamsT
 
 
 class Adagrad(ListOptimizer):
-    """Adagrad.
+    """Adagrad; a sparse gradient changes the rows that it has.
 
     Args:
         params: Parameters or groups of them.
@@ -76,9 +75,7 @@ class Adagrad(ListOptimizer):
                                  requires_grad=False)
 
     def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
-        if group["weight_decay"]:
-            raise ArgumentError("Adagrad.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
-                                "weight decay has no sparse gradient", "pass weight_decay=0")
+        refuse_decay("Adagrad", group)
         state = self.state[parameter]
         step = state["step"].add_(1).item()
         index, values = entries(parameter, group)

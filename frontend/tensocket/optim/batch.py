@@ -28,8 +28,9 @@ class Batch:
 
     __slots__ = ("_complex", "differentiable", "grads", "params", "states", "steps")
 
-    def __init__(self, params: list[Tensor], states: list[dict[str, Any]], group: ParamGroup) -> None:
-        grads: list[Any] = [parameter.grad for parameter in params]
+    def __init__(self, params: list[Tensor], states: list[dict[str, Any]], group: ParamGroup,
+                 grads: list[Any] | None = None) -> None:
+        grads = [parameter.grad for parameter in params] if grads is None else grads
         self.states = states
         self.differentiable = bool(group.get("differentiable"))
         self._complex = [parameter.is_complex() for parameter in params] if _any_complex(params) else None
@@ -134,12 +135,14 @@ class ListOptimizer(Optimizer):
         """One step; see ``Optimizer.step``."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            params = [parameter for parameter in group["params"] if parameter.grad is not None]
-            sparse = [parameter for parameter in params if parameter.grad.is_sparse]
-            if sparse:
-                params = [parameter for parameter in params if not parameter.grad.is_sparse]
-                for parameter in sparse:
+            params = []
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if parameter.grad.is_sparse:
                     self._update_sparse(parameter, group)
+                else:
+                    params.append(parameter)
             if params:
                 self._run(params, group)
         return loss
@@ -168,9 +171,13 @@ class ListOptimizer(Optimizer):
         raise NotImplementedError
 
     def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
-        """Change a parameter with a sparse gradient."""
+        """Change a parameter with a sparse gradient.
+
+        Raises:
+            ArgumentError: The optimizer has no rule for them.
+        """
         raise ArgumentError(f"{type(self).__name__}.step", f"a sparse gradient of shape {tuple(parameter.shape)}",
-                            "only SGD, Adagrad and SparseAdam take sparse gradients", "use one of them")
+                            "only SGD, Adagrad, SparseAdam and LBFGS take sparse gradients", "use one of them")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -181,11 +188,22 @@ class ListOptimizer(Optimizer):
 
 
 def entries(parameter: Tensor, group: ParamGroup) -> tuple[tuple[Tensor, ...], Tensor]:
-    """What a sparse gradient holds: an index of rows, each once, and their values, negative where one maximises."""
+    """What a sparse gradient holds: an index of its rows, each of them once, and the values that are minimised."""
     gradient: Any = parameter.grad
     whole = gradient.coalesce()
     values = whole.values()
     return tuple(whole.indices().unbind(0)), -values if group["maximize"] else values
+
+
+def refuse_decay(optimizer: str, group: ParamGroup) -> None:
+    """Refuse a sparse gradient beside an L2 penalty, whose gradient is dense.
+
+    Raises:
+        ArgumentError: The weights of ``group`` decay.
+    """
+    if group["weight_decay"]:
+        raise ArgumentError(f"{optimizer}.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
+                            "weight decay has no sparse gradient", "pass weight_decay=0")
 
 
 def scalar(value: float, like: Tensor | None = None) -> Tensor:

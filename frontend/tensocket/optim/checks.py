@@ -8,8 +8,8 @@ from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_core import Tensor
 
 
-def check_range(optimizer: str, name: str, value: Any, *, below: float | None = None) -> None:
-    """Check that an option is a number that is not negative (and less than ``below``).
+def check_range(optimizer: str, name: str, value: Any, *, below: float | None = None, positive: bool = False) -> None:
+    """Check that an option is a number that is not negative (or not zero, either), and less than ``below``.
 
     A tensor of one element is a number, too.
 
@@ -25,6 +25,8 @@ def check_range(optimizer: str, name: str, value: Any, *, below: float | None = 
     if not isinstance(value, (int, float)):
         raise ArgumentTypeError(optimizer, f"{name} as {type(value).__name__}", f"{name} is a number",
                                 f"pass {name} as a float")
+    if positive and value == 0:
+        raise ArgumentError(optimizer, f"{name}={value}", f"{name} is more than zero", "pass a positive number")
     if not value >= 0 or (below is not None and not value < below):
         rule = f"{name} is not negative" if below is None else f"{name} is from 0 to less than {below:g}"
         raise ArgumentError(optimizer, f"{name}={value}", rule, "pass a number in this range")

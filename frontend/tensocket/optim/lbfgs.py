@@ -87,6 +87,7 @@ class LBFGS(Optimizer):
         flat = []
         for parameter in self._params:
             gradient: Any = parameter.new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
+            gradient = gradient.to_dense() if gradient.is_sparse else gradient
             flat.append((view_as_real(gradient) if gradient.is_complex() else gradient).reshape(-1))
         return cat(flat)
 

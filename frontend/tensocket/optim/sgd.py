@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, entries, rate_of
+from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay
 from .checks import check_common, check_paths, check_range
 from .optimizer import ParamGroup, ParamsT
 
 
 class SGD(ListOptimizer):
-    """Stochastic gradient descent, optionally with momentum.
+    """Stochastic gradient descent, optionally with momentum; a sparse gradient changes the rows that it has.
 
     Args:
         params: Parameters or groups of them.
@@ -62,13 +64,11 @@ class SGD(ListOptimizer):
         self._update(Batch(params, states, group), group)
 
     def _update_sparse(self, parameter: Tensor, group: ParamGroup) -> None:
-        """Only the rows of the gradient change; momentum moves all rows, so it takes the gradient as a dense one."""
-        if group["weight_decay"]:
-            raise ArgumentError("SGD.step", f"a sparse gradient and weight_decay={group['weight_decay']}",
-                                "weight decay has no sparse gradient", "pass weight_decay=0")
+        refuse_decay("SGD", group)
         if group["momentum"]:
-            parameter.grad = parameter.grad.to_dense()  # type: ignore[union-attr]
-            self._run([parameter], group)
+            gradient: Any = parameter.grad
+            # Momentum moves every row that ever had a gradient, so that its buffer is dense.
+            self._update(Batch([parameter], [self.state[parameter]], group, [gradient.to_dense()]), group)
             return
         index, values = entries(parameter, group)
         parameter.index_put_(index, values * -rate_of(group), accumulate=True)

@@ -9,24 +9,25 @@ from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
 from .batch import entries, start_with_zeros
-from .checks import check_common
+from .checks import check_common, check_range
 from .optimizer import Optimizer, ParamGroup, ParamsT, _get_value, _use_grad_for_differentiable, evaluate
 
 
 class SparseAdam(Optimizer):
     """Adam that touches only the rows that a sparse gradient has.
 
-    The moments of other rows stay as they are, and so do the rows.
+    The moments of other rows stay as they are, and so do the rows. Lookups in tables have dense gradients here; sparse
+    ones are those that a program puts into ``grad``.
 
     Args:
-        params: Parameters or groups of them.
-        lr: Learning rate.
+        params: Parameters or groups of them, dense and real.
+        lr: Learning rate, more than zero.
         betas: Decay of the running mean of the gradient and of its square.
-        eps: Added to the denominator.
+        eps: Added to the denominator, more than zero.
         maximize: Whether the objective is maximised.
 
     Raises:
-        ArgumentError: An option is out of its range.
+        ArgumentError: An option is out of its range, or a parameter is sparse or complex.
     """
 
     def __init__(
@@ -37,8 +38,15 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        check_common("SparseAdam", lr=lr, eps=eps, betas=betas)
+        check_common("SparseAdam", lr=lr, betas=betas)
+        check_range("SparseAdam", "lr", lr, positive=True)
+        check_range("SparseAdam", "eps", eps, positive=True)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        for parameter in (member for group in self.param_groups for member in group["params"]):
+            if parameter.is_sparse or parameter.is_complex():
+                kind, advice = ("sparse", "pass to_dense() of it") if parameter.is_sparse else ("complex", "use Adam")
+                raise ArgumentError("SparseAdam", f"a {kind} parameter of shape {tuple(parameter.shape)}",
+                                    "SparseAdam takes dense real parameters", advice)
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -49,12 +57,12 @@ class SparseAdam(Optimizer):
         """
         loss = evaluate(closure)
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
+            params = [parameter for parameter in group["params"] if parameter.grad is not None]
+            for parameter in params:
                 if not parameter.grad.is_sparse:
                     raise ArgumentError("SparseAdam.step", f"a dense gradient of shape {tuple(parameter.grad.shape)}",
                                         "SparseAdam does not support dense gradients", "use Adam")
+            for parameter in params:
                 self._update(parameter, group)
         return loss
 
@@ -63,10 +71,8 @@ class SparseAdam(Optimizer):
         if not state:
             state["step"] = 0
             start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
-        index, values = entries(parameter, group)
-        if not values.numel():
-            return
         step = state["step"] = state["step"] + 1
+        index, values = entries(parameter, group)
         mean = state["exp_avg"][index].lerp_(values, 1 - beta1)
         square = state["exp_avg_sq"][index].lerp_(values * values, 1 - beta2)
         state["exp_avg"].index_put_(index, mean)
