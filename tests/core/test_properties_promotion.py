@@ -147,26 +147,46 @@ def test_their_order_does_not_matter(operands: list[Any], random: Any) -> None:
 RULES = {
     "bifc same": "add mul where sgn conj_physical",
     "ifc same": "sub neg pow square addcmul",
-    "bif same": "maximum minimum sign",
-    "if same": "clamp clamp_min clamp_max floor ceil trunc round relu relu_backward floor_divide remainder fmod "
-               "truncated_divide",
+    "bif same": "maximum minimum sign fmax fmin step",
+    "if same":
+        "clamp clamp_min clamp_max floor ceil trunc round relu relu_backward floor_divide remainder fmod "
+        "truncated_divide limited threshold",
     "bi same": "bitwise_and bitwise_or bitwise_xor bitwise_not",
-    "i same": "bitwise_left_shift bitwise_right_shift",
-    "fc same": "lerp addcdiv",
-    "f same": "gelu gelu_backward silu leaky_relu leaky_relu_backward logaddexp logaddexp2 hypot nextafter",
+    "i same": "bitwise_left_shift bitwise_right_shift gcd lcm",
+    "fc same": "lerp addcdiv silu",
+    "f same":
+        "gelu gelu_backward leaky_relu leaky_relu_backward logaddexp logaddexp2 hypot nextafter bce_logits_terms "
+        "bce_terms elu_slope exponent frac hardshrink hardsigmoid hardswish hardswish_slope huber_terms igamma "
+        "igammac inside kept kl_log_terms kl_terms leaking log_add3 logsigmoid mantissa mish mish_curvature "
+        "mish_slope outside replaced round_decimals scaled_elu shrunk smooth_l1_terms soft_margin_terms softplus",
     "ifc real": "abs",
     "bifc floatreal": "angle",
     "f complex": "complex",
-    "bifc float": "div exp expm1 log log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-                  "atanh exp2 log2 log10 sigmoid",
-    "bif float": "erf atan2 copysign",
+    "bifc float":
+        "div exp expm1 log log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+        "exp2 log2 log10 sigmoid sinc",
+    "bif float":
+        "erf atan2 copysign deg2rad digamma erfc erfinv i0 lgamma logit rad2deg special_airy_ai special_bessel_j0 "
+        "special_bessel_j1 special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t "
+        "special_chebyshev_polynomial_u special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_entr "
+        "special_erfcx special_hermite_polynomial_h special_hermite_polynomial_he special_i0e special_i1 special_i1e "
+        "special_laguerre_polynomial_l special_legendre_polynomial_p special_log_ndtr special_modified_bessel_i0 "
+        "special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 special_ndtr special_ndtri "
+        "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t "
+        "special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v "
+        "special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_xlog1py special_zeta trigamma "
+        "xlogy",
     "bifc bool": "eq ne isnan isinf isfinite logical_not logical_and logical_or logical_xor",
-    "bif bool": "lt le gt ge signbit",
+    "bif bool": "lt le gt ge signbit isneginf isposinf",
 }
 RULE_OF = {name: rule.split() for rule, names in RULES.items() for name in names.split()}
 POINTWISE = sorted(name for name, record in OPERATORS.items() if isinstance(record, Pointwise))
 #: Arguments that are no operands and have no default.
-EXTRAS = {"gelu_backward": ("none",), "leaky_relu_backward": (0.1,)}
+EXTRAS: dict[str, tuple[Any, ...]] = {
+    "gelu_backward": ('none',), "leaky_relu_backward": (0.1,), "elu_slope": (1.0, 1.0, 1.0), "huber_terms":
+    (1.0,), "inside": (1.0, 1.0), "kept": (1.0, 1.0), "limited": (1.0, 1.0), "outside": (1.0,), "replaced":
+    (1.0, 1.0, 1.0), "round_decimals": (1.0, True), "scaled_elu": (1.0, 1.0, 1.0), "shrunk": (1.0,),
+    "smooth_l1_terms": (1.0,), "threshold": (1.0, 1.0)}
 #: Formats of hardware alone.
 EXCEPT = {("nextafter", "f16"), ("nextafter", "bf16")}
 
