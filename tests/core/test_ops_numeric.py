@@ -9,8 +9,7 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core import functions as f
-from tensocket_core.execute.math import UnrolledMath
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype, UnsupportedOperator
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
 
 
 def test_divisors_of_large_and_lowest_numbers(device):
@@ -18,12 +17,6 @@ def test_divisors_of_large_and_lowest_numbers(device):
     y = torch.tensor([18, 12, 0, 701408733, 0], device=device)
     assert f.gcd(x, y).tolist() == [6, 6, 0, 1, 7]
     assert f.lcm(x[:2], y[:2]).tolist() == [36, 36]
-
-
-def test_steps_for_each_element_need_a_code_generator():
-    m = UnrolledMath(torch.float32)
-    with pytest.raises(UnsupportedOperator, match="a device without a code generator has no loops"):
-        m.repeat(object(), (1.0,), lambda k, x: (x,))
 
 
 def test_frexp_of_subnormal_and_special_numbers(device):

@@ -19,7 +19,6 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import UnsupportedOperator
 from tensocket_plugins.ir.complex import Complex, choose, convert, equal, unequal
 from tensocket_plugins.ir.math import complexes
 from tensocket_plugins.ir.nodes import Assign, Declare, Expr, If, Let, Stmt, Var, call, const, loop, select
@@ -128,26 +127,6 @@ class ExprMath:
         if name in _BINARY:
             return lambda x, y: call(_BINARY[name], x, y)
         raise AttributeError(name)
-
-
-class UnrolledMath(ExprMath):
-    """Formulas as expressions alone, for devices without a code generator: repeated steps are written out."""
-
-    def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
-               going: Callable[..., Any] | None = None) -> tuple[Any, ...]:
-        """The state after ``count`` steps.
-
-        Raises:
-            UnsupportedOperator: The count is another one for each element.
-        """
-        if not isinstance(count, int):
-            raise UnsupportedOperator("repeat", "a number of steps for each element",
-                                      "a device without a code generator has no loops", "use another device")
-        held = [x if isinstance(x, Expr) else const(x, self.dtype) for x in state]
-        for k in range(count):
-            new = step(const(k, dtypes.int32), *held)
-            held = [x if going is None else select(going(*held), x, old) for x, old in zip(new, held, strict=True)]
-        return tuple(held)
 
 
 class ArrayMath(NumpyMath):

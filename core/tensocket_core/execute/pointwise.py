@@ -44,7 +44,7 @@ from .convert import to_dtype
 from .generated import NUMBER_TYPES, as_number, run_generated
 from .geometry import broadcast_shapes
 from .layout import empty_pointwise
-from .math import ArrayMath, ExprMath, UnrolledMath, arithmetic_dtype
+from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
 
@@ -301,7 +301,7 @@ class Pointwise(Operator):
     def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, arrays: list[Any],
                     extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
         runtime = entry.runtime
-        formula, static, numbers = self._bind(compute, extras, UnrolledMath if runtime.target is None else ExprMath)
+        formula, static, numbers = self._bind(compute, extras)
         registered = None
         if runtime.target is None and self._is_primitive(compute):
             registered = runtime.kernels.find(self.name, compute.name, direct=False)
@@ -318,8 +318,8 @@ class Pointwise(Operator):
         primitive = PRIMITIVES.get(self.name)
         return primitive is None or kind_letter(compute) in primitive.domain
 
-    def _bind(self, compute: DType, extras: tuple[Any, ...],
-              math: type[ExprMath] = ExprMath) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
+    def _bind(self, compute: DType,
+              extras: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...], list[Any]]:
         """The formula over expressions, what specialises it, and the numbers that it takes as arguments.
 
         Python ints and floats among the extra arguments become kernel arguments; None, bools and strings specialise.
@@ -329,7 +329,7 @@ class Pointwise(Operator):
         numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
 
         def formula(*values: Any) -> Any:
-            m = math(arithmetic_dtype(compute))
+            m = ExprMath(arithmetic_dtype(compute))
             given = iter(values[self.count:])
             bound = [next(given) if n else x for x, n in zip(extras, numeric, strict=True)]
             return m.finished(self.formula(m, *values[:self.count], *bound))

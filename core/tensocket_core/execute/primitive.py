@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.primitives import BY_FUNCTION
-from tensocket_plugins.ir.nodes import Call, Const, Expr, Var, cast
+from tensocket_plugins.ir.nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Stmt, Var, call, cast, select
 
 from ..device import DeviceEntry
 from ..dispatch.operator import missing_primitive
 from .geometry import expand
-from .math import arithmetic_dtype
-from .usage import note_use
+from .math import Computed, arithmetic_dtype
+from .usage import copy_arrays, note_use
 
 
 def primitive(operator: str, entry: DeviceEntry, name: str, dtype: DType) -> Callable[..., Any]:
@@ -56,14 +58,15 @@ class _Evaluator:
         self.entry = entry
         self.shape = shape
         self.values = values
-        self.done: dict[int, Any] = {}
+        #: By identity; holds the expressions, so that no other one gets the identity.
+        self.done: dict[int, tuple[Expr, Any]] = {}
 
     def array(self, expr: Expr) -> Any:
         """The expression's values, of the evaluator's shape (possibly with stride 0)."""
         found = self.done.get(id(expr))
         if found is None:
-            found = self.done[id(expr)] = self._compute(expr)
-        return found
+            found = self.done[id(expr)] = expr, self._compute(expr)
+        return found[1]
 
     def _compute(self, expr: Expr) -> Any:
         if isinstance(expr, Var):
@@ -79,6 +82,50 @@ class _Evaluator:
         run = primitive(self.operator, self.entry, name, expr.args[-1].dtype)
         run([out], [self.array(x) for x in expr.args], (), self.entry.stream)
         return out
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def run(self, statements: Sequence[Stmt], taking_part: Expr | None = None) -> None:
+        """Run statements; variables change only for the elements that take part."""
+        for s in statements:
+            if isinstance(s, For):
+                self._loop(s)
+            elif isinstance(s, If):
+                self.run(s.body, s.condition if taking_part is None else call("and", taking_part, s.condition))
+            elif isinstance(s, Assign) and taking_part is not None:
+                self._define(s.var, select(taking_part, s.value, s.var))
+            else:
+                assert isinstance(s, (Let, Declare, Assign)), "formulas are made of values, variables, loops and conditions"
+                self._define(s.var, s.value)
+
+    def _define(self, var: Var, value: Expr) -> None:
+        self.values[var.name] = self.array(value)
+        self.done.clear()
+
+    def _loop(self, s: For) -> None:
+        """Step by step, until no element takes part any more: the device is asked for one number in each step."""
+        k = 0
+        while True:
+            self.values[s.var.name] = filled(self.operator, self.entry, self.shape, k, s.var.dtype)
+            self.done.clear()
+            inside = call("lt", s.var, s.stop)
+            if not self._any(inside):
+                return
+            going = s.body[0] if len(s.body) == 1 else None
+            if isinstance(going, If) and not self._any(call("and", inside, going.condition)):
+                return
+            self.run(s.body, inside)
+            k += 1
+
+    def _any(self, condition: Expr) -> bool:
+        """Whether a condition holds for an element."""
+        found = self.entry.runtime.empty((), condition.dtype, self.entry.stream)
+        dims = tuple(range(len(self.shape)))
+        primitive(self.operator, self.entry, "amax", condition.dtype)(
+            [found], [self.array(condition)], (dims,), self.entry.stream)
+        answer = np.empty((), condition.dtype.numpy)
+        copy_arrays(self.entry, answer, found)
+        return bool(answer)
 
 
 def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], operands: Sequence[tuple[Any, DType]],
@@ -106,7 +153,11 @@ def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], 
         tracked(registered)([out], list(values.values()), (), entry.stream)
         return
     evaluator = _Evaluator(operator, entry, shape, values)
-    result = cast(formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments]), stored)
+    result = formula(*[cast(x, arithmetic_dtype(x.dtype)) for x in arguments])
+    if isinstance(result, Computed):
+        evaluator.run(result.statements)
+        result = result.value
+    result = cast(result, stored)
     if isinstance(result, Call):
         evaluator.call(result, out)
     else:  # a formula that returns an operand

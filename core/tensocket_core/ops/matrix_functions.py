@@ -57,8 +57,8 @@ def _exponential(entry: Any, matrix: Any) -> Any:
     Raises:
         LinAlgError: An element is infinite or NaN.
     """
-    if not matrix.numel():
-        return matrix.clone()
+    if not matrix.numel() or not entry.holds_data:
+        return matrix.new_empty(tuple(matrix.shape))
     sizes = matrix.abs().sum(-2).amax(-1)
     largest = sizes.amax().item()
     if not math.isfinite(largest):
