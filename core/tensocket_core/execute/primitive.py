@@ -95,7 +95,7 @@ class _Evaluator:
             elif isinstance(s, Assign) and taking_part is not None:
                 self._define(s.var, select(taking_part, s.value, s.var))
             else:
-                assert isinstance(s, (Let, Declare, Assign)), "formulas are made of values, variables, loops and conditions"
+                assert isinstance(s, (Let, Declare, Assign)), "formulas have no other statements"
                 self._define(s.var, s.value)
 
     def _define(self, var: Var, value: Expr) -> None:
