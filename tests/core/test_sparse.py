@@ -11,6 +11,7 @@ import pytest
 import tensocket_core as tc
 from tensocket_core import functions as f
 from tensocket_core import sparse
+from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.gradcheck import gradcheck
 from tensocket_plugins.contract.errors import (
     ArgumentError,
@@ -192,6 +193,59 @@ def test_gradients_of_sparse_leaves():
     double = rows * 2
     assert double.grad_fn is not None
     double.backward(rows.detach())
+
+
+class RowsOfSum(Function):
+    """A sum whose gradient claims to be one at the stored places alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return tc.sparse_coo_tensor(PLACES, VALUES, (2, 3)) * grad.item()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(("kinds", "expected", "is_sparse"), [
+    ("s", DENSE, True), ("ss", 2 * DENSE, True), ("sd", DENSE + 3, False), ("ds", DENSE + 3, False),
+    ("dss", 2 * DENSE + 3, False),
+])
+def test_sparse_gradients_of_dense_leaves(kinds, expected, is_sparse, create_graph):
+    x = tc.ones((2, 3), requires_grad=True)
+    for kind in kinds:
+        (RowsOfSum.apply(x) if kind == "s" else (x * 3).sum()).backward(create_graph=create_graph)
+    assert x.grad.is_sparse == is_sparse
+    dense = x.grad.to_dense() if is_sparse else x.grad
+    np.testing.assert_array_equal(dense.detach().tolist(), expected)
+
+
+def test_dense_gradients_take_sparse_ones_in_place():
+    x = tc.ones((2, 3), requires_grad=True)
+    (x * 3).sum().backward()
+    held = x.grad
+    RowsOfSum.apply(x).backward()
+    assert x.grad is held
+    np.testing.assert_array_equal(held.tolist(), DENSE + 3)
+
+
+def test_the_first_sparse_gradient_is_a_copy():
+    given = coo()
+
+    class Given(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return given
+
+    x = tc.ones((2, 3), requires_grad=True)
+    Given.apply(x).backward()
+    given.stored.zero_()
+    np.testing.assert_array_equal(x.grad.to_dense().tolist(), DENSE)
 
 
 def test_presentation_and_copies():

@@ -36,7 +36,7 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
 
     The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it lies in memory like the leaf;
     otherwise it is copied. Further ones are added in place, so that whoever holds ``leaf.grad`` sees them, except
-    where the sum itself is to be differentiated.
+    where the sum itself is to be differentiated or ``leaf.grad`` is sparse.
 
     Args:
         leaf: A tensor.
@@ -50,11 +50,19 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
             leaf._grad = grad if sole and not create_graph and _can_keep(leaf, grad) else laid_out(grad, leaf)
         elif create_graph:
             leaf._grad = old + grad
-        elif old._key & _PARTS:
+        elif (old._key | grad._key) & _PARTS:
             with set_grad_enabled(False):
-                old.add_(grad)
+                _add(leaf, old, grad)
         else:
             old.add_(grad)
+
+
+def _add(leaf: Any, old: Any, grad: Any) -> None:
+    """Add gradients of which one is more than a plain tensor; a sparse one becomes a new tensor by what is added."""
+    if old.is_sparse:
+        leaf._grad = grad + old
+    else:
+        old.add_(grad.to_dense() if grad.is_sparse else grad)
 
 
 def _can_keep(leaf: Any, grad: Any) -> bool:
@@ -88,6 +96,8 @@ def laid_out(grad: Any, leaf: Any) -> Any:
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy
+    if grad._key & WRAPPER and grad.is_sparse:
+        return grad.clone()
     strides = element_strides(leaf._array)
     if is_contiguous(leaf._array.shape, strides) or not _dense(leaf):
         copy = grad.clone()

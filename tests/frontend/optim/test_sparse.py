@@ -126,6 +126,14 @@ def test_others_refuse(kind):
         run(kind)
 
 
+def test_zeros_instead_of_gradients_stay_sparse():
+    parameter = torch.ones((4, 2), dtype=torch.float64, requires_grad=True)
+    parameter.grad = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES), (4, 2))
+    optim.SGD([parameter]).zero_grad(set_to_none=False)
+    assert parameter.grad.is_sparse
+    np.testing.assert_array_equal(parameter.grad.to_dense().numpy(), np.zeros((4, 2)))
+
+
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adagrad])
 def test_weights_do_not_decay_by_rows(kind):
     with pytest.raises(ArgumentError, match=r"a sparse gradient and weight_decay=0\.1 — "

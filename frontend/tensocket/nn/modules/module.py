@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from tensocket.errors import ArgumentTypeError, UnsupportedOperator
 from tensocket.utils.hooks import RemovableHandle
-from tensocket_core import Tensor
+from tensocket_core import Tensor, zeros_like
 
 from .conversion import Convertible
 from .hooks import (
@@ -229,13 +229,13 @@ def indent(text: str) -> str:
 
 
 def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
-    """Drop the gradient of ``tensor``, or detach it and fill it with zeros."""
+    """Drop the gradient of ``tensor``, or detach it and fill it with zeros; a sparse one is replaced."""
     if tensor.grad is None:
         return
     if set_to_none:
         tensor.grad = None
     else:
-        tensor.grad = tensor.grad.detach().zero_()
+        tensor.grad = zeros_like(tensor.grad) if tensor.grad.is_sparse else tensor.grad.detach().zero_()
 
 
 __all__ = [
