@@ -7,9 +7,11 @@ that is installed.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -218,3 +220,52 @@ def check_error() -> Callable[[Any], None]:
         assert x.grad.tolist() == [2.0, 2.0]
 
     return check
+
+
+# ------------------------------------------------------------------------------------------- gradients
+
+
+def module_of(path: Path) -> ModuleType:
+    """A file beside this one, loaded by itself."""
+    spec = importlib.util.spec_from_file_location(f"beside_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def differences() -> ModuleType:
+    """``differences.py``: arguments as tensors, calls of records, gradients against central differences."""
+    return module_of(Path(__file__).with_name("differences.py"))
+
+
+@pytest.fixture
+def check(differences: ModuleType) -> Callable[[Callable[..., Any], Any], None]:
+    """``check(function, arguments)``: gradients in all float64 arrays among the arguments are those of differences."""
+    return differences.check_gradient
+
+
+@pytest.fixture
+def check_twice(differences: ModuleType) -> Callable[[Callable[..., Any], Any], None]:
+    """``check_twice(function, arguments)``: the same for the gradients of gradients."""
+    return differences.check_second_gradient
+
+
+@pytest.fixture
+def record_function(differences: ModuleType) -> Callable[[str], Callable[..., Any]]:
+    """``record_function(name)``: a call of a record; one in place works on a copy."""
+    return differences.record_function
+
+
+@pytest.fixture(scope="session")
+def gradient_tables() -> dict[str, set[str]]:
+    """The names in the tables of all modules about gradients, ``test_*gradients*.py``, by the table's name."""
+    merged: dict[str, set[str]] = {
+        name: set() for name in ("RECORDS", "COMPOSED", "NO_GRADIENT", "ELSEWHERE", "ELSEWHERE_RECORDS")}
+    for path in sorted(Path(__file__).parent.glob("test_*gradients*.py")):
+        module = module_of(path)
+        for name, names in merged.items():
+            names |= set(getattr(module, name, ()))
+    return merged

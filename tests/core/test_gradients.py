@@ -1,4 +1,7 @@
-"""Every derivative against central differences in float64. A new record without a case fails here."""
+"""Every derivative against central differences in float64. A new record without a case fails here.
+
+Families have modules of their own, ``test_*gradients*.py``, with tables of the same names; tests here join them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core._generated import functions as F
-from tensocket_core.device import open_entry
-from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.ops.inplace import FORMS
 
@@ -27,6 +28,7 @@ CUBE = np.linspace(-1.9, 2.1, 12).reshape(2, 2, 3)
 CLASSES = np.array([2, 0])
 
 Case = tuple[Any, ...]
+Check = Callable[..., Any]
 #: Arguments by position; every float64 array among them is differentiated.
 UNARY: dict[str, list[Case]] = {
     name: [(X,)]
@@ -305,13 +307,6 @@ ELSEWHERE_RECORDS |= {
 ELSEWHERE |= {
     "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
     "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
-#: Those of images, in test_gradients_images.
-IMAGES = {f"tensocket_core.ops.{name}" for name in (
-    "convolution", "grids", "interpolation", "padding", "pooling", "unpooling", "windows")}
-ELSEWHERE_RECORDS |= {
-    "resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad", "convolve",
-    "convolve_input", "convolve_weight", "max_pool2d_with_indices_backward"}
-ELSEWHERE |= {name for name, operator in COMPOSITES.items() if operator.body.__module__ in IMAGES}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]
 FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(len(cases))]
@@ -319,138 +314,39 @@ FLAT_COMPOSED = [(name, k) for name, cases in COMPOSED.items() for k in range(le
 TWICE = [(name, k) for name, k in FLAT if not name.endswith("_")]
 
 
-def is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype == np.float64
-
-
-def leaves(args: Any) -> list[np.ndarray]:
-    """Float arrays among arguments, in order."""
-    found: list[np.ndarray] = []
-    for arg in args:
-        found += leaves(arg) if isinstance(arg, list) else [arg] if is_float(arg) else []
-    return found
-
-
-def placed(args: Any, tensors: Any) -> list[Any]:
-    """Arguments with float arrays replaced by the next of ``tensors``, others by constants."""
-    result: list[Any] = []
-    for arg in args:
-        if isinstance(arg, list):
-            result.append(placed(arg, tensors))
-        elif is_float(arg):
-            result.append(next(tensors))
-        else:
-            result.append(torch.tensor(arg) if isinstance(arg, np.ndarray) else arg)
-    return result
-
-
-def record_function(name: str) -> Callable[..., Any]:
-    operator = OPERATORS[name]
-
-    def run(*args: Any) -> Any:
-        if name == "convert":
-            args = (args[0], open_entry(args[1]), args[2])
-        if operator.kind == "inplace":
-            args = (args[0] * 1, *args[1:])
-        return call(operator, *args)
-
-    return run
-
-
-def weighted(result: Any, phase: float = 0.0) -> Any:
-    """One number of a result: its elements, each with another weight."""
-    weights = np.cos(np.arange(result.numel()) + phase).reshape(tuple(result.shape))
-    return (result * torch.tensor(weights, dtype=torch.float64, device=result.device)).sum()
-
-
-def differences(value: Callable[[list[np.ndarray]], float], points: list[np.ndarray], step: float) -> list[np.ndarray]:
-    """Central differences of a number in every element."""
-    slopes = []
-    for k, point in enumerate(points):
-        slope = np.empty(point.shape)
-        for place in np.ndindex(point.shape):
-            ends = []
-            for sign in (1, -1):
-                moved = [p.copy() for p in points]
-                moved[k][place] += sign * step
-                ends.append(value(moved))
-            slope[place] = (ends[0] - ends[1]) / (2 * step)
-        slopes.append(slope)
-    return slopes
-
-
-def tensors_of(arrays: list[np.ndarray], requires_grad: bool) -> list[Any]:
-    return [torch.tensor(a, dtype=torch.float64, requires_grad=requires_grad) for a in arrays]
-
-
-def check(function: Callable[..., Any], args: Any) -> None:
-    points = leaves(args)
-
-    def value(arrays: list[np.ndarray]) -> float:
-        with torch.no_grad():
-            return weighted(function(*placed(args, iter(tensors_of(arrays, False))))).item()
-
-    inputs = tensors_of(points, True)
-    result = weighted(function(*placed(args, iter(inputs))))
-    gradients = torch.autograd.grad(result, inputs, materialize_grads=True)
-    for gradient, expected in zip(gradients, differences(value, points, 1e-5), strict=True):
-        assert gradient.dtype is torch.float64
-        assert tuple(gradient.shape) == expected.shape
-        np.testing.assert_allclose(np.array(gradient.tolist()), expected, rtol=1e-7, atol=1e-8)
-
-
-def check_twice(function: Callable[..., Any], args: Any) -> None:
-    points = leaves(args)
-
-    def first(inputs: list[Any], create_graph: bool) -> Any:
-        result = weighted(function(*placed(args, iter(inputs))))
-        gradients = torch.autograd.grad(result, inputs, create_graph=create_graph, materialize_grads=True)
-        total = weighted(gradients[0], 0.5)
-        for gradient in gradients[1:]:
-            total = total + weighted(gradient, 0.5)
-        return total
-
-    inputs = tensors_of(points, True)
-    total = first(inputs, True)
-    expected = differences(lambda arrays: first(tensors_of(arrays, True), False).item(), points, 1e-5)
-    if not total.requires_grad:  # linear: the gradient is a constant
-        assert all(np.abs(slope).max() < 1e-9 for slope in expected)
-        return
-    for gradient, slope in zip(torch.autograd.grad(total, inputs, materialize_grads=True), expected, strict=True):
-        np.testing.assert_allclose(np.array(gradient.tolist()), slope, rtol=1e-6, atol=1e-7)
-
-
 @pytest.mark.parametrize(("name", "k"), FLAT)
-def test_derivatives_of_records(name: str, k: int) -> None:
+def test_derivatives_of_records(check: Check, record_function: Check, name: str, k: int) -> None:
     check(record_function(name), RECORDS[name][k])
 
 
 @pytest.mark.parametrize(("name", "k"), FLAT_COMPOSED)
-def test_derivatives_of_composites(name: str, k: int) -> None:
+def test_derivatives_of_composites(check: Check, name: str, k: int) -> None:
     function, *args = COMPOSED[name][k]
     check(function, args)
 
 
 @pytest.mark.parametrize(("name", "k"), TWICE)
-def test_second_derivatives(name: str, k: int) -> None:
+def test_second_derivatives(check_twice: Check, record_function: Check, name: str, k: int) -> None:
     check_twice(record_function(name), RECORDS[name][k])
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "cross_entropy", "var", "std", "logsumexp", "linear", "embedding"])
-def test_second_derivatives_of_composites(name: str) -> None:
+def test_second_derivatives_of_composites(check_twice: Check, name: str) -> None:
     function, *args = COMPOSED[name][0]
     check_twice(function, args)
 
 
-def test_every_record_with_a_derivative_has_a_case(nn_families: tuple[set[str], set[str]]) -> None:
+def test_every_record_with_a_derivative_has_a_case(gradient_tables: dict[str, set[str]]) -> None:
     derived = {name for name, operator in OPERATORS.items() if operator.derivative is not None}
-    assert set(RECORDS) | ELSEWHERE_RECORDS | nn_families[0] == derived
+    assert sorted(gradient_tables["RECORDS"] | gradient_tables["ELSEWHERE_RECORDS"]) == sorted(derived)
 
 
-def test_every_composite_has_a_case(nn_families: tuple[set[str], set[str]]) -> None:
-    complex_ones = {name for name in COMPOSITES if name.startswith(("fft_", "linalg_eig"))} - set(COMPOSED)
-    assert set(COMPOSED) | NO_GRADIENT | ROUNDED | ELSEWHERE | complex_ones | nn_families[1] == set(COMPOSITES)
-    assert not set(COMPOSED) & (NO_GRADIENT | ROUNDED | ELSEWHERE)
+def test_every_composite_has_a_case(gradient_tables: dict[str, set[str]]) -> None:
+    checked, without = gradient_tables["COMPOSED"], gradient_tables["NO_GRADIENT"]
+    elsewhere = gradient_tables["ELSEWHERE"] | ROUNDED
+    complex_ones = {name for name in COMPOSITES if name.startswith(("fft_", "linalg_eig"))} - checked
+    assert sorted(checked | without | elsewhere | complex_ones) == sorted(COMPOSITES)
+    assert not checked & (without | elsewhere)
 
 
 @pytest.mark.parametrize("name", sorted(ROUNDED))
@@ -472,7 +368,7 @@ def test_integer_results_have_no_gradient(name: str) -> None:
     (lambda x: x.view(3, 2).t()[1:, ::2] @ x[:1, :2].t(), (X,)), (lambda x: x[[0, 1], [2, 0]], (X,)),
     (lambda x: x[x > 0], (X,)),
 ])
-def test_python_operators_and_indexing(function: Callable[..., Any], args: Any) -> None:
+def test_python_operators_and_indexing(check: Check, function: Callable[..., Any], args: Any) -> None:
     check(function, args)
 
 

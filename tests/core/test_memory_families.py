@@ -26,12 +26,20 @@ from tensocket_core.recording import SPECIAL
 from tensocket_core.tensors import Tensor
 from tensocket_core.transforms import functionalize, grad, jvp, trace, vmap
 
+
+def beside(name: str) -> Any:
+    """A module beside this one."""
+    spec = importlib.util.spec_from_file_location(f"memory_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 # What test_gradients differentiates: a case or more of every record that has a derivative.
-_spec = importlib.util.spec_from_file_location("gradient_cases", Path(__file__).with_name("test_gradients.py"))
-cases: Any = importlib.util.module_from_spec(_spec)
-sys.modules["gradient_cases"] = cases
-_spec.loader.exec_module(cases)
-RECORDS = [(name, cases.record_function(name), case) for name, found in sorted(cases.RECORDS.items()) for case in found]
+cases, tools = beside("test_gradients"), beside("differences")
+RECORDS = [(name, tools.record_function(name), case) for name, found in sorted(cases.RECORDS.items()) for case in found]
 COMPOSED = [(name, case[0], case[1:]) for name, found in sorted(cases.COMPOSED.items()) for case in found]
 ORDER_TWO = {name for name, _ in cases.TWICE}
 
@@ -70,18 +78,18 @@ def nodes_of(result: Any) -> list[Node]:
 
 def drive(function: Callable[..., Any], arguments: Any, twice: bool) -> list[weakref.ref[Any]]:
     """Run forward and back, keeping the graph; references to everything that must go."""
-    inputs = cases.tensors_of(cases.leaves(arguments), True)
-    result = function(*cases.placed(arguments, iter(inputs)))
+    inputs = tools.tensors_of(tools.leaves(arguments), True)
+    result = function(*tools.placed(arguments, iter(inputs)))
     several = result if isinstance(result, (tuple, list)) else (result,)
     roots = [y for y in several if y.requires_grad]
-    loss = cases.weighted(roots[0])
+    loss = tools.weighted(roots[0])
     for y in roots[1:]:
-        loss = loss + cases.weighted(y)
+        loss = loss + tools.weighted(y)
     references = [weakref.ref(x) for x in (*inputs, *several, *[node for y in roots for node in nodes_of(y)])]
     loss.backward(retain_graph=True)
     if twice:
         gradients = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
-        again = sum(cases.weighted(g) for g in gradients)
+        again = sum(tools.weighted(g) for g in gradients)
         references += [weakref.ref(g) for g in gradients]
         if again.requires_grad:
             references += [weakref.ref(node) for node in nodes_of(again)]

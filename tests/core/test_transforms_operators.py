@@ -14,12 +14,18 @@ import tensocket_core as torch
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.transforms import batching, functionalize, grad, jvp, trace, vmap
 
-_SPEC = importlib.util.spec_from_file_location("gradient_cases", Path(__file__).with_name("test_gradients.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-cases = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(cases)
 
+def beside(name: str) -> Any:
+    """A module beside this one."""
+    spec = importlib.util.spec_from_file_location(f"transforms_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cases, tools = beside("test_gradients"), beside("differences")
 ALL = [(name, k, True) for name, k in cases.FLAT] + [(name, k, False) for name, k in cases.FLAT_COMPOSED]
 #: Tangents are exact derivatives; differences of steps of 1e-5 are right to about 1e-10 of the scale of third ones.
 NEAR = {"rtol": 1e-6, "atol": 1e-7}
@@ -28,10 +34,10 @@ NEAR = {"rtol": 1e-6, "atol": 1e-7}
 def case(name: str, k: int, record: bool) -> tuple[Callable[..., Any], list[Any]]:
     """The function of its float arguments alone, and these."""
     if record:
-        function, args = cases.record_function(name), cases.RECORDS[name][k]
+        function, args = tools.record_function(name), cases.RECORDS[name][k]
     else:
         function, *args = cases.COMPOSED[name][k]
-    return lambda *tensors: function(*cases.placed(args, iter(tensors))), cases.leaves(args)
+    return lambda *tensors: function(*tools.placed(args, iter(tensors))), tools.leaves(args)
 
 
 def values(tensor: Any) -> np.ndarray:
@@ -66,7 +72,7 @@ def test_batches_are_stacked_examples(name: str, k: int, record: bool) -> None:
                 torch.tensor(arrays[0]), *[torch.tensor(np.stack([a, a])) for a in arrays[1:]])
     for chosen in subsets(name, len(arrays)):
         rows = [[example[j] if j in chosen else arrays[j] for j in range(len(arrays))] for example in examples]
-        expected = np.stack([values(function(*cases.tensors_of(row, False))) for row in rows])
+        expected = np.stack([values(function(*tools.tensors_of(row, False))) for row in rows])
         given = [torch.tensor(np.stack([row[j] for row in rows]) if j in chosen else arrays[j])
                  for j in range(len(arrays))]
         dims = tuple(0 if j in chosen else None for j in range(len(arrays)))
@@ -78,11 +84,11 @@ def test_batches_are_stacked_examples(name: str, k: int, record: bool) -> None:
 def test_tangents_are_central_differences(name: str, k: int, record: bool) -> None:
     function, arrays = case(name, k, record)
     directions = [np.cos(np.arange(a.size) + 1.0).reshape(a.shape) for a in arrays]
-    result, tangent = jvp(function, tuple(cases.tensors_of(arrays, False)), tuple(cases.tensors_of(directions, False)))
-    ends = [values(function(*cases.tensors_of([a + sign * 1e-5 * d for a, d in zip(arrays, directions, strict=True)],
+    result, tangent = jvp(function, tuple(tools.tensors_of(arrays, False)), tuple(tools.tensors_of(directions, False)))
+    ends = [values(function(*tools.tensors_of([a + sign * 1e-5 * d for a, d in zip(arrays, directions, strict=True)],
                                               False))) for sign in (1, -1)]
     assert tuple(tangent.shape) == tuple(result.shape)
-    np.testing.assert_allclose(values(result), values(function(*cases.tensors_of(arrays, False))), rtol=1e-12)
+    np.testing.assert_allclose(values(result), values(function(*tools.tensors_of(arrays, False))), rtol=1e-12)
     np.testing.assert_allclose(values(tangent), (ends[0] - ends[1]) / 2e-5, **NEAR)
 
 
@@ -92,10 +98,10 @@ def test_gradients_of_a_batch_are_those_of_its_examples(name: str, k: int, recor
     numbers = tuple(range(len(arrays)))
     rows = batch(arrays)
     given = [torch.tensor(np.stack([row[j] for row in rows])) for j in numbers]
-    gradients = vmap(grad(lambda *x: cases.weighted(function(*x)), argnums=numbers), randomness="same")(*given)
+    gradients = vmap(grad(lambda *x: tools.weighted(function(*x)), argnums=numbers), randomness="same")(*given)
     for at, row in enumerate(rows):
-        inputs = cases.tensors_of(row, True)
-        expected = torch.autograd.grad(cases.weighted(function(*inputs)), inputs, materialize_grads=True)
+        inputs = tools.tensors_of(row, True)
+        expected = torch.autograd.grad(tools.weighted(function(*inputs)), inputs, materialize_grads=True)
         for gradient, right in zip(gradients, expected, strict=True):
             np.testing.assert_allclose(values(gradient[at]), values(right), rtol=1e-9, atol=1e-10)
 
@@ -103,7 +109,7 @@ def test_gradients_of_a_batch_are_those_of_its_examples(name: str, k: int, recor
 @pytest.mark.parametrize(("name", "k", "record"), ALL)
 def test_functionalized_and_traced_functions_compute_the_same(name: str, k: int, record: bool) -> None:
     function, arrays = case(name, k, record)
-    inputs = cases.tensors_of(arrays, False)
+    inputs = tools.tensors_of(arrays, False)
     expected = values(function(*inputs))
     np.testing.assert_allclose(values(functionalize(function)(*inputs)), expected, rtol=1e-12)
     graph = trace(functionalize(function))(*inputs)

@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DimensionError, Dty
 
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..execute.geometry import normalize_axis
 
 # ------------------------------------------------------------------------------------------------------- covariances
@@ -187,4 +188,5 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
 @composite("renorm_(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor", function=False)
 def renorm_(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """``renorm`` in place."""
-    return input.copy_(functions.renorm(input, p, dim, maxnorm))
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(functions.renorm(before, p, dim, maxnorm))

@@ -14,6 +14,7 @@ from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
 from .arithmetic import is_float
@@ -121,7 +122,8 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
            function=False)
 def nan_to_num_(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
     """``nan_to_num`` in place."""
-    return input.copy_(nan_to_num(input, nan, posinf, neginf))
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(nan_to_num(before, nan, posinf, neginf))
 
 
 #: Largest finite numbers.
@@ -249,7 +251,8 @@ def float_power_(input: Any, exponent: Any) -> Any:
     if input.dtype is not wide:
         raise DtypeError("float_power_", f"a base of dtype {input.dtype.name}", f"the result has dtype {wide.name}",
                          "use float_power, or convert the base")
-    return input.copy_(float_power(input, exponent))
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(float_power(before, exponent))
 
 
 def _is_complex(value: Any) -> bool:

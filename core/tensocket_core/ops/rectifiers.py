@@ -108,8 +108,18 @@ def _mish_curvature(m: Any, x: Any) -> Any:
     return (1.0 - bend * bend) * s * (2.0 + x * (1.0 - s) - 2.0 * x * bend * s)
 
 
-mish_curvature: Final = Pointwise("mish_curvature(Tensor input) -> Tensor", "Second derivative of mish.",
-                                  _mish_curvature, kinds="f", **_INNER)
+def _mish_third(grad: Any, x: Any) -> Any:
+    """With t, s as above, q = 1 - t**2 and g = 2 + x (1 - s) - 2 x t s: q s (g (1 - s - 2 t s) + g')."""
+    s, bend = x.sigmoid(), functions.softplus(x).tanh()
+    rest, steep = 1 - s, 1 - bend * bend
+    factor = 2 + x * rest - 2 * x * bend * s
+    slope = rest - x * s * rest - 2 * s * (bend + x * steep * s + x * bend * rest)
+    return grad * steep * s * (factor * (rest - 2 * bend * s) + slope)
+
+
+mish_curvature: Final = Pointwise(
+    "mish_curvature(Tensor input) -> Tensor", "Second derivative of mish.", _mish_curvature, kinds="f",
+    derivative=Derivative(input=lambda grad, input: _mish_third(grad, input)), **_INNER)
 mish_slope: Final = Pointwise(
     "mish_slope(Tensor input) -> Tensor", "Slope of mish.", _mish_slope, kinds="f",
     derivative=Derivative(input=lambda grad, input: grad * call(mish_curvature, input)), **_INNER)

@@ -17,6 +17,7 @@ from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..execute.pointwise import Pointwise
 from . import special_tables as tables
 from .special_series import chebyshev, pick, polynomial, sin_pi
@@ -163,7 +164,8 @@ def polygamma_self(input: Any, n: int) -> Any:
 @composite("polygamma_(Tensor input, int n) -> Tensor", function=False)
 def polygamma_(input: Any, n: int) -> Any:
     """``polygamma`` in place."""
-    return input.copy_(polygamma(n, input))
+    before = input.clone() if input._key & AUTOGRAD else input
+    return input.copy_(polygamma(n, before))
 
 
 @composite("mvlgamma(Tensor input, int p) -> Tensor")

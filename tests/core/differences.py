@@ -1,0 +1,130 @@
+"""What tests of derivatives share: arguments as tensors, calls of records, gradients against central differences.
+
+Arguments are NumPy arrays, numbers and lists of them; arrays of float64 are what functions are differentiated in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tensocket_core as torch
+from tensocket_core.device import open_entry
+from tensocket_core.dispatch.call import call
+from tensocket_core.dispatch.registry import OPERATORS
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+def leaves(args: Any) -> list[np.ndarray]:
+    """Float arrays among arguments, in order."""
+    found: list[np.ndarray] = []
+    for arg in args:
+        found += leaves(arg) if isinstance(arg, list) else [arg] if is_float(arg) else []
+    return found
+
+
+def placed(args: Any, tensors: Any) -> list[Any]:
+    """Arguments with float arrays replaced by the next of ``tensors``, others by constants."""
+    result: list[Any] = []
+    for arg in args:
+        if isinstance(arg, list):
+            result.append(placed(arg, tensors))
+        elif is_float(arg):
+            result.append(next(tensors))
+        else:
+            result.append(torch.tensor(arg) if isinstance(arg, np.ndarray) else arg)
+    return result
+
+
+def record_function(name: str) -> Callable[..., Any]:
+    """A call of a record; one in place works on a copy."""
+    operator = OPERATORS[name]
+
+    def run(*args: Any) -> Any:
+        if name == "convert":
+            args = (args[0], open_entry(args[1]), args[2])
+        if operator.kind == "inplace":
+            args = (args[0] * 1, *args[1:])
+        return call(operator, *args)
+
+    return run
+
+
+def weighted(result: Any, phase: float = 0.0) -> Any:
+    """One number of a result: its elements, each with another weight; of several results those of floats."""
+    if isinstance(result, (tuple, list)):
+        return sum(weighted(part, phase + k) for k, part in enumerate(result) if part.dtype.is_floating_point)
+    weights = np.cos(np.arange(result.numel()) + phase).reshape(tuple(result.shape))
+    return (result * torch.tensor(weights, dtype=torch.float64, device=result.device)).sum()
+
+
+def direction(shape: tuple[int, ...]) -> np.ndarray:
+    """A unit vector whose elements are all distinct and of one magnitude, with both signs."""
+    places = np.arange(int(np.prod(shape)))
+    vector = (0.5 + places * 0.6180339887 % 1) * np.where(places % 3 == 1, -1.0, 1.0)
+    return (vector / np.linalg.norm(vector)).reshape(shape)
+
+
+def differences(value: Callable[[list[np.ndarray]], float], points: list[np.ndarray]) -> list[float]:
+    """Central differences of a number along a direction of every array.
+
+    Two evaluations for each array instead of two for each element. As the directions and the weights of results have
+    nothing to do with the functions, a wrong gradient has the right product with them by accident only.
+    """
+    slopes = []
+    for k, point in enumerate(points):
+        step = 1e-5 * direction(point.shape)
+        high, low = (value([*points[:k], point + sign * step, *points[k + 1:]]) for sign in (1, -1))
+        slopes.append((high - low) / 2e-5)
+    return slopes
+
+
+def agree(gradients: Any, slopes: list[float], rtol: float, atol: float) -> None:
+    for k, (gradient, slope) in enumerate(zip(gradients, slopes, strict=True)):
+        found = np.vdot(np.array(gradient.tolist()), direction(tuple(gradient.shape)))
+        np.testing.assert_allclose(found, slope, rtol, atol, err_msg=f"gradient {k}: {gradient.tolist()}")
+
+
+def tensors_of(arrays: list[np.ndarray], requires_grad: bool) -> list[Any]:
+    return [torch.tensor(a, dtype=torch.float64, requires_grad=requires_grad) for a in arrays]
+
+
+def check_gradient(function: Callable[..., Any], args: Any) -> None:
+    points = leaves(args)
+
+    def value(arrays: list[np.ndarray]) -> float:
+        with torch.no_grad():
+            return weighted(function(*placed(args, iter(tensors_of(arrays, False))))).item()
+
+    inputs = tensors_of(points, True)
+    result = weighted(function(*placed(args, iter(inputs))))
+    gradients = torch.autograd.grad(result, inputs, materialize_grads=True)
+    for gradient, point in zip(gradients, points, strict=True):
+        assert gradient.dtype is torch.float64
+        assert tuple(gradient.shape) == point.shape
+    agree(gradients, differences(value, points), 1e-7, 1e-8)
+
+
+def check_second_gradient(function: Callable[..., Any], args: Any) -> None:
+    points = leaves(args)
+
+    def first(inputs: list[Any], create_graph: bool) -> Any:
+        result = weighted(function(*placed(args, iter(inputs))))
+        gradients = torch.autograd.grad(result, inputs, create_graph=create_graph, materialize_grads=True)
+        total = weighted(gradients[0], 0.5)
+        for gradient in gradients[1:]:
+            total = total + weighted(gradient, 0.5)
+        return total
+
+    inputs = tensors_of(points, True)
+    total = first(inputs, True)
+    expected = differences(lambda arrays: first(tensors_of(arrays, True), False).item(), points)
+    if not total.requires_grad:  # linear: the gradient is a constant
+        assert all(abs(slope) < 1e-9 for slope in expected)
+        return
+    agree(torch.autograd.grad(total, inputs, materialize_grads=True), expected, 1e-6, 1e-7)
