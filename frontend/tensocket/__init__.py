@@ -28,7 +28,10 @@ from tensocket_core.dispatch.namespaces import ops
 
 from . import _C as _C
 from . import (
+    amp,
     autograd,
+    cpu,
+    cuda,
     dispatch,
     errors,
     fft,
@@ -46,6 +49,24 @@ from . import (
     special,
     utils,
     version,
+)
+from .amp.autocast_mode import (
+    autocast,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+    set_autocast_gpu_dtype,
 )
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .devices import available_devices
@@ -123,6 +144,25 @@ def numel(input: Tensor) -> builtins.int:
 __all__ = [
     *_names_of_core,
     "__version__",
+    "cuda",
+    "cpu",
+    "set_autocast_gpu_dtype",
+    "set_autocast_enabled",
+    "set_autocast_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_cache_enabled",
+    "get_autocast_gpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_cpu_dtype",
+    "clear_autocast_cache",
+    "autocast_increment_nesting",
+    "autocast_decrement_nesting",
+    "autocast",
+    "amp",
     "array_api",
     "autograd",
     "available_devices",

@@ -52,6 +52,10 @@ class UninitializedOperator(TensocketError, ValueError):
     """An operator was given a parameter that has no values yet."""
 
 
+class ScalerError(TensocketError, RuntimeError, AssertionError):
+    """Methods of a ``GradScaler`` in the wrong order, or settings that it cannot have."""
+
+
 class StateDictError(TensocketError, RuntimeError, ValueError):
     """A state dict that does not fit the module or optimizer it is loaded into."""
 
@@ -79,6 +83,7 @@ __all__ = [
     "MissingPackage",
     "ModuleAttributeError",
     "OutOfMemoryError",
+    "ScalerError",
     "SerializationError",
     "ShapeError",
     "StateDictError",

@@ -125,6 +125,12 @@ local_response_norm margin_ranking_loss multi_head_attention_forward multi_margi
 multilabel_soft_margin_loss pairwise_distance pdist poisson_nll_loss rms_norm scaled_dot_product_attention
 smooth_l1_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss
 """
+PRECISIONS = """
+amp autocast autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache cpu cuda
+get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled
+is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
+set_autocast_enabled set_autocast_gpu_dtype
+"""
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
@@ -146,7 +152,7 @@ Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold Unflatt
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, MATRICES, COMPLEX, TYPES, MODES, DEVICES, PACKAGES,
-              SURFACE, IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL, REST]
+              SURFACE, IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL, PRECISIONS, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -195,6 +201,9 @@ def test_names_of_the_package():
      SequentialLR StepLR"""),
     (torch.optim.swa_utils, """AveragedModel SWALR get_ema_avg_fn get_ema_multi_avg_fn get_swa_avg_fn
      get_swa_multi_avg_fn update_bn"""),
+    (torch.amp, "GradScaler autocast custom_bwd custom_fwd is_autocast_available"),
+    (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
+    (torch.cpu.amp, "GradScaler autocast"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
     (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
      TensorDataset default_collate default_convert random_split"""),

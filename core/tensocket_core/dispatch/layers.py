@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..autograd.conjugate import for_key
 from ..autograd.recorders import recorder
-from . import protocol
+from . import autocast, protocol
 from .fallback import FALLBACKS
 from .keys import AUTOCAST, AUTOGRAD, WRAPPER
 
@@ -53,7 +53,7 @@ def FALLTHROUGH(*args: Any) -> Any:  # noqa: N802  a marker, though callable
 
 LAYERS: Final = (
     Layer("Python", WRAPPER, lambda operator, key: partial(protocol.run_wrapped, operator)),
-    Layer("Autocast", AUTOCAST, lambda operator, key: operator.below(key & ~AUTOCAST)),
+    Layer("Autocast", AUTOCAST, autocast.layer),
     Layer("Autograd", AUTOGRAD, lambda operator, key: operator.recorded(key)),
 )
 _BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD

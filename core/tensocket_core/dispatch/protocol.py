@@ -1,8 +1,8 @@
 """Tensors that are no plain ones: overriding subclasses, modes, and tensors of transforms.
 
-Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then the innermost running
-transform (which calls the operator again for the next one), then autograd, then ``__torch_dispatch__`` (modes first,
-then subclasses). While transforms run, all calls of the thread come here.
+Order of a call with such an argument: ``__torch_function__`` (modes first, then subclasses), then automatic precision,
+then the innermost running transform (which calls the operator again for the next one), then autograd, then
+``__torch_dispatch__`` (modes first, then subclasses). While transforms run, all calls of the thread come here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
+from .autocast import applied
 from .call import call, key_of
 from .keys import AUTOGRAD, WRAPPER
 from .modes import STATE, thread_state
@@ -94,6 +95,9 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
         args = operator.gathered(args, keywords)
     if not STATE.overrides_off and any(overrides_functions(type(value)) for value in participants(args)):
         return handle(operator.name, public_function(operator), args, *packed(operator, args))
+    converted = applied(operator, args)
+    if converted is not None:
+        return converted()
     special = [value for value in tensors_in(args) if value._key & WRAPPER]
     stack = STATE.transforms
     if not stack and not STATE.dispatch_modes and not any(t._level or t._dispatches for t in special):

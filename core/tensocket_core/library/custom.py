@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..dispatch.protocol import tensors_in
@@ -60,6 +61,10 @@ class CustomOpDef:
     def register_autograd(self, backward: Function, /, *, setup_context: Function | None = None) -> None:
         """Register the gradient; see ``tensocket.library.register_autograd``."""
         registering.register_autograd(self.operator, backward, setup_context=setup_context)
+
+    def register_autocast(self, device_type: str, cast_inputs: DType) -> None:
+        """Register what inputs are converted to; see ``tensocket.library.register_autocast``."""
+        registering.register_autocast(self.operator, device_type, cast_inputs)
 
     def register_vmap(self, func: Function | None = None, /) -> Function:
         """Register how a batch is computed; see ``tensocket.library.register_vmap``."""

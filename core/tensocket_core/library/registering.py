@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
+from ..dispatch.autocast import REGISTERED
 from ..dispatch.layers import FALLTHROUGH
 from ..dispatch.operator import Operator
 from ..transforms.batching import RULES, register_batching_rule
@@ -141,6 +143,27 @@ def register_autograd(op: Any, backward: Function, /, *, setup_context: Function
 
     def undo() -> None:
         operator.rule = before
+        operator.table.clear()
+
+    _keep(lib, undo)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: DType, /, *, lib: Library | None = None) -> None:
+    """Under ``autocast``, convert the floating-point tensors that an operator is given to a dtype.
+
+    Args:
+        op: The operator.
+        device_type: The device type that this is about.
+        cast_inputs: The dtype.
+        lib: What it lives with.
+    """
+    operator: Operator = find_operator(op)
+    before = dict(REGISTERED.get(operator, {}))
+    REGISTERED[operator] = {**before, device_type: cast_inputs}
+    operator.table.clear()
+
+    def undo() -> None:
+        REGISTERED[operator] = before
         operator.table.clear()
 
     _keep(lib, undo)

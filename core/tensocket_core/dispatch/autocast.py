@@ -1,0 +1,186 @@
+"""The layer of automatic precision: operators get their arguments in the precision that serves them best.
+
+While a thread has it on for a device type, the keys of its calls have ``AUTOCAST``; where it has not, nothing is asked.
+Conversions are recorded for gradients. Those of parameters are kept until the outermost block ends, so that a weight
+that is used several times is converted once.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError
+
+from ..device import BY_KEY, DeviceEntry
+from .call import call, key_of
+from .keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
+from .modes import STATE, thread_state, update_state
+from .precisions import ACCELERATOR, AS_GIVEN, HOST, LOW, REFUSED, RESULT, WIDE
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+Rule = tuple[str, str | DType]
+
+
+class _Precision(threading.local):
+    """What a thread chose.
+
+    Attributes:
+        enabled: Low precisions of the device types for which it is on.
+        chosen: Low precisions that were set, by device type, on or not.
+        caching: Whether converted parameters are kept.
+        depth: How many blocks are around.
+        converted: Converted parameters by identity: the parameter, its version, and the result.
+    """
+
+    def __init__(self) -> None:
+        self.enabled: dict[str, DType] = {}
+        self.chosen: dict[str, DType] = {}
+        self.caching = True
+        self.depth = 0
+        self.converted: dict[tuple[int, bool, DType], tuple[weakref.ref[Any], int, Any]] = {}
+
+
+PRECISION: Final = _Precision()
+#: Low precisions of operators from outside, by record and device type.
+REGISTERED: Final[weakref.WeakKeyDictionary[Operator, dict[str, DType]]] = weakref.WeakKeyDictionary()
+
+
+def switch(kind: str, dtype: DType | None) -> None:
+    """Turn it on with a low precision for the devices of a type in this thread, or off with None."""
+    enabled = {**PRECISION.enabled}
+    enabled.pop(kind, None)
+    if dtype is not None:
+        enabled[kind] = dtype
+    PRECISION.enabled = enabled
+    wanted = STATE.include | AUTOCAST if enabled else STATE.include & ~AUTOCAST
+    if wanted != STATE.include:
+        update_state(include=wanted)
+
+
+def forget_conversions() -> None:
+    """Drop the converted parameters of this thread."""
+    PRECISION.converted.clear()
+
+
+# ------------------------------------------------------------------------------------------------------------ rules
+
+
+def rules_of(operator: Operator, key: int) -> list[Rule]:
+    """Device types in a key with the operator's rule there; none where it runs as it is called."""
+    found: list[Rule] = []
+    for entry in _entries(key):
+        kind = entry.device.type
+        rule = REGISTERED.get(operator, {}).get(kind) or _table(entry).get(operator.name)
+        if rule is not None and (rule is not RESULT or "dtype" in operator.schema.names):
+            found.append((kind, rule))
+    return found
+
+
+def _entries(key: int) -> Iterable[DeviceEntry]:
+    bits = key & DEVICE_MASK
+    return [entry for bit, entry in BY_KEY.items() if bit & bits]
+
+
+def _table(entry: DeviceEntry) -> dict[str, str]:
+    return HOST if entry.runtime.profile.host_resident else ACCELERATOR
+
+
+def layer(operator: Operator, key: int) -> Callable[..., Any]:
+    """An operator's closure for a key with ``AUTOCAST``."""
+    below, rules = operator.below(key & ~AUTOCAST), rules_of(operator, key)
+    if not rules:
+        return below
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        for kind, rule in rules:
+            dtype = PRECISION.enabled.get(kind)
+            if dtype is not None:
+                given = operator.gathered(args, keywords) if keywords or operator.variadic else args
+                return _run(operator, given, kind, rule, dtype)
+        return below(*args, **keywords)
+
+    return run
+
+
+def applied(operator: Operator, args: tuple[Any, ...]) -> Callable[[], Any] | None:
+    """The call with converted arguments, for tensors that are no plain ones; None where nothing is to be converted."""
+    if STATE.include & ~STATE.exclude & AUTOCAST:
+        for kind, rule in rules_of(operator, key_of(operator, args)):
+            dtype = PRECISION.enabled.get(kind)
+            if dtype is not None:
+                return lambda: _run(operator, args, kind, rule, dtype)
+    return None
+
+
+def _run(operator: Operator, args: tuple[Any, ...], kind: str, rule: str | DType, low: DType) -> Any:
+    """Call an operator again, without this layer, with arguments as its rule has them."""
+    if rule is REFUSED:
+        raise ArgumentError(operator.name, f"a call under autocast({kind!r})",
+                            "its logarithms leave the range of a low precision",
+                            f"use {operator.name}_with_logits, or leave autocast for this call")
+    if rule is RESULT:
+        args = _with_dtype(operator, args, kind)
+    elif rule is not AS_GIVEN:
+        to = low if rule is LOW else dtypes.float32 if rule is WIDE else (
+            rule if isinstance(rule, DType) else _widest(args, kind, low))
+        args = tuple([_converted(value, kind, to, low) for value in args])
+    with thread_state(exclude=STATE.exclude | AUTOCAST):
+        return call(operator, *args)
+
+
+def _with_dtype(operator: Operator, args: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+    at = operator.schema.names.index("dtype")
+    if args[at] is not None or not _eligible(args[0], kind):
+        return args
+    return (*args[:at], dtypes.float32, *args[at + 1:])
+
+
+# ------------------------------------------------------------------------------------------------------ conversions
+
+
+def _eligible(value: Any, kind: str) -> bool:
+    """Whether a value is converted: float64 and what is no float, and tensors of other devices, stay as they are."""
+    return (hasattr(value, "_key") and value.dtype.is_floating_point and value.dtype is not dtypes.float64
+            and bool(value.device.type == kind))
+
+
+def _eligible_dtypes(values: Iterable[Any], kind: str) -> Iterable[DType]:
+    for value in values:
+        if type(value) in (tuple, list):
+            yield from _eligible_dtypes(value, kind)
+        elif _eligible(value, kind):
+            yield value.dtype
+
+
+def _widest(args: tuple[Any, ...], kind: str, low: DType) -> DType:
+    return dtypes.float32 if any(dtype is not low for dtype in _eligible_dtypes(args, kind)) else low
+
+
+def _converted(value: Any, kind: str, to: DType, low: DType) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)([_converted(item, kind, to, low) for item in value])
+    if not _eligible(value, kind) or value.dtype is to:
+        return value
+    leaf = value._key & (AUTOGRAD | WRAPPER) == AUTOGRAD and value._grad_fn is None and value._base is None
+    if leaf and PRECISION.caching and to is low and value.dtype is dtypes.float32:
+        return _kept(value, to)
+    return value.to(to)
+
+
+def _kept(parameter: Any, to: DType) -> Any:
+    """A parameter's conversion, from an earlier call if it did not change since."""
+    place = id(parameter), STATE.grad_enabled, to
+    counter = parameter._version_counter
+    version = 0 if counter is None else counter[0]
+    known = PRECISION.converted.get(place)
+    if known is None or known[0]() is not parameter or known[1] != version:
+        known = weakref.ref(parameter), version, parameter.to(to)
+        PRECISION.converted[place] = known
+    return known[2]

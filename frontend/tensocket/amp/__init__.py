@@ -1,0 +1,12 @@
+"""Automatic precision: ``autocast`` runs operators in the precision that serves them best, ``GradScaler`` keeps small
+gradients of low-precision programs from vanishing.
+"""
+
+from __future__ import annotations
+
+from . import autocast_mode as autocast_mode
+from . import grad_scaler as grad_scaler
+from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

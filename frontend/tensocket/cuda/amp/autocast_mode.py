@@ -1,0 +1,30 @@
+"""``autocast`` for devices of type ``cuda``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_core import dtype, float16
+
+from ... import amp
+
+
+class autocast(amp.autocast):
+    """``amp.autocast("cuda", ...)``."""
+
+    def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: dtype | None = None) -> Any:
+    """``amp.custom_fwd(fwd, device_type="cuda", ...)``."""
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Callable[..., Any]) -> Any:
+    """``amp.custom_bwd(bwd, device_type="cuda")``."""
+    return amp.custom_bwd(bwd, device_type="cuda")
+
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd"]

@@ -1,0 +1,13 @@
+"""Whether automatic precision can be used."""
+
+from __future__ import annotations
+
+from tensocket_core import is_available
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether there is no device of type ``cuda``."""
+    return not is_available("cuda")
+
+
+__all__ = ["amp_definitely_not_available"]
