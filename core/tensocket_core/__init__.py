@@ -38,7 +38,6 @@ from ._generated.functions import *
 from .api import (
     Event,
     Stream,
-    backends,
     build_stats,
     device_count,
     empty_cache,
@@ -50,6 +49,7 @@ from .api import (
     reset_peak_memory_stats,
     synchronize,
 )
+from .api import backends as backends
 from .autograd.inference import inference_mode, is_inference, is_inference_mode_enabled
 from .creation import (
     arange,
@@ -183,7 +183,6 @@ __all__ = [
     "are_deterministic_algorithms_enabled",
     "as_tensor",
     "asarray",
-    "backends",
     "bernoulli",
     "binomial",
     "multinomial",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensocket_plugins.contract.backend import Stream as BackendStream
 from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
-from tensocket_plugins.contract.devices import Device, parse_device
+from tensocket_plugins.contract.devices import MEANT, Device, parse_device
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.states import BackendRecord
 
@@ -26,7 +26,7 @@ def device_count(name: str) -> int:
 
 def is_available(name: str) -> bool:
     """Whether a backend has a device that can be used."""
-    return name in registry().names() and device_count(name) > 0
+    return MEANT.get(name, name) in registry().names() and device_count(name) > 0
 
 
 def get_device_info(name: Any) -> DeviceInfo:

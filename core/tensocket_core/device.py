@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.backend import OpenDevice, Stream
-from tensocket_plugins.contract.devices import HOST_DEVICE, SELECTION, Device, Selection, parse_device
+from tensocket_plugins.contract.devices import HOST_DEVICE, MEANT, SELECTION, Device, Selection, parse_device, stand_in
 from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
@@ -149,6 +149,34 @@ SELECTION[0] = _ThreadSelection()
 def get_default_device() -> Device:
     """The device that factories use without ``device=``."""
     return default_entry().device
+
+
+def answer_for(name: str, backend: str | None) -> None:
+    """Call the devices of a backend ``name`` from now on, tensors that are there included (``contract.stand_in``).
+
+    Args:
+        name: What programs call the devices, for example ``cuda``.
+        backend: Whose devices answer; None ends it.
+    """
+    with _LOCK:
+        own = [MEANT.get(entry.device.type, entry.device.type) for entry in _ENTRIES]
+        stand_in(backend, name)
+        _BY_NAME.clear()
+        for entry, kind in zip(_ENTRIES, own, strict=True):
+            entry.device = Device(kind, entry.device.index)
+
+
+def set_current(device: Any) -> None:
+    """Let the name of a device without an index mean this one, in all threads; it is number 0 until then.
+
+    Raises:
+        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
+    """
+    entry = open_entry(device)
+    name = entry.device.type
+    with _LOCK:
+        for alias in (name, Device(name)):
+            _BY_NAME[alias] = entry
 
 
 def entry_of_key(operator: str, key: int) -> DeviceEntry:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensocket_plugins.contract.descriptor import DeviceInfo
-from tensocket_plugins.contract.devices import Device, parse_device
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
 from tensocket_plugins.contract.registry import registry
 
 from . import api
-from .device import current_stream, get_default_device, open_entry, set_stream
+from .device import current_stream, get_default_device, open_entry, set_current, set_stream
 from .random import default_generator
 
 
@@ -111,8 +111,14 @@ def get_device_module(device: Any = None) -> DeviceModule:
 class Accelerator:
     """``tensocket.accelerator``: the first available device whose memory is not the host's."""
 
-    def current_accelerator(self) -> Device | None:
+    #: The only name that is one, for programs that must not get another; None where every device can be.
+    only: str | None = None
+
+    def current_accelerator(self, check_available: bool = False) -> Device | None:
         """That device, without an index; None where there is none."""
+        if self.only is not None:
+            name = parse_device(self.only).type
+            return Device(name) if api.is_available(name) and name != HOST_DEVICE else None
         for record in registry().records():
             profile = record.descriptor.profile if record.descriptor is not None else None
             if (
@@ -135,9 +141,32 @@ class Accelerator:
 
     def synchronize(self, device: Any = None) -> None:
         """Wait until all work on it is done."""
-        chosen = self.current_accelerator() if device is None else parse_device(device)
+        chosen = self.current_accelerator() if device is None else self._device(device)
         if chosen is not None:
             api.synchronize(chosen)
+
+    def current_device_index(self) -> int:
+        """Index of the device that its name without an index means; -1 where there is none."""
+        device = self.current_accelerator()
+        return -1 if device is None else open_entry(device).runtime.index
+
+    current_device_idx = current_device_index
+
+    def set_device_index(self, device: Any) -> None:
+        """Let its name without an index mean ``device``."""
+        set_current(self._device(device))
+
+    set_device_idx = set_device_index
+
+    def current_stream(self, device: Any = None) -> Any:
+        """The backend's stream on which this thread queues work."""
+        return current_stream(self.current_accelerator() if device is None else self._device(device))
+
+    def _device(self, device: Any) -> Device:
+        accelerator = self.current_accelerator()
+        if isinstance(device, int) and accelerator is not None:
+            return Device(accelerator.type, device)
+        return parse_device(device)
 
 
 accelerator = Accelerator()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.naming import package_name
 
 
 class memory_format:
@@ -21,7 +22,7 @@ class memory_format:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"tensocket.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return _format_named, (self.name,)
@@ -41,7 +42,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"tensocket.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return _layout_named, (self.name,)

@@ -15,6 +15,7 @@ from tensocket_plugins.contract.errors import (
     AutogradError,
     ShapeError,
 )
+from tensocket_plugins.contract.naming import package_name
 
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
@@ -59,7 +60,7 @@ class Size(tuple[int, ...]):
         return _tuple(cls, [item.__index__() for item in items])
 
     def __repr__(self) -> str:
-        return f"tensocket.Size({list(self)})"
+        return f"{package_name()}.Size({list(self)})"
 
     def __getitem__(self, index: Any) -> Any:
         chosen = super().__getitem__(index)

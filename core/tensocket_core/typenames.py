@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.devices import HOST_DEVICE
+from tensocket_plugins.contract.devices import HOST_DEVICE, parse_device
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.naming import package_name
 
 from . import creation, tensors
 from .device import set_default_device
@@ -22,28 +23,37 @@ _NAME_OF: Final = {dtype: name for name, dtype in _NAMES.items()}
 
 
 class _Kind(type):
-    """Classes of which tensors of one dtype on the host are instances, although none is made of them."""
+    """Classes of which tensors of one dtype on one kind of device are instances, although none is made of them."""
 
     dtype: DType
+    place: str
 
     def __instancecheck__(cls, instance: object) -> bool:
         return (isinstance(instance, tensors.Tensor) and instance.dtype is cls.dtype
-                and instance.device.type == HOST_DEVICE)
+                and instance.device.type == parse_device(cls.place).type)
 
     def __repr__(cls) -> str:
-        return f"<class 'tensocket.{cls.__name__}'>"
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
 
     def __call__(cls, *data: Any, device: Any = None) -> Any:
         """A tensor of sizes, values, or another tensor's values."""
+        where = cls.place if device is None else device
         if len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
-            return creation.tensor(data[0], dtype=cls.dtype, device=HOST_DEVICE if device is None else device)
-        return creation.empty(*(data or (0,)), dtype=cls.dtype, device=HOST_DEVICE if device is None else device)
+            return creation.tensor(data[0], dtype=cls.dtype, device=where)
+        return creation.empty(*(data or (0,)), dtype=cls.dtype, device=where)
 
 
-def _kind(name: str) -> Any:
+def _kind(name: str, place: str = HOST_DEVICE) -> Any:
     dtype = _NAMES[name]
-    return _Kind(f"{name}Tensor", (), {"dtype": dtype, "__doc__": f"Tensors of {dtype.name} in host memory.",
-                                       "__module__": "tensocket"})
+    memory, module = ("host memory", "tensocket") if place == HOST_DEVICE else (f"a {place} device's memory",
+                                                                                f"tensocket.{place}")
+    return _Kind(f"{name}Tensor", (), {"dtype": dtype, "place": place, "__module__": module,
+                                       "__doc__": f"Tensors of {dtype.name} in {memory}."})
+
+
+def kinds_on(place: str) -> dict[str, Any]:
+    """The classes ``FloatTensor`` and so on of a kind of device, by name."""
+    return {f"{name}Tensor": _kind(name, place) for name in _NAMES if not name.startswith("Complex")}
 
 
 FloatTensor: Final = _kind("Float")
@@ -62,7 +72,7 @@ def type_name(tensor: Any) -> str:
     """``tensocket.FloatTensor``, ``tensocket.opencl.LongTensor``."""
     name = _NAME_OF.get(tensor.dtype, tensor.dtype.name)
     place = "" if tensor.device.type == HOST_DEVICE else f"{tensor.device.type}."
-    return f"tensocket.{place}{name}Tensor"
+    return f"{package_name()}.{place}{name}Tensor"
 
 
 def _named(wanted: str) -> tuple[str, DType]:
@@ -103,7 +113,7 @@ def converted(tensor: Any, wanted: Any) -> Any:
     if isinstance(wanted, DType):
         return tensor.to(wanted)
     if isinstance(wanted, _Kind):
-        return tensor.to(wanted.dtype)
+        return tensor.to(wanted.place, wanted.dtype)
     if not isinstance(wanted, str):
         raise ArgumentTypeError("type", f"{wanted!r}", "a type is a dtype, a class of tensors or its name",
                                 "pass for example tensocket.float32")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from importlib import import_module
+from typing import Any as Any
 
 from tensocket_core import *
 from tensocket_core import Tensor
@@ -77,8 +78,6 @@ from .serialization import load, save
 
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
 
-__version__ = "0.1.0"
-
 e = math.e
 inf = math.inf
 newaxis = None
@@ -86,10 +85,19 @@ nan = math.nan
 pi = math.pi
 
 
-def __getattr__(name: str) -> object:
-    """The array API namespace, imported when it is first used, and operators over lists of tensors."""
-    if name == "array_api":
-        return import_module("tensocket.array_api")
+#: Modules that few programs need: imported when they are first asked for.
+_LATER = frozenset({
+    "__config__", "_dynamo", "_inductor", "_six", "_utils", "array_api", "as_torch", "backends", "compiler", "distributed", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx", "storage",
+    "testing", "torch_version", "types", "xpu",
+})
+
+
+def __getattr__(name: str) -> Any:
+    """Modules that are imported when they are first used, operators over lists of tensors, and the version."""
+    if name in _LATER:
+        return import_module(f"tensocket.{name}")
+    if name == "__version__":
+        return version.current()
     if name.startswith("_foreach_") and name[9:] in _FOREACH:
         return _FOREACH[name[9:]]
     raise AttributeError(f"module 'tensocket' has no attribute {name!r}")
@@ -166,6 +174,7 @@ __all__ = [
     "array_api",
     "autograd",
     "available_devices",
+    "backends",
     "bool",
     "cdouble",
     "cfloat",

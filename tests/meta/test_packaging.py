@@ -38,10 +38,11 @@ def _own_requirements(project):
 
 
 def _version_attribute(package):
-    for node in ast.parse((package / "__init__.py").read_text("utf-8")).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(getattr(target, "id", None) == "__version__" for target in targets):
-            return ast.literal_eval(node.value)
+    for file in ("__init__.py", "version.py"):  # the front end's depends on what a program calls the package
+        for node in ast.parse((package / file).read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(getattr(target, "id", None) in ("__version__", "OWN") for target in targets):
+                return ast.literal_eval(node.value)
     return None
 
 

@@ -47,7 +47,12 @@ def test_index_given_twice():
         parse_device("cpu:0", 1)
 
 
-@pytest.mark.parametrize("given", [None, 0, b"cpu", ["cpu"]])
+@pytest.mark.parametrize("given", [None, True, 0.0, b"cpu", ["cpu"]])
 def test_other_types(given):
     with pytest.raises(ArgumentTypeError, match="a device is named by a string — pass a name such as 'cpu' or"):
         parse_device(given)
+
+
+def test_a_number_is_a_device_that_programs_mean_by_it():
+    assert parse_device(1) == Device("cuda", 1)
+    assert Device(0) == Device("cuda:0")

@@ -16,14 +16,14 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, init=False)
 class Device:
-    """A device as the user names it: ``Device("opencl:1")``, ``Device("opencl", 1)`` or another device.
+    """A device as the user names it: ``Device("opencl:1")``, ``Device("opencl", 1)``, a number or another device.
 
     Attributes:
         type: The backend's name.
         index: Position among its devices; None where the name gave none.
 
     Raises:
-        ArgumentTypeError: ``type`` is neither a string nor a device.
+        ArgumentTypeError: ``type`` is neither a string nor a number nor a device.
         UnknownDevice: ``type`` does not have the form ``name`` or ``name:index``.
         InvalidDeviceIndex: The index is not a plain non-negative number.
     """
@@ -55,6 +55,8 @@ class Device:
 
 
 def _parse(name: object, index: object) -> tuple[str, int | None]:
+    if isinstance(name, int) and not isinstance(name, bool) and index is None:
+        name, index = NUMBERED, name
     if not isinstance(name, str):
         raise ArgumentTypeError("device", f"{type(name).__name__} {name!r}", "a device is named by a string",
                                 "pass a name such as 'cpu' or 'opencl:0'")
@@ -70,7 +72,7 @@ def _parse(name: object, index: object) -> tuple[str, int | None]:
     if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
         raise InvalidDeviceIndex("device", f"index {index!r}", "a device index is a non-negative int",
                                  f"pass '{kind}' or '{kind}:0'")
-    return kind, int(digits) if colon else index
+    return CALLED.get(kind, kind), int(digits) if colon else index
 
 
 def parse_device(name: object, index: int | None = None) -> Device:
@@ -99,3 +101,31 @@ SELECTION: Final[list[Selection]] = [Selection()]
 
 #: The device that programs use when they name none, as in PyTorch.
 HOST_DEVICE: Final = "cpu"
+
+#: The devices that programs mean by a number alone, as in PyTorch: ``x.to(0)``.
+NUMBERED: Final = "cuda"
+
+#: What devices are called in this process instead of the name that was given; empty but for ``stand_in``.
+CALLED: Final[dict[str, str]] = {}
+#: The backend that a name means, where it is not the backend of that name.
+MEANT: Final[dict[str, str]] = {}
+
+
+def stand_in(backend: str | None, name: str) -> None:
+    """Let the devices of ``backend`` answer for ``name``, so that programs written for that name run on them.
+
+    They are called ``name`` from now on, whichever of both names was given: a program sees one kind of device, and a
+    backend that is really called ``name`` cannot be reached. The host's devices keep their name, and ``name`` is
+    another word for it.
+
+    Args:
+        backend: The backend that answers; None ends it.
+        name: What programs call it.
+    """
+    CALLED.clear()
+    MEANT.clear()
+    if backend == HOST_DEVICE:
+        CALLED[name] = backend
+    elif backend is not None and backend != name:
+        CALLED[backend] = name
+        MEANT[name] = backend

@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import numpy as np
 
+from .naming import package_name
+
 Kind = Literal["bool", "uint", "int", "float", "complex"]
 
 #: Promotion category of each kind: bool < integral < floating < complex.
@@ -38,7 +40,7 @@ class DType:
         self.bit = bit
 
     def __repr__(self) -> str:
-        return f"tensocket.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return dtype_from_name, (self.name,)

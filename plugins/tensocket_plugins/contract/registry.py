@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from .admission import admit, name_fault
 from .backend import Backend, OpenDevice, Unavailable
 from .descriptor import DeviceInfo
-from .devices import NAME, Device
+from .devices import MEANT, NAME, Device
 from .entrypoints import Offer, closest, offers
 from .errors import (
     ArgumentError,
@@ -214,6 +214,7 @@ class Registry:
 
     def _entry(self, name: str) -> _Entry:
         table = self._table()
+        name = MEANT.get(name, name)
         if name in table:
             return table[name]
         match = closest(name, table)

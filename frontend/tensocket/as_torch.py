@@ -1,0 +1,214 @@
+"""Run programs that were written for PyTorch: ``python -m tensocket.as_torch [--device X] script.py arguments``.
+
+Every form of importing ``torch`` gives this package's own modules, so that ``torch.nn is tensocket.nn``. A program
+finds out for itself whether to use ``cuda``:
+
+- Without ``--device`` it gets PyTorch's answer for this machine: ``cuda`` is the backend of that name, where there is
+  one that works.
+- With ``--device X`` the backend ``X`` answers for ``cuda``. Its devices are *called* ``cuda`` in this process,
+  whichever name they are asked for by, so that ``x.is_cuda``, ``x.device.type == "cuda"`` and
+  ``map_location="cuda:0"`` mean what the program's author meant; ``torch.cuda.get_device_name()`` tells what they
+  are. The host keeps its name: with ``--device cpu``, ``cuda:0`` is another word for ``cpu:0``. With an index, as in
+  ``X:1``, that device is the current one.
+- ``TENSOCKET_DEVICE`` is a default for ``--device``. Tensors for which a program names no device are on the host, as
+  in PyTorch.
+
+``tensocket.as_torch.install()`` does the same in a running process, before anything imports ``torch``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Iterable, Sequence
+from email.message import Message
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+import tensocket
+from tensocket_core.device import answer_for, set_current
+from tensocket_core.device_module import Accelerator
+from tensocket_plugins.contract.devices import HOST_DEVICE, Device
+from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.registry import registry
+
+from .version import PYTORCH
+
+#: The device that answers for ``cuda`` in this process and those it starts.
+_ANSWERING: Final = "TENSOCKET_CUDA"
+#: A folder with a module ``torch`` for processes that are started by this one, and get its ``sys.path``.
+_ENTRANCE: Final = str(Path(__file__).with_name("entrance"))
+
+
+class _Aliases(Loader):
+    """Gives a module that is there already under another name."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(_own(spec.name))
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # The import system has just put the alias's there.
+
+
+class _Finder(MetaPathFinder):
+    """Finds ``torch`` and everything below it, and the distribution's version."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        own = importlib.util.find_spec(_own(fullname))
+        if own is None:
+            return None
+        package = own.submodule_search_locations is not None
+        return ModuleSpec(fullname, _Aliases(), origin=own.origin, is_package=package)
+
+    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()  # noqa: B008
+                           ) -> Iterable[Distribution]:
+        return [_Torch()] if context.name in (None, "torch") else []
+
+
+class _Torch(Distribution):
+    """What programs that ask ``importlib.metadata`` for the version of ``torch`` are told."""
+
+    def read_text(self, filename: str) -> str | None:
+        message = Message()
+        message["Metadata-Version"], message["Name"] = "2.1", "torch"
+        message["Version"] = str(tensocket.version.current())
+        return message.as_string() if filename in ("METADATA", "PKG-INFO") else None
+
+    def locate_file(self, path: Any) -> Path:
+        return Path(__file__).parent.parent.joinpath(path)
+
+
+_FINDER: Final = _Finder()
+
+
+def _own(name: str) -> str:
+    """``torch.nn`` as this package calls it."""
+    return "tensocket" + name.removeprefix("torch")
+
+
+def install(device: str | None = None) -> None:
+    """Let ``import torch`` and everything below it mean this package, in this process and the processes it starts.
+
+    Args:
+        device: The device that answers for ``cuda``; by default what ``TENSOCKET_DEVICE`` says, and without it none.
+
+    Raises:
+        ArgumentError: Another ``torch`` was imported before.
+        UnknownDevice, BackendError: ``device`` cannot be used.
+    """
+    if sys.modules.get("torch", tensocket) is not tensocket and not _is_entrance(sys.modules["torch"]):
+        raise ArgumentError("as_torch", "a process that has imported another torch", "there is one module torch",
+                            "install before anything imports it")
+    _answer(device or os.environ.get(_ANSWERING) or os.environ.get("TENSOCKET_DEVICE") or None)
+    os.environ.pop("TENSOCKET_DEVICE", None)
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+    if _ENTRANCE not in sys.path:
+        sys.path.append(_ENTRANCE)
+    for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
+        sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
+
+
+def uninstall() -> None:
+    """Undo ``install``: the next ``import torch`` finds what it found before."""
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+    if _ENTRANCE in sys.path:
+        sys.path.remove(_ENTRANCE)
+    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+        del sys.modules[name]
+    os.environ.pop(_ANSWERING, None)
+    answer_for("cuda", None)
+    Accelerator.only = None
+
+
+def _is_entrance(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", "")).startswith(_ENTRANCE)
+
+
+def _answer(device: str | None) -> None:
+    """Let a device answer for ``cuda``; an unusable one is refused at once, not at its first use."""
+    Accelerator.only = "cuda"
+    if device is None:
+        return
+    wanted = Device(device)
+    registry().backend(wanted.type)
+    answer_for("cuda", wanted.type)
+    if wanted.index is not None and wanted.type != HOST_DEVICE:
+        set_current(Device("cuda", wanted.index))
+    os.environ[_ANSWERING] = device
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: The arguments after the program's name; None takes those of the process.
+
+    Returns:
+        The exit code; that of a program that calls ``sys.exit`` is passed on as the exception.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tensocket.as_torch", allow_abbrev=False,
+                                     description=f"Run a program that was written for PyTorch {PYTORCH}.",
+                                     usage="%(prog)s [--device X] (script.py | -m module | -c code) [arguments]")
+    parser.add_argument("--device", help="the device that answers for cuda; TENSOCKET_DEVICE by default")
+    parser.add_argument("-m", dest="module", action="store_true", help="the program is the name of a module")
+    parser.add_argument("-c", dest="code", action="store_true", help="the program is its text")
+    parser.add_argument("program", help="a file, a folder or zip archive with a __main__.py, or what the option says")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to the program")
+    options = parser.parse_args(argv)
+    try:
+        install(options.device)
+    except tensocket.errors.TensocketError as error:
+        print(f"tensocket.as_torch: {error}", file=sys.stderr)
+        return 2
+    sys.argv = [options.program, *options.arguments]
+    if options.module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(options.program, run_name="__main__", alter_sys=True)
+    elif options.code:
+        sys.argv[0], sys.path[0] = "-c", ""
+        _run(compile(options.program, "<string>", "exec"), None)
+    elif os.path.isfile(options.program) and not _is_archive(options.program):
+        sys.path[0] = os.path.dirname(os.path.abspath(options.program))
+        loader = SourceFileLoader("__main__", options.program)
+        _run(loader.source_to_code(loader.get_data(options.program), options.program), loader)
+    elif os.path.exists(options.program):
+        del sys.path[0]  # Python puts the folder or archive there.
+        runpy.run_path(options.program, run_name="__main__")
+    else:
+        parser.error(f"there is no file {options.program!r}")
+    return 0
+
+
+def _is_archive(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\3\4"
+
+
+def _run(code: CodeType, loader: SourceFileLoader | None) -> None:
+    """Run a program as ``__main__``, which it stays: pickle and processes that it starts look its classes up there."""
+    module = ModuleType("__main__")
+    module.__dict__.update(__builtins__=__builtins__, __loader__=loader, __spec__=None)
+    if loader is not None:
+        module.__file__ = loader.path
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+if __name__ == "__main__":
+    from tensocket import as_torch
+
+    sys.exit(as_torch.main())

@@ -1,0 +1,10 @@
+"""The host's processor."""
+
+from __future__ import annotations
+
+import platform
+
+
+def get_cpu_capability() -> str:
+    """The processor's architecture; kernels are compiled for the processor that is there."""
+    return platform.machine()

@@ -1,0 +1,8 @@
+"""NVIDIA's cuSPARSELt, which no backend uses."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False: no backend uses it."""
+    return False

@@ -1,0 +1,18 @@
+"""Apple's Metal, which no backend uses."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False: no backend uses it."""
+    return False
+
+
+def is_built() -> bool:
+    """False: there is no backend for it."""
+    return False
+
+
+def is_macos13_or_newer(minor: int = 0) -> bool:
+    """False: there is no backend for it."""
+    return False

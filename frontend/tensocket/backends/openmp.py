@@ -1,0 +1,8 @@
+"""OpenMP, which no backend uses."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False: no backend uses it."""
+    return False

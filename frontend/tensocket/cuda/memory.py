@@ -1,0 +1,115 @@
+"""Memory of the devices called ``cuda``: 0 everywhere where there is none."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from tensocket_core import api
+from tensocket_plugins.contract.errors import ArgumentError
+
+from .names import device_of_argument, entry_of, get_device_properties, is_available, opened
+
+#: PyTorch's names of what allocators count.
+_STATISTICS: Final = {
+    "allocated_bytes.all.current": "allocated",
+    "allocated_bytes.all.peak": "peak_allocated",
+    "reserved_bytes.all.current": "reserved",
+    "reserved_bytes.all.peak": "peak_reserved",
+    "allocation.all.allocated": "allocations",
+    "allocation.all.freed": "frees",
+}
+
+
+def _numbers(device: Any) -> dict[str, int]:
+    """The allocator's own numbers; empty while no device is open, which then has allocated nothing."""
+    if not is_available() or not opened():
+        return {}
+    return dict(entry_of(device).runtime.allocator.stats().as_dict())
+
+
+def memory_stats(device: Any = None) -> OrderedDict[str, int]:
+    """What the allocator counts, by PyTorch's names; empty where there is no device."""
+    numbers = _numbers(device)
+    return OrderedDict((name, numbers[key]) for name, key in _STATISTICS.items() if key in numbers)
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes in use."""
+    return _numbers(device).get("allocated", 0)
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Most bytes that were in use at once."""
+    return _numbers(device).get("peak_allocated", 0)
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes held by the allocator, in use or not."""
+    return _numbers(device).get("reserved", 0)
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Most bytes that the allocator held at once."""
+    return _numbers(device).get("peak_reserved", 0)
+
+
+#: Names from before PyTorch 1.4.
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Start counting peaks anew."""
+    api.reset_peak_memory_stats(device_of_argument(device))
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Nothing: numbers of allocations are kept for the life of the process."""
+
+
+def empty_cache() -> None:
+    """Return unused memory to the driver; nothing where there is no device."""
+    if is_available() and opened():
+        entry_of().runtime.allocator.empty_cache()
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes that this process has left, and all bytes of a device; others' use of it is not known."""
+    total = get_device_properties(device).total_memory
+    return total - memory_reserved(device), total
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The allocator's numbers as a table.
+
+    Args:
+        device: Whose.
+        abbreviated: Accepted as in PyTorch.
+    """
+    numbers = _numbers(device)
+    width = max(map(len, numbers), default=0)
+    return "\n".join(f"{name:{width}}  {value:>16,}" for name, value in numbers.items())
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Accept the whole memory.
+
+    Raises:
+        ArgumentError: It is a part: allocators have no limit of their own.
+    """
+    entry_of(device)
+    if fraction != 1.0:
+        raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
+                            "allocators have no limit below the device's memory", "pass 1.0")
+
+
+def memory_usage(device: Any = None) -> int:
+    """How many percent of a device's memory this process holds."""
+    free, total = mem_get_info(device)
+    return 100 * (total - free) // total if total else 0
+

@@ -1,0 +1,107 @@
+"""Streams and events of the devices called ``cuda``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core import api
+from tensocket_core.device import DeviceEntry
+from tensocket_core.device import set_stream as set_backend_stream
+
+from .names import entry_of
+
+
+class Event(api.Event):
+    """A mark in a stream's queue.
+
+    Args:
+        enable_timing: Whether ``elapsed_time`` is wanted.
+        blocking: Accepted as in PyTorch; ``synchronize`` blocks the thread.
+        interprocess: Accepted as in PyTorch; events are of one process.
+    """
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        super().__init__(entry_of().device, enable_timing)
+
+    def wait(self, stream: api.Stream | None = None) -> None:
+        """Work queued on ``stream``, by default this thread's, starts after the event."""
+        (self._entry.stream if stream is None else stream._stream).wait(self._event)
+
+
+class Stream(api.Stream):
+    """A queue of work that runs in order.
+
+    Args:
+        device: Where; None is the current device.
+        priority: Lower numbers go first.
+    """
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        super().__init__(entry_of(device).device, priority)
+
+    @classmethod
+    def _of(cls, entry: DeviceEntry, stream: Any) -> Stream:
+        """A stream of the backend as programs see it."""
+        known = cls.__new__(cls)
+        known._entry, known._stream, known._before = entry, stream, []
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, api.Stream) and other._stream is self._stream
+
+    def __hash__(self) -> int:
+        return id(self._stream)
+
+    @property
+    def device_index(self) -> int:
+        """Index of its device."""
+        return self._entry.runtime.index
+
+    @property
+    def cuda_stream(self) -> int:
+        """A number that identifies the stream; 0 is the default one."""
+        return 0 if self._stream is self._entry.runtime.default_stream else id(self._stream)
+
+    def record_event(self, event: api.Event | None = None) -> api.Event:
+        """Put an event behind what is queued."""
+        chosen: api.Event = Event() if event is None else event
+        self._stream.record(chosen._event)
+        return chosen
+
+
+class StreamContext:
+    """``with stream(s):`` — this thread's work goes to ``s``; None changes nothing."""
+
+    def __init__(self, stream: api.Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(*error)
+
+
+def stream(stream: api.Stream | None) -> StreamContext:
+    """A context manager in which this thread's work goes to ``stream``; None changes nothing."""
+    return StreamContext(stream)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream on which this thread queues work for a device."""
+    entry = entry_of(device)
+    return Stream._of(entry, entry.stream)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream that a device has from the start."""
+    entry = entry_of(device)
+    return Stream._of(entry, entry.runtime.default_stream)
+
+
+def set_stream(stream: api.Stream | None) -> None:
+    """Queue this thread's work on ``stream`` from now on; None changes nothing."""
+    if stream is not None:
+        set_backend_stream(stream.device, stream._stream)
