@@ -55,12 +55,31 @@ def record_function(name: str) -> Callable[..., Any]:
     return run
 
 
-def weighted(result: Any, phase: float = 0.0) -> Any:
-    """One number of a result: its elements, each with another weight; of several results those of floats."""
+def floats_of(result: Any, phase: float = 0.0) -> list[tuple[Any, np.ndarray]]:
+    """The tensors of floats among results, and a weight for each of their elements, all different."""
     if isinstance(result, (tuple, list)):
-        return sum(weighted(part, phase + k) for k, part in enumerate(result) if part.dtype.is_floating_point)
-    weights = np.cos(np.arange(result.numel()) + phase).reshape(tuple(result.shape))
-    return (result * torch.tensor(weights, dtype=torch.float64, device=result.device)).sum()
+        return [pair for k, part in enumerate(result) for pair in floats_of(part, phase + k)]
+    if not result.dtype.is_floating_point:
+        return []
+    return [(result, np.cos(np.arange(result.numel()) + phase).reshape(tuple(result.shape)))]
+
+
+def weighted(result: Any) -> Any:
+    """One number of a result, as a tensor: the sum of its elements, each with another weight."""
+    return sum((x * torch.tensor(w, dtype=torch.float64, device=x.device)).sum() for x, w in floats_of(result))
+
+
+def number(result: Any, phase: float = 0.0) -> float:
+    """The number that ``weighted`` computes, on the host, without further operators."""
+    return float(sum(np.vdot(w, np.array(x.tolist())) for x, w in floats_of(result, phase)))
+
+
+def gradients_of(result: Any, inputs: list[Any], phase: float = 0.0, create_graph: bool = False) -> Any:
+    """Gradients of ``number(result, phase)``."""
+    roots = [(x, w) for x, w in floats_of(result, phase) if x.requires_grad]
+    weights = [torch.tensor(w, dtype=x.dtype, device=x.device) for x, w in roots]
+    return torch.autograd.grad([x for x, _ in roots], inputs, weights, create_graph=create_graph,
+                               materialize_grads=True)
 
 
 def direction(shape: tuple[int, ...]) -> np.ndarray:
@@ -99,11 +118,10 @@ def check_gradient(function: Callable[..., Any], args: Any) -> None:
 
     def value(arrays: list[np.ndarray]) -> float:
         with torch.no_grad():
-            return weighted(function(*placed(args, iter(tensors_of(arrays, False))))).item()
+            return number(function(*placed(args, iter(tensors_of(arrays, False)))))
 
     inputs = tensors_of(points, True)
-    result = weighted(function(*placed(args, iter(inputs))))
-    gradients = torch.autograd.grad(result, inputs, materialize_grads=True)
+    gradients = gradients_of(function(*placed(args, iter(inputs))), inputs)
     for gradient, point in zip(gradients, points, strict=True):
         assert gradient.dtype is torch.float64
         assert tuple(gradient.shape) == point.shape
@@ -114,17 +132,12 @@ def check_second_gradient(function: Callable[..., Any], args: Any) -> None:
     points = leaves(args)
 
     def first(inputs: list[Any], create_graph: bool) -> Any:
-        result = weighted(function(*placed(args, iter(inputs))))
-        gradients = torch.autograd.grad(result, inputs, create_graph=create_graph, materialize_grads=True)
-        total = weighted(gradients[0], 0.5)
-        for gradient in gradients[1:]:
-            total = total + weighted(gradient, 0.5)
-        return total
+        return gradients_of(function(*placed(args, iter(inputs))), inputs, create_graph=create_graph)
 
     inputs = tensors_of(points, True)
-    total = first(inputs, True)
-    expected = differences(lambda arrays: first(tensors_of(arrays, True), False).item(), points)
-    if not total.requires_grad:  # linear: the gradient is a constant
+    gradients = first(inputs, True)
+    expected = differences(lambda arrays: number(first(tensors_of(arrays, True), False), 0.5), points)
+    if not any(gradient.requires_grad for gradient in gradients):  # linear: the gradient is a constant
         assert all(abs(slope) < 1e-9 for slope in expected)
         return
-    agree(torch.autograd.grad(total, inputs, materialize_grads=True), expected, 1e-6, 1e-7)
+    agree(gradients_of(gradients, inputs, 0.5), expected, 1e-6, 1e-7)
