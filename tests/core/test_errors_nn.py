@@ -21,11 +21,11 @@ from tensocket_plugins.contract.errors import (
 
 
 def f(*shape: int) -> Any:
-    return torch.ones(*shape)
+    return torch.ones(*shape, device="ref")
 
 
 def i(*values: int) -> Any:
-    return torch.tensor(list(values))
+    return torch.tensor(list(values), device="ref")
 
 
 def bag(*args: Any, **keywords: Any) -> Callable[[], Any]:
