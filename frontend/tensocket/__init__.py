@@ -88,8 +88,8 @@ pi = math.pi
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
     "__config__", "_dynamo", "_inductor", "_six", "_utils", "array_api", "as_torch", "backends", "compiler",
-    "distributed", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx", "storage", "testing",
-    "torch_version", "types", "xpu",
+    "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
+    "profiler", "storage", "testing", "torch_version", "types", "xpu",
 })
 
 

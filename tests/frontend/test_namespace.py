@@ -202,6 +202,8 @@ def test_names_of_the_package():
     (torch.optim.swa_utils, """AveragedModel SWALR get_ema_avg_fn get_ema_multi_avg_fn get_swa_avg_fn
      get_swa_multi_avg_fn update_bn"""),
     (torch.amp, "GradScaler autocast custom_bwd custom_fwd is_autocast_available"),
+    (torch.profiler, """DeviceType ProfilerAction ProfilerActivity kineto_available profile record_function schedule
+     supported_activities tensorboard_trace_handler"""),
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
     (torch.cpu.amp, "GradScaler autocast"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from tensocket_core.autograd import (
     Function,
     backward,
@@ -21,6 +24,14 @@ from .grad_mode import (
 )
 from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
+
+
+def __getattr__(name: str) -> Any:
+    """Modules that few programs need, imported when they are first asked for."""
+    if name == "profiler":
+        return import_module("tensocket.autograd.profiler")
+    raise AttributeError(f"module 'tensocket.autograd' has no attribute {name!r}")
+
 
 __all__ = [
     "Function",

@@ -1,0 +1,102 @@
+"""PyTorch's older profiler: ``profile`` without schedules, and names for ranges in tools of vendors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..profiler import ProfilerActivity, kineto_available, record_function
+from ..profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from ..profiler.profiling import profile as _profile
+
+
+class profile:
+    """``with profile() as p:`` — measure a block.
+
+    Args:
+        enabled: False does nothing.
+        use_cuda: Whether devices are measured.
+        use_device: Whether (a name) devices are measured.
+        record_shapes: Whether to note the shapes of arguments.
+        with_flops: Whether to count operations.
+        profile_memory: Whether to follow the memory of results.
+        with_stack: Whether to note where calls come from.
+        with_modules: Whether calls of modules are events.
+        others: ``use_kineto``, ``use_cpu`` and further ones of PyTorch, without effect.
+    """
+
+    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
+                 record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_modules: bool = False, **others: Any) -> None:
+        self.enabled = enabled
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if use_cuda or use_device else [])]
+        self._profile = _profile(activities=activities, record_shapes=record_shapes, with_flops=with_flops,
+                                 profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules)
+
+    def __enter__(self) -> profile:
+        if self.enabled:
+            self._profile.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.enabled:
+            self._profile.stop()
+
+    def __str__(self) -> str:
+        return "<unfinished profile>" if self._profile._events is None else str(self.function_events)
+
+    @property
+    def function_events(self) -> EventList:
+        """All events."""
+        return self._profile.events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds on the host."""
+        return self.function_events.self_cpu_time_total
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:
+        """Sums over events with the same name."""
+        return self._profile.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def table(self, *args: Any, **kwargs: Any) -> str:
+        """See ``EventList.table``."""
+        return self.function_events.table(*args, **kwargs)
+
+    def total_average(self) -> FunctionEventAvg:
+        """The sum of all events."""
+        return self.function_events.total_average()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write a trace for ``chrome://tracing``."""
+        self._profile.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write where time was spent, for flame graphs."""
+        self._profile.export_stacks(path, metric)
+
+
+class _Ranges:
+    """Operators as ranges of a vendor's tool: a block that runs as it would without, for lack of such tools."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+        self.record_shapes = record_shapes
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+class emit_nvtx(_Ranges):
+    """``with emit_nvtx():`` — no ranges are emitted; use ``profile`` and its Chrome trace."""
+
+
+class emit_itt(_Ranges):
+    """``with emit_itt():`` — no ranges are emitted; use ``profile`` and its Chrome trace."""
+
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_nvtx", "kineto_available", "profile",
+           "record_function"]

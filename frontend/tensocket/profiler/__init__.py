@@ -1,0 +1,27 @@
+"""Where a program spends time and memory: ``profile`` measures operators, backward passes and blocks."""
+
+from __future__ import annotations
+
+from .annotate import record_function
+from .events import DeviceType
+from .profiling import (
+    ProfilerAction,
+    ProfilerActivity,
+    kineto_available,
+    profile,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "DeviceType",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
