@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -60,6 +62,22 @@ class StateDictError(TensocketError, RuntimeError, ValueError):
     """A state dict that does not fit the module or optimizer it is loaded into."""
 
 
+class UnsafeGlobalError(SerializationError, pickle.UnpicklingError):
+    """A file that is read in restricted mode names a class or function that is not allowed."""
+
+
+class DamagedFileError(SerializationError, pickle.UnpicklingError, EOFError):
+    """A file that is truncated, damaged or of another kind."""
+
+
+class FileObjectError(SerializationError, AttributeError):
+    """A file object that cannot do what is needed."""
+
+
+class UnpicklableError(SerializationError, pickle.PicklingError, AttributeError, TypeError):
+    """An object that cannot be written to a file."""
+
+
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
@@ -69,11 +87,13 @@ __all__ = [
     "BackendError",
     "BackendIncompatible",
     "BackendUnavailable",
+    "DamagedFileError",
     "DeviceError",
     "DeviceMismatch",
     "DimensionError",
     "DtypeError",
     "ExchangeError",
+    "FileObjectError",
     "IndexDtypeError",
     "IndexOutOfRange",
     "InvalidDeviceIndex",
@@ -92,6 +112,8 @@ __all__ = [
     "UninitializedError",
     "UninitializedOperator",
     "UnknownDevice",
+    "UnpicklableError",
+    "UnsafeGlobalError",
     "UnsupportedDtype",
     "UnsupportedOperator",
 ]

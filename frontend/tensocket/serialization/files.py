@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from tensocket.errors import SerializationError
+from tensocket.errors import FileObjectError, SerializationError
 
 #: A path, or an open binary file.
 FileLike = str | os.PathLike[str] | IO[bytes]
@@ -25,6 +25,30 @@ def describe(file: Any) -> str:
     return f"file {os.fspath(file)!r}" if is_path(file) else f"file object {type(file).__name__}"
 
 
+def writable(file: Any) -> IO[bytes]:
+    """A file object.
+
+    Raises:
+        FileObjectError: It cannot be written to.
+    """
+    if not hasattr(file, "write"):
+        raise FileObjectError("save", describe(file), "expected 'f' to be string, path, or a file-like object with a "
+                              "'write' attribute", "pass a path or open(path, 'wb')")
+    return file  # type: ignore[no-any-return]
+
+
+def readable(file: Any) -> IO[bytes]:
+    """A file object.
+
+    Raises:
+        FileObjectError: It cannot be read, or cannot seek.
+    """
+    if not all(hasattr(file, name) for name in ("read", "seek", "tell")) or not getattr(file, "seekable", lambda: True)():
+        raise FileObjectError("load", describe(file), "You can only load from a file that is seekable",
+                              "read it into io.BytesIO first, or pass its path")
+    return file  # type: ignore[no-any-return]
+
+
 @contextlib.contextmanager
 def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A temporary file that takes the place of ``file`` when the block ends without an error.
@@ -34,6 +58,10 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     # A symbolic link stays one: its target is replaced.
     target = Path(os.path.realpath(file))
+    if target.exists() and not target.is_file():
+        with _special(file) as stream:
+            yield stream
+        return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as stream:
@@ -45,10 +73,24 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
-        raise SerializationError("save", f"{describe(file)}: {error.strerror or error}", "the file must be writable "
-                                 "and have space", "choose another path or free some space") from error
+        raise _unwritable(file, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _special(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A pipe or a device, which is written to and not replaced."""
+    try:
+        with open(file, "wb") as stream:
+            yield stream
+    except OSError as error:
+        raise _unwritable(file, error) from error
+
+
+def _unwritable(file: str | os.PathLike[str], error: OSError) -> SerializationError:
+    return SerializationError("save", f"{describe(file)}: {error.strerror or error}", "the file must be writable and "
+                              "have space", "choose another path or free some space")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,179 @@
+"""What tensors in files are made with: files name these functions, as PyTorch's do.
+
+Every function checks what it is given, because a file may say anything: sizes are natural numbers, elements lie within
+their storage, and no more memory is taken than the file has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tensocket.nn.parameter import Buffer, Parameter
+from tensocket_core import Size, Tensor, dtype, empty_strided, layout, sparse_coo, sparse_coo_tensor, sparse_csr_tensor
+from tensocket_core.creation.base import finish
+from tensocket_core.storages import TypedStorage, array_in, entry_of, untyped
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
+
+#: Attributes of tensors that belong to a graph; files do not set them.
+TRANSIENT: Final = frozenset({"_accumulator", "_custom_view", "_extras", "_views"})
+
+
+def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:
+    """Shapes and strides of a file, checked.
+
+    Raises:
+        ArgumentTypeError: One is no sequence of natural numbers.
+    """
+    for group in groups:
+        if not isinstance(group, (tuple, list)) or len(group) > 64 or any(type(n) is not int or n < 0 for n in group):
+            raise ArgumentTypeError(operator, f"sizes of type {type(group).__name__}", "shape, strides and offset are "
+                                    "at most 64 natural numbers", "the file is damaged; get it again")
+    return [tuple(group) for group in groups]
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """A tensor on a typed storage; offset and strides in elements."""
+    if not isinstance(storage, TypedStorage):
+        raise ArgumentTypeError("_rebuild_tensor", f"a {type(storage).__name__}", "a tensor lies in a typed storage",
+                                "the file is damaged; get it again")
+    return _placed(storage, storage.dtype, storage_offset, size, stride)
+
+
+def _placed(storage: Any, kind: dtype, offset: Any, size: Any, stride: Any) -> Tensor:
+    shape, steps, (start,) = _sizes("_rebuild_tensor", size, stride, (offset,))
+    if len(shape) != len(steps):
+        raise ArgumentError("_rebuild_tensor", f"{len(shape)} sizes and {len(steps)} strides",
+                            "every dimension has a size and a stride", "the file is damaged; get it again")
+    memory = untyped(storage)
+    made: Tensor = finish(array_in(memory, kind, start, shape, steps), kind, entry_of(memory), requires_grad=False)
+    return made
+
+
+def _rebuild_tensor_v2(
+    storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int], requires_grad: bool,
+    backward_hooks: Any, metadata: Any = None,
+) -> Tensor:
+    """As ``_rebuild_tensor``, with its place in autograd. Hooks belong to the program that saved it and are dropped."""
+    return _finished(_rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
+
+
+def _rebuild_tensor_v3(
+    storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int], requires_grad: bool,
+    backward_hooks: Any, dtype: Any, metadata: Any = None,
+) -> Tensor:
+    """As ``_rebuild_tensor_v2``, of a dtype for which there is no typed storage."""
+    return _finished(_placed(storage, _dtype(dtype), storage_offset, size, stride), requires_grad, metadata)
+
+
+def _dtype(value: Any) -> dtype:
+    if not isinstance(value, dtype):
+        raise ArgumentTypeError("_rebuild_tensor", f"a {type(value).__name__}", "a dtype is an element type",
+                                "the file is damaged; get it again")
+    return value
+
+
+def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
+    """The values that a lazily conjugated or negated tensor stands for, and whether it requires grad."""
+    if metadata:
+        _check_memory(tensor)
+        tensor = tensor.conj().resolve_conj() if metadata.get("conj") else tensor
+        tensor = -tensor if metadata.get("neg") else tensor
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _check_memory(tensor: Tensor) -> None:
+    """Refuse to compute with more elements than a storage has: strides of 0 make any number of few.
+
+    Raises:
+        ArgumentError: There are more.
+    """
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise ArgumentError("_rebuild_tensor", f"shape {list(tensor.shape)} in {tensor.untyped_storage().nbytes()} "
+                            "bytes", "such a tensor has memory for all its elements", "the file is damaged; get it "
+                            "again")
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """A parameter on the memory of ``data``."""
+    return Parameter(data, requires_grad=bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Parameter:
+    """A parameter with attributes."""
+    return _with_attributes(_rebuild_parameter(data, requires_grad, backward_hooks), state)  # type: ignore[no-any-return]
+
+
+def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
+    """A tensor of a subclass, or with attributes."""
+    made = func(*args)
+    if isinstance(state, dict) and state.get("_is_buffer") is True and new_type is Tensor:
+        buffer = Buffer(made, persistent=bool(state.get("persistent", True)))
+        return _with_attributes(buffer, {k: v for k, v in state.items() if k not in ("_is_buffer", "persistent")})
+    if new_type is not type(made):
+        made = made.as_subclass(new_type)
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+        return made
+    return _with_attributes(made, state)
+
+
+def _with_attributes(tensor: Any, state: Any) -> Any:
+    """Set attributes; ``state`` is their dict, or a pair of that and the dict of slots."""
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if slots:
+        raise ArgumentError("_rebuild_from_type_v2", "a tensor with slots", "attributes are those of its dict",
+                            "give its class no __slots__")
+    for name, value in (attributes or {}).items():
+        if name not in TRANSIENT:
+            tensor.__dict__[name] = value
+    return tensor
+
+
+def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:
+    """A sparse tensor; its parts are checked to fit."""
+    *parts, size = data[:3] if layout is sparse_coo else data
+    for part in parts:
+        _check_memory(part)
+    shape, = _sizes("_rebuild_sparse_tensor", size)
+    if layout is sparse_coo:
+        made = sparse_coo_tensor(*parts, shape, check_invariants=True)
+        if len(data) > 3 and data[3]:
+            made = made.coalesce()
+        return made  # type: ignore[no-any-return]
+    return sparse_csr_tensor(*parts, shape, check_invariants=True)  # type: ignore[no-any-return]
+
+
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: Sequence[int], stride: Sequence[int], requires_grad: bool
+) -> Tensor:
+    """A tensor on the device ``meta``."""
+    shape, steps = _sizes("_rebuild_tensor", size, stride)
+    made = empty_strided(shape, steps, dtype=_dtype(dtype), device="meta")
+    return _finished(made, requires_grad, None)
+
+
+def _rebuild_device_tensor_from_cpu_tensor(data: Tensor, dtype: Any, device: str, requires_grad: bool) -> Tensor:
+    """A tensor of a device, saved as one of the host; it stays there, because the device may not be here."""
+    _check_memory(data)
+    return _finished(data.to(_dtype(dtype)), requires_grad, None)
+
+
+def _rebuild_qtensor(*args: Any) -> Any:
+    """Quantized tensors are none of this library's.
+
+    Raises:
+        UnsupportedDtype: Always.
+    """
+    raise UnsupportedDtype("load", "a quantized tensor", "quantized dtypes cannot be read",
+                           "dequantize() it before it is saved")
+
+
+def _element_size(dtype: dtype) -> int:
+    """Bytes of one element."""
+    return dtype.itemsize
+
+
+def _numel(size: Size) -> int:
+    return math.prod(size)

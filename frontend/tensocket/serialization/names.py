@@ -1,0 +1,117 @@
+"""Names of classes and functions in files. Files use PyTorch's, so that both libraries read them."""
+
+from __future__ import annotations
+
+import importlib
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from typing import Any, Final
+
+import tensocket_core as core
+from tensocket import _utils
+from tensocket.errors import ArgumentError
+from tensocket_core import TypedStorage, UntypedStorage
+from tensocket_core import device as Device
+from tensocket_core.formats import layout, memory_format, sparse_coo, sparse_csr, strided
+from tensocket_plugins.contract.dtypes import BY_NAME, DType
+
+#: PyTorch's names of typed storages. Other dtypes have none there.
+STORAGE_NAMES: Final[dict[str, DType]] = {f"{name}Storage": BY_NAME[kind] for name, kind in {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128"}.items()}
+STORAGE_OF: Final[dict[DType, str]] = {kind: name for name, kind in STORAGE_NAMES.items()}
+
+
+class StorageType:
+    """A kind of typed storage, by its name in files: ``FloatStorage``."""
+
+    def __init__(self, name: str) -> None:
+        self._dtype = STORAGE_NAMES[name]
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self._dtype
+
+    def __str__(self) -> str:
+        return f"StorageType(dtype={self._dtype})"
+
+
+def _get_layout(name: str) -> layout:
+    """The layout called ``torch.strided``, ``torch.sparse_coo`` or ``torch.sparse_csr``."""
+    return {f"torch.{kind.name}": kind for kind in (strided, sparse_coo, sparse_csr)}[name]
+
+
+#: Functions that make tensors: restricted files may call them, and only them, through ``_rebuild_from_type_v2``.
+REBUILDERS: Final[dict[str, Any]] = {f"torch._utils.{f.__name__}": f for f in (
+    _utils._rebuild_device_tensor_from_cpu_tensor, _utils._rebuild_meta_tensor_no_storage, _utils._rebuild_parameter,
+    _utils._rebuild_parameter_with_state, _utils._rebuild_qtensor, _utils._rebuild_sparse_tensor,
+    _utils._rebuild_tensor, _utils._rebuild_tensor_v2, _utils._rebuild_tensor_v3)}
+#: Full names of objects whose places here are others than in PyTorch.
+TABLE: Final[dict[str, Any]] = {
+    **REBUILDERS,
+    "torch._tensor._rebuild_from_type_v2": _utils._rebuild_from_type_v2,
+    "torch.serialization._get_layout": _get_layout,
+    "torch.Tensor": core.Tensor, "torch.Size": core.Size, "torch.device": Device, "torch.dtype": DType,
+    "torch.layout": layout, "torch.memory_format": memory_format, "torch.Generator": core.Generator,
+    "torch.storage.UntypedStorage": UntypedStorage, "torch.storage.TypedStorage": TypedStorage,
+    **{f"torch.{name}": StorageType(name) for name in STORAGE_NAMES},
+    **{f"torch.{name}": kind for name, kind in BY_NAME.items()},
+}
+_NAME_OF: Final = {id(value): name.rpartition(".")[::2] for name, value in TABLE.items()}
+
+
+def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
+    """Module and name by which a file calls a class or function of this library; None for others."""
+    known = _NAME_OF.get(id(obj))
+    if known is not None:
+        return known
+    module = getattr(obj, "__module__", None) or ""
+    name = name or getattr(obj, "__qualname__", "")
+    if module.partition(".")[0] == "tensocket":
+        return "torch" + module.removeprefix("tensocket"), name
+    if module.partition(".")[0] == "tensocket_core" and getattr(_package(""), name, None) is obj:
+        return "torch", name
+    return None
+
+
+def modern(module: str, name: str) -> tuple[str, str]:
+    """Python 3's names of what Python 2 called otherwise; pickles of old protocols use these."""
+    if (module, name) in NAME_MAPPING:
+        return NAME_MAPPING[module, name]
+    return IMPORT_MAPPING.get(module, module), name
+
+
+def full_name(module: str, name: str) -> str:
+    """``torch.nn.Linear`` for that name here and there."""
+    root, dot, rest = module.partition(".")
+    return f"{'torch' if root == 'tensocket' else root}{dot}{rest}.{name}"
+
+
+def is_ours(module: str) -> bool:
+    """Whether a name in a file is one of this library's."""
+    return module.partition(".")[0] in ("torch", "tensocket")
+
+
+def find(module: str, name: str) -> Any:
+    """The object that a trusted file calls ``module.name``, where that is a name of this library.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    known = TABLE.get(full_name(module, name))
+    if known is not None:
+        return known
+    found: Any
+    try:
+        found = _package(module.partition(".")[2])
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        raise ArgumentError("load", f"{module}.{name}", "the file needs a name that tensocket does not have",
+                            "save a state_dict() instead of whole objects") from None
+    return found
+
+
+def _package(path: str) -> Any:
+    return importlib.import_module(f"tensocket.{path}" if path else "tensocket")

@@ -1,0 +1,202 @@
+"""Pickles of files: tensors become calls of functions that PyTorch knows, storages become entries of the archive."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket import _utils
+from tensocket.errors import SerializationError
+from tensocket.nn.parameter import Buffer, Parameter
+from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, sparse_coo
+from tensocket_core import device
+from tensocket_core.formats import layout
+from tensocket_core.sparse.tensor import SparseTensor
+from tensocket_plugins.contract.dtypes import DType, uint8
+
+from . import names
+from .locations import location_tag
+from .names import STORAGE_OF, StorageType
+
+
+class Shelf:
+    """Collects storages while a pickle is written.
+
+    Args:
+        legacy: Whether for the format before archives, whose storage entries have one more part.
+    """
+
+    def __init__(self, legacy: bool = False) -> None:
+        self.storages: dict[str, UntypedStorage] = {}
+        self.kinds: dict[str, DType] = {}
+        self._keys: dict[UntypedStorage, tuple[str, DType]] = {}
+        self._extra = (None,) if legacy else ()
+
+    def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
+        """What the pickle says about a storage; None for other objects.
+
+        Raises:
+            SerializationError: The storage has two dtypes.
+        """
+        if type(value) is TypedStorage:
+            storage, kind = value.untyped(), value.dtype
+        elif type(value) is UntypedStorage:
+            storage, kind = value, uint8
+        else:
+            return None
+        key, first = self._keys.setdefault(storage, (str(len(self._keys)), kind))
+        if first is not kind:
+            raise SerializationError("save", f"one storage as {first.name} and as {kind.name}", "Cannot save multiple "
+                                     "tensors or storages that view the same data as different types",
+                                     "clone() one of the tensors")
+        self.storages[key], self.kinds[key] = storage, kind
+        label = TABLE_OF_KINDS[kind] if type(value) is TypedStorage else UntypedStorage
+        return "storage", label, key, location_tag(storage), storage.nbytes() // kind.itemsize, *self._extra
+
+
+TABLE_OF_KINDS: Final = {kind: names.TABLE[f"torch.{name}"] for kind, name in STORAGE_OF.items()}
+
+
+#: Attributes of tensors that are no program's.
+_OWN: Final = _utils.TRANSIENT | {"positions", "stored", "coalesced", "_kind", "persistent"}
+
+
+def _attributes(tensor: Any) -> dict[str, Any]:
+    return {name: value for name, value in tensor.__dict__.items() if name not in _OWN}
+
+
+def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
+    """The call that makes a tensor."""
+    state = _attributes(tensor)
+    if isinstance(tensor, Parameter) and type(tensor) is Parameter:
+        plain = tensor.detach()
+        arguments = (plain.as_subclass(Tensor), tensor.requires_grad, OrderedDict())
+        if state:
+            return _utils._rebuild_parameter_with_state, (*arguments, state)
+        return _utils._rebuild_parameter, arguments
+    function, arguments = _plain(tensor)
+    kind = type(tensor)
+    if kind is Buffer:
+        kind, state = Tensor, {**state, "persistent": tensor.persistent, "_is_buffer": True}
+    if state or kind not in (Tensor, SparseTensor):
+        return _utils._rebuild_from_type_v2, (function, kind, arguments, state)
+    return function, arguments
+
+
+def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Function and arguments for a tensor without attributes."""
+    if isinstance(tensor, SparseTensor):
+        size = Size(tensor.shape)
+        if tensor.layout is sparse_coo:
+            data: tuple[Any, ...] = (tensor._indices(), tensor._values().detach(), size, tensor.is_coalesced())
+        else:
+            data = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), size)
+        return _utils._rebuild_sparse_tensor, (tensor.layout, data)
+    shape, stride, dtype = tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype
+    if tensor.device.type == "meta":
+        return _utils._rebuild_meta_tensor_no_storage, (dtype, shape, stride, tensor.requires_grad)
+    values = tensor.detach()
+    if min(stride, default=0) < 0 or values.storage_offset() < 0:
+        # Files have no negative strides.
+        values = values.contiguous()
+        stride = tuple(values.stride())
+    storage = values.untyped_storage()
+    place = (values.storage_offset(), shape, stride, tensor.requires_grad, OrderedDict())
+    if dtype in STORAGE_OF:
+        return _utils._rebuild_tensor_v2, (TypedStorage(storage, dtype), *place)
+    return _utils._rebuild_tensor_v3, (storage, *place, dtype)
+
+
+def reduce(value: Any) -> Any:
+    """How files say what is this library's, as ``Pickler.reducer_override`` returns it."""
+    kind = type(value)
+    if kind is DType or kind is StorageType:
+        return _written(value)
+    if kind is Size:
+        return Size, (tuple(value),)
+    if kind is device:
+        return device, ((value.type,) if value.index is None else (value.type, value.index))
+    if kind is layout:
+        return names._get_layout, (f"torch.{value.name}",)
+    if isinstance(value, Tensor) and (kind.__reduce_ex__ in (Tensor.__reduce_ex__, SparseTensor.__reduce_ex__)):
+        return reduce_tensor(value)
+    return NotImplemented
+
+
+def _written(value: Any) -> str:
+    found = names.written_name(value)
+    return found[1] if found is not None else ""
+
+
+def pickler(module: Any, stream: Any, protocol: int, shelf: Shelf) -> Any:
+    """An object with ``dump``, of the pickler of ``module``."""
+    if module is pickle:
+        made: Any = _Pickler(stream, protocol)
+        made.shelf = shelf
+        return made
+    kind = type("Pickler", (module.Pickler,), {"persistent_id": lambda self, value: shelf.persistent_id(value),
+                                               "reducer_override": lambda self, value: _importable(value)})
+    return kind(stream, protocol)
+
+
+def _importable(value: Any) -> Any:
+    """As ``reduce``, for picklers that write the names under which objects are imported here."""
+    if type(value) is DType:
+        return NotImplemented
+    if type(value) is StorageType:
+        return StorageType, (STORAGE_OF[value.dtype],)
+    return reduce(value)
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the one whose names can be chosen
+    shelf: Shelf
+
+    def persistent_id(self, value: Any) -> Any:
+        return self.shelf.persistent_id(value)
+
+    def reducer_override(self, value: Any) -> Any:
+        return reduce(value)
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        found = names.written_name(obj, name)
+        if found is None:
+            super().save_global(obj, name)
+            return
+        module, name = found
+        if names.find(module, name) is not obj:
+            raise pickle.PicklingError(f"{name} in {module} is not the same object")
+        if self.proto >= 4:
+            self.save(module)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
+
+    #: Classes and functions are written by their names; classes of other metaclasses arrive at ``save_global``, too.
+    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]  # noqa: RUF012  as the base class has it
+    dispatch[type(reduce)] = save_global
+
+    def save_type(self, obj: Any) -> None:
+        """As the base class does it, with ``save_global`` of this one."""
+        if obj in (type(None), type(NotImplemented), type(...)):
+            super().save_type(obj)
+        else:
+            self.save_global(obj)
+
+    dispatch[type] = save_type
+
+
+def unpickler(module: Any, stream: Any, persistent_load: Callable[[Any], Any], options: dict[str, Any]) -> Any:
+    """An object with ``load``, of the unpickler of ``module``, for files that are trusted."""
+
+    def find_class(self: Any, name: str, attribute: str) -> Any:
+        if names.is_ours(name):
+            return names.find(name, attribute)
+        return module.Unpickler.find_class(self, name, attribute)
+
+    kind = type("Unpickler", (module.Unpickler,), {
+        "find_class": find_class, "persistent_load": lambda self, saved: persistent_load(saved)})
+    return kind(stream, **options)
