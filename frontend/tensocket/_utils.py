@@ -133,16 +133,16 @@ def _with_attributes(tensor: Any, state: Any) -> Any:
 
 def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:
     """A sparse tensor; its parts are checked to fit."""
-    *parts, size = data[:3] if layout is sparse_coo else data
+    compressed = layout is not sparse_coo
+    *parts, size = data if compressed else data[:3]
     for part in parts:
         _check_memory(part)
     shape, = _sizes("_rebuild_sparse_tensor", size)
-    if layout is sparse_coo:
-        made = sparse_coo_tensor(*parts, shape, check_invariants=True)
-        if len(data) > 3 and data[3]:
-            made = made.coalesce()
-        return made  # type: ignore[no-any-return]
-    return sparse_csr_tensor(*parts, shape, check_invariants=True)  # type: ignore[no-any-return]
+    if compressed:
+        rows, columns, values = parts
+        return sparse_csr_tensor(rows, columns, values, shape, check_invariants=True)
+    positions, values = parts
+    return sparse_coo_tensor(positions, values, shape, check_invariants=True, is_coalesced=data[3:] == (True,) or None)
 
 
 def _rebuild_meta_tensor_no_storage(

@@ -209,7 +209,10 @@ def test_names_of_the_package():
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
     (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
      TensorDataset default_collate default_convert random_split"""),
-    (torch.serialization, "load load_safetensors save save_safetensors"),
+    (torch.serialization, """LoadEndianness StorageType add_safe_globals clear_safe_globals default_restore_location
+     get_crc32_options get_default_load_endianness get_default_mmap_options get_safe_globals
+     get_unsafe_globals_in_checkpoint load load_safetensors location_tag register_package safe_globals save
+     save_safetensors set_crc32_options set_default_load_endianness set_default_mmap_options skip_data"""),
 ], ids=lambda part: getattr(part, "__name__", ""))
 def test_names_of_the_packages_in_it(package, expected):
     assert sorted(package.__all__) == sorted(expected.split())

@@ -43,7 +43,8 @@ def readable(file: Any) -> IO[bytes]:
     Raises:
         FileObjectError: It cannot be read, or cannot seek.
     """
-    if not all(hasattr(file, name) for name in ("read", "seek", "tell")) or not getattr(file, "seekable", lambda: True)():
+    able = all(hasattr(file, name) for name in ("read", "seek", "tell"))
+    if not able or not getattr(file, "seekable", lambda: True)():
         raise FileObjectError("load", describe(file), "You can only load from a file that is seekable",
                               "read it into io.BytesIO first, or pass its path")
     return file  # type: ignore[no-any-return]

@@ -85,6 +85,7 @@ class _Job:
     def __init__(self, name: Any, restore: Restore, mapped: bool, module: Any, options: dict[str, Any]) -> None:
         self.name, self.restore, self.mapped, self.module, self.options = name, restore, mapped, module, options
         self.storages: dict[str, UntypedStorage] = {}
+        self.in_program = False
 
     def run(self, stream: IO[bytes]) -> Any:
         try:
@@ -96,9 +97,9 @@ class _Job:
         except (KeyboardInterrupt, MemoryError):
             raise
         # Parsers of hostile bytes may raise anything; whatever it is, the file is not one that save() wrote. What
-        # code of a trusted file raises is the program's business.
+        # the code raises that a trusted file runs is the program's business.
         except Exception as error:
-            if self.module is not None and not isinstance(error, (pickle.UnpicklingError, EOFError, ValueError)):
+            if self.in_program and not isinstance(error, (pickle.UnpicklingError, EOFError, ValueError)):
                 raise
             raise _damaged(self.name, error) from error
 
@@ -122,7 +123,10 @@ class _Job:
             machine = Restricted(data, persistent_load, self.options["encoding"], size)
             return machine.load(), machine.position
         stream = io.BytesIO(data)
-        return unpickler(self.module, stream, persistent_load, self.options).load(), stream.tell()
+        self.in_program = True
+        value = unpickler(self.module, stream, persistent_load, self.options).load()
+        self.in_program = False
+        return value, stream.tell()
 
     def _read_archive(self, stream: IO[bytes], size: int) -> Any:
         archive = Reader(stream)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import Any, Final
 
 import tensocket_core as core
 from tensocket import _utils
-from tensocket.errors import ArgumentError
+from tensocket.errors import SerializationError
 from tensocket_core import TypedStorage, UntypedStorage
 from tensocket_core import device as Device
 from tensocket_core.formats import layout, memory_format, sparse_coo, sparse_csr, strided
@@ -66,13 +67,18 @@ def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     known = _NAME_OF.get(id(obj))
     if known is not None:
         return known
-    module = getattr(obj, "__module__", None) or ""
-    name = name or getattr(obj, "__qualname__", "")
-    if module.partition(".")[0] == "tensocket":
-        return "torch" + module.removeprefix("tensocket"), name
-    if module.partition(".")[0] == "tensocket_core" and getattr(_package(""), name, None) is obj:
-        return "torch", name
-    return None
+    module = str(getattr(obj, "__module__", ""))
+    label = str(name or getattr(obj, "__qualname__", ""))
+    root = module.partition(".")[0]
+    if root not in ("tensocket", "tensocket_core"):
+        return None
+    # Functions are written where programs find them, which PyTorch has, too.
+    for place in () if isinstance(obj, type) else ("nn.functional", ""):
+        if getattr(_package(place), label, None) is obj:
+            return f"torch.{place}".rstrip("."), label
+    if root == "tensocket":
+        return "torch" + module.removeprefix("tensocket"), label
+    return ("torch", label) if getattr(_package(""), label, None) is obj else None
 
 
 def modern(module: str, name: str) -> tuple[str, str]:
@@ -96,21 +102,26 @@ def is_ours(module: str) -> bool:
 def find(module: str, name: str) -> Any:
     """The object that a trusted file calls ``module.name``, where that is a name of this library.
 
+    Classes and functions that lie in another module here are found in the packages around it.
+
     Raises:
-        ArgumentError: There is none.
+        SerializationError: There is none.
     """
     known = TABLE.get(full_name(module, name))
     if known is not None:
         return known
-    found: Any
-    try:
-        found = _package(module.partition(".")[2])
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        raise ArgumentError("load", f"{module}.{name}", "the file needs a name that tensocket does not have",
-                            "save a state_dict() instead of whole objects") from None
-    return found
+    path = module.partition(".")[2]
+    places = [path, "nn.functional", ""] if path.partition(".")[0] == "_C" else [path]
+    while path:
+        path = path.rpartition(".")[0]
+        places.append(path)
+    for place in places:
+        try:
+            return functools.reduce(getattr, name.split("."), _package(place))
+        except (ImportError, AttributeError):
+            continue
+    raise SerializationError("load", f"{module}.{name}", "the file needs a name that tensocket does not have",
+                             "save a state_dict() instead of whole objects")
 
 
 def _package(path: str) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import types
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tensocket import _utils
 from tensocket.errors import SerializationError
 from tensocket.nn.parameter import Buffer, Parameter
-from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, sparse_coo
-from tensocket_core import device
+from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
 from tensocket_core.formats import layout
 from tensocket_core.sparse.tensor import SparseTensor
 from tensocket_plugins.contract.dtypes import DType, uint8
@@ -72,7 +72,7 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
     state = _attributes(tensor)
     if isinstance(tensor, Parameter) and type(tensor) is Parameter:
         plain = tensor.detach()
-        arguments = (plain.as_subclass(Tensor), tensor.requires_grad, OrderedDict())
+        arguments: tuple[Any, ...] = (plain.as_subclass(Tensor), tensor.requires_grad, OrderedDict())
         if state:
             return _utils._rebuild_parameter_with_state, (*arguments, state)
         return _utils._rebuild_parameter, arguments
@@ -103,10 +103,13 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         values = values.contiguous()
         stride = tuple(values.stride())
     storage = values.untyped_storage()
-    place = (values.storage_offset(), shape, stride, tensor.requires_grad, OrderedDict())
+    place: tuple[Any, ...] = (values.storage_offset(), shape, stride, tensor.requires_grad, OrderedDict())
     if dtype in STORAGE_OF:
         return _utils._rebuild_tensor_v2, (TypedStorage(storage, dtype), *place)
     return _utils._rebuild_tensor_v3, (storage, *place, dtype)
+
+
+_PLAIN_REDUCE: Final[tuple[Any, ...]] = (Tensor.__reduce_ex__, SparseTensor.__reduce_ex__)
 
 
 def reduce(value: Any) -> Any:
@@ -120,7 +123,7 @@ def reduce(value: Any) -> Any:
         return device, ((value.type,) if value.index is None else (value.type, value.index))
     if kind is layout:
         return names._get_layout, (f"torch.{value.name}",)
-    if isinstance(value, Tensor) and (kind.__reduce_ex__ in (Tensor.__reduce_ex__, SparseTensor.__reduce_ex__)):
+    if isinstance(value, Tensor) and kind.__reduce_ex__ in _PLAIN_REDUCE:
         return reduce_tensor(value)
     return NotImplemented
 
@@ -150,8 +153,13 @@ def _importable(value: Any) -> Any:
     return reduce(value)
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the one whose names can be chosen
+#: The pickler in Python: names of what it writes can be chosen.
+_Base: Final[Any] = pickle._Pickler
+
+
+class _Pickler(_Base):  # type: ignore[misc]  # the class is not typed
     shelf: Shelf
+    dispatch: ClassVar[dict[Any, Any]] = dict(_Base.dispatch)
 
     def persistent_id(self, value: Any) -> Any:
         return self.shelf.persistent_id(value)
@@ -175,18 +183,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the one w
             self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
         self.memoize(obj)
 
-    #: Classes and functions are written by their names; classes of other metaclasses arrive at ``save_global``, too.
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]  # noqa: RUF012  as the base class has it
-    dispatch[type(reduce)] = save_global
-
     def save_type(self, obj: Any) -> None:
-        """As the base class does it, with ``save_global`` of this one."""
         if obj in (type(None), type(NotImplemented), type(...)):
             super().save_type(obj)
         else:
             self.save_global(obj)
 
-    dispatch[type] = save_type
+    # The base class calls these by this table, not by name.
+    dispatch[types.FunctionType], dispatch[type] = save_global, save_type
 
 
 def unpickler(module: Any, stream: Any, persistent_load: Callable[[Any], Any], options: dict[str, Any]) -> Any:

@@ -248,7 +248,8 @@ class Restricted:
                 target.__setstate__(state)
                 return
             attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-            target.__dict__.update(attributes or {})
+            if attributes:
+                target.__dict__.update(attributes)
             for name, value in (slots or {}).items():
                 setattr(target, name, value)
         else:
@@ -400,7 +401,7 @@ _HANDLERS: Final[dict[int, Callable[[Restricted], Any]]] = {code[0]: handler for
 _CALLS: Final[dict[Any, Callable[..., Any]]] = {
     OrderedDict: Restricted._make_dict, Counter: Restricted._make_counter,
     DEFAULT["_codecs.encode"]: Restricted._make_bytes, bytearray: Restricted._make_bytearray,
-    complex: Restricted._make_complex, Size: Restricted._make_size,
+    bytes: lambda machine: b"", complex: Restricted._make_complex, Size: Restricted._make_size,
     set: lambda machine, *items: machine._made_set(set)(*items),
     frozenset: lambda machine, *items: machine._made_set(frozenset)(*items),
     _utils._rebuild_from_type_v2: Restricted._make_typed, _utils._rebuild_sparse_tensor: Restricted._make_sparse,

@@ -11,8 +11,7 @@ from typing import Any, Final
 from tensocket import _utils
 from tensocket.errors import ArgumentTypeError
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage
-from tensocket_core import device
+from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device
 from tensocket_plugins.contract.dtypes import DType
 
 from .names import REBUILDERS, TABLE, StorageType, full_name, modern
@@ -33,6 +32,7 @@ DEFAULT: Final[dict[str, Any]] = {
     "collections.Counter": Counter,
     "_codecs.encode": encode,
     "builtins.bytearray": bytearray,
+    "builtins.bytes": bytes,
     "builtins.complex": complex,
     "builtins.frozenset": frozenset,
     "builtins.set": set,
@@ -46,7 +46,12 @@ def add_safe_globals(safe_globals: list[Allowed]) -> None:
 
     Args:
         safe_globals: Classes and functions, or pairs of one and the full name that files give it.
+
+    Raises:
+        ArgumentTypeError: Something has no name, or a pair is not one of an object and a text.
     """
+    for item in safe_globals:
+        _named(item)
     _ALLOWED.extend(item for item in safe_globals if item not in _ALLOWED)
 
 
@@ -78,22 +83,21 @@ class safe_globals:
         _ALLOWED[:] = self._previous
 
 
-def allowed_by_program() -> dict[str, Any]:
-    """What ``add_safe_globals`` allowed, by full name.
+def _named(item: Any) -> tuple[str, Any]:
+    """Full name in files and object."""
+    value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+    if name is None and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
+        name = f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(name, str):
+        raise ArgumentTypeError("add_safe_globals", repr(item), "what is allowed is a class or a function, or a pair "
+                                "of one and its full name", "pass for example [MyClass]")
+    module, _, last = name.rpartition(".")
+    return full_name(module, last), value
 
-    Raises:
-        ArgumentTypeError: Something has no name, or a pair is not one of an object and a text.
-    """
-    found = {}
-    for item in _ALLOWED:
-        value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-        if name is None and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
-            name = full_name(value.__module__, value.__qualname__)
-        if not isinstance(name, str):
-            raise ArgumentTypeError("add_safe_globals", repr(item), "what is allowed is a class or a function, or a "
-                                    "pair of one and its full name", "pass for example [MyClass]")
-        found[full_name(*name.rpartition(".")[::2])] = value
-    return found
+
+def allowed_by_program() -> dict[str, Any]:
+    """What ``add_safe_globals`` allowed, by full name."""
+    return dict(_named(item) for item in _ALLOWED)
 
 
 def named_in(data: bytes) -> Iterator[str]:
@@ -104,6 +108,7 @@ def named_in(data: bytes) -> Iterator[str]:
     """
     memo: dict[int, Any] = {}
     texts: list[Any] = []
+    argument: Any
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "GLOBAL":
             yield full_name(*modern(*argument.split(" ", 1)))

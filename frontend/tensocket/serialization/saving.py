@@ -61,7 +61,7 @@ def _save(
     except TensocketError:
         raise
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
-        raise UnpicklableError("save", f"{describe(obj)}: {error or type(error).__name__}",
+        raise UnpicklableError("save", f"{describe(obj)}: {str(error) or type(error).__name__}",
                                "everything in the object can be pickled", "save a state_dict(), and classes and "
                                "functions from the top level of modules") from error
     if not archive:
