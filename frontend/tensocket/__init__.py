@@ -91,12 +91,16 @@ _LATER = frozenset({
     "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
     "profiler", "storage", "testing", "torch_version", "types", "xpu",
 })
+#: Functions of such modules.
+_LATER_NAMES = {"compile": "compiler", "ScriptModule": "jit", "ScriptFunction": "jit"}
 
 
 def __getattr__(name: str) -> Any:
     """Modules that are imported when they are first used, operators over lists of tensors, and the version."""
     if name in _LATER:
         return import_module(f"tensocket.{name}")
+    if name in _LATER_NAMES:
+        return getattr(import_module(f"tensocket.{_LATER_NAMES[name]}"), name)
     if name == "__version__":
         return version.current()
     if name.startswith("_foreach_") and name[9:] in _FOREACH:

@@ -58,6 +58,14 @@ class ScalerError(TensocketError, RuntimeError, AssertionError):
     """Methods of a ``GradScaler`` in the wrong order, or settings that it cannot have."""
 
 
+class ExportError(TensocketError, NotImplementedError):
+    """A form of programs that cannot be written, or not yet."""
+
+
+class ProcessGroupError(TensocketError, ValueError, RuntimeError):
+    """Something is asked of a group of processes that is not there."""
+
+
 class StateDictError(TensocketError, RuntimeError, ValueError):
     """A state dict that does not fit the module or optimizer it is loaded into."""
 
@@ -93,6 +101,7 @@ __all__ = [
     "DimensionError",
     "DtypeError",
     "ExchangeError",
+    "ExportError",
     "FileObjectError",
     "IndexDtypeError",
     "IndexOutOfRange",
@@ -103,6 +112,7 @@ __all__ = [
     "MissingPackage",
     "ModuleAttributeError",
     "OutOfMemoryError",
+    "ProcessGroupError",
     "ScalerError",
     "SerializationError",
     "ShapeError",

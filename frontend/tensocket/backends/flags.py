@@ -59,3 +59,14 @@ class Flags(ModuleType):
         finally:
             for name, value in zip(self._switches, before, strict=True):
                 setattr(self, name, value)
+
+    @contextmanager
+    def patch(self, *named: Any, **values: Any) -> Iterator[None]:
+        """Set names of the module for a block or a function: ``patch(name=value)``, ``patch("name", value)``."""
+        given = {**(named[0] if len(named) == 1 else {named[0]: named[1]} if named else {}), **values}
+        before = {name: getattr(self, name) for name in given}
+        vars(self).update(given)
+        try:
+            yield
+        finally:
+            vars(self).update(before)

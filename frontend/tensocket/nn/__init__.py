@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from . import functional, init, modules, parameter, utils
 from .modules import (
     CELU,
@@ -54,6 +57,16 @@ from .modules import (
 )
 from .modules.module import Module
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+
+def __getattr__(name: str) -> Any:
+    """What few programs need, imported when it is first asked for."""
+    if name in ("attention", "parallel"):
+        return import_module(f"tensocket.nn.{name}")
+    if name == "DataParallel":
+        return import_module("tensocket.nn.parallel").DataParallel
+    raise AttributeError(f"module 'tensocket.nn' has no attribute {name!r}")
+
 
 __all__ = [
     "CELU",

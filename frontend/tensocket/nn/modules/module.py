@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tensocket.errors import ArgumentTypeError, UnsupportedOperator
+from tensocket.notices import EAGER, note
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_core import Tensor, zeros_like
 
@@ -196,6 +197,10 @@ class Module(ModuleState, Convertible):
         """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
         for parameter in self.parameters():
             clear_grad(parameter, set_to_none)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the module as it is: calls run eagerly, which is noted once. Arguments are those of ``compile``."""
+        note("compile", EAGER)
 
     def apply(self: Self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` with every module of the tree, children first."""

@@ -1,0 +1,265 @@
+"""Groups of processes and their collectives, for the one process that there is.
+
+A program that is prepared for several processes runs with its world of one: every collective leaves or copies what the
+only rank has. A larger world is refused when it is initialised.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+from tensocket.errors import ProcessGroupError
+
+
+class ReduceOp(IntEnum):
+    """How values of ranks become one; a single rank's value stays what it is."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+
+class Backend(str):
+    """Name of what would carry messages."""
+
+    __slots__ = ()
+
+    UNDEFINED = "undefined"
+    GLOO = "gloo"
+    NCCL = "nccl"
+    MPI = "mpi"
+    UCC = "ucc"
+
+
+class Work:
+    """A collective that was called with ``async_op=True``; it is done at once."""
+
+    def __init__(self, result: Any = None) -> None:
+        self._result = result
+
+    def wait(self, timeout: Any = None) -> bool:
+        """True: it is done."""
+        return True
+
+    def is_completed(self) -> bool:
+        """True: it is done."""
+        return True
+
+    is_success = is_completed
+
+    def result(self) -> Any:
+        """What was computed."""
+        return self._result
+
+    def get_future(self) -> Work:
+        """Something to wait for."""
+        return self
+
+    value = result
+
+
+class ProcessGroup:
+    """A group with this process as its only rank.
+
+    Args:
+        backend: Name of what would carry messages.
+    """
+
+    def __init__(self, backend: str = "gloo") -> None:
+        self.backend = Backend(backend)
+
+    def rank(self) -> int:
+        """0."""
+        return 0
+
+    def size(self) -> int:
+        """1."""
+        return 1
+
+
+class GroupMember:
+    """The groups that programs name without having made them."""
+
+    WORLD: ProcessGroup | None = None
+    NON_GROUP_MEMBER: Final = object()
+
+
+group = GroupMember
+_GROUPS: Final[list[ProcessGroup]] = []
+
+
+def _member(group: Any, operator: str) -> ProcessGroup:
+    """The group that is meant.
+
+    Raises:
+        ProcessGroupError: There is none.
+    """
+    world = GroupMember.WORLD
+    if world is None:
+        raise ProcessGroupError(operator, "no group of processes", "the default process group has not been initialized",
+                                "call init_process_group first")
+    return group if isinstance(group, ProcessGroup) else world
+
+
+def _only(operator: str, rank: Any) -> None:
+    """Check a rank that an operator names.
+
+    Raises:
+        ProcessGroupError: It is not 0.
+    """
+    if rank not in (None, 0):
+        raise ProcessGroupError(operator, f"rank {rank}", "the group has 1 process, of rank 0", "pass 0")
+
+
+# ------------------------------------------------------------------------------------------------------------ groups
+
+def is_available() -> bool:
+    """True: programs for several processes run, with one."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether ``init_process_group`` was called."""
+    return GroupMember.WORLD is not None
+
+
+def _false() -> bool:
+    """False: nothing carries messages."""
+    return False
+
+
+is_nccl_available = is_mpi_available = is_ucc_available = is_xccl_available = is_torchelastic_launched = _false
+
+
+def is_gloo_available() -> bool:
+    """True: a group of one needs nothing that carries messages."""
+    return True
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether a group can be initialised with this name."""
+    return backend.lower() == "gloo"
+
+
+def init_process_group(backend: str | None = None, init_method: str | None = None, timeout: Any = None,
+                       world_size: int = -1, rank: int = -1, store: Any = None, group_name: str = "",
+                       pg_options: Any = None, device_id: Any = None) -> None:
+    """Make the group of all processes, which is this one.
+
+    Args:
+        backend: Kept as the group's name.
+        init_method: Accepted as in PyTorch: nobody has to be met.
+        timeout: Accepted as in PyTorch, as is what follows ``rank``.
+        world_size: Number of processes; ``WORLD_SIZE`` of the environment, or 1, if negative.
+        rank: This process's number; ``RANK`` of the environment, or 0, if negative.
+        store: Where processes would meet.
+        group_name: A name.
+        pg_options: Options of the backend.
+        device_id: The device.
+
+    Raises:
+        ProcessGroupError: There is a group already, or the world has more than one process.
+    """
+    size = world_size if world_size >= 0 else int(os.environ.get("WORLD_SIZE", "1"))
+    number = rank if rank >= 0 else int(os.environ.get("RANK", "0"))
+    if GroupMember.WORLD is not None:
+        raise ProcessGroupError("init_process_group", "a second default group", "there is one default process group",
+                                "call destroy_process_group first, or make another with new_group")
+    if size != 1 or number != 0:
+        raise ProcessGroupError("init_process_group", f"rank {number} of {size} processes",
+                                "programs run as 1 process", "start the program once, with WORLD_SIZE=1")
+    GroupMember.WORLD = ProcessGroup((backend or "gloo").lower())
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Forget a group; the default one by default, and with it all others."""
+    if _member(group, "destroy_process_group") is GroupMember.WORLD:
+        GroupMember.WORLD = None
+        _GROUPS.clear()
+    elif group in _GROUPS:
+        _GROUPS.remove(group)
+
+
+def new_group(ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None,
+              pg_options: Any = None, use_local_synchronization: bool = False, group_desc: Any = None,
+              device_id: Any = None, sort_ranks: bool = True) -> Any:
+    """Another group of this process; ``GroupMember.NON_GROUP_MEMBER`` if ``ranks`` is empty.
+
+    Args:
+        ranks: Members.
+        timeout: Accepted as in PyTorch, as are the others.
+        backend: Kept as the group's name.
+        pg_options: Options of the backend.
+        use_local_synchronization: Whom to wait for.
+        group_desc: A description.
+        device_id: The device.
+        sort_ranks: Whether ranks are sorted.
+    """
+    world = _member(None, "new_group")
+    for rank in ranks or ():
+        _only("new_group", rank)
+    if ranks is not None and not len(ranks):
+        return GroupMember.NON_GROUP_MEMBER
+    _GROUPS.append(ProcessGroup((backend or world.backend).lower()))
+    return _GROUPS[-1]
+
+
+def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, **options: Any
+                  ) -> tuple[Any, list[Any]]:
+    """This process's subgroup, and all of them."""
+    made = new_group([0])
+    return made, [made]
+
+
+def get_rank(group: Any = None) -> int:
+    """Number of this process: 0, or -1 if it is not in the group."""
+    return -1 if group is GroupMember.NON_GROUP_MEMBER else _member(group, "get_rank").rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """Number of processes: 1, or -1 if this one is not in the group."""
+    return -1 if group is GroupMember.NON_GROUP_MEMBER else _member(group, "get_world_size").size()
+
+
+def get_backend(group: Any = None) -> Backend:
+    """Name of what would carry messages."""
+    return _member(group, "get_backend").backend
+
+
+def get_process_group_ranks(group: Any) -> list[int]:
+    """The members."""
+    return [_member(group, "get_process_group_ranks").rank()]
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """A member's number in the world."""
+    _only("get_global_rank", group_rank)
+    return 0
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """A process's number in a group."""
+    _only("get_group_rank", global_rank)
+    return 0
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's number on its machine, from ``LOCAL_RANK`` of the environment.
+
+    Raises:
+        ProcessGroupError: It is not there, and no other number is given.
+    """
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise ProcessGroupError("get_node_local_rank", "no LOCAL_RANK", "the environment tells the local rank",
+                                "pass fallback_rank")
+    return fallback_rank

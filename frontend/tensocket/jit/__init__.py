@@ -1,0 +1,168 @@
+"""Scripts of functions and modules: not translated yet, so that everything runs as the Python that it is.
+
+``save`` writes a whole module as pickle does, and ``load`` runs what such a file says: load only files that you trust.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+from typing import Final as Final
+
+from tensocket.errors import ExportError
+
+from .modules import (
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+    original,
+    script,
+    trace,
+    trace_module,
+)
+
+_Value = TypeVar("_Value")
+
+
+class Error(RuntimeError):
+    """What a script raises in PyTorch; never raised here."""
+
+
+class Attribute(NamedTuple):
+    """A value with the type that a script would give it."""
+
+    value: Any
+    type: Any
+
+
+class Future:
+    """The result of ``fork``, which is there at once."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def wait(self) -> Any:
+        """The result."""
+        return self._value
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    value = wait
+
+
+def is_scripting() -> bool:
+    """False: nothing is translated."""
+    return False
+
+
+is_tracing = is_scripting
+
+
+def annotate(the_type: Any, the_value: _Value) -> _Value:
+    """The value."""
+    return the_value
+
+
+def export(fn: _Value) -> _Value:
+    """The function itself."""
+    return fn
+
+
+script_method = unused = interface = script_if_tracing = export
+
+
+def ignore(drop: Any = False, **options: Any) -> Any:
+    """The function itself; a decorator that leaves functions as they are where a flag is given."""
+    return drop if callable(drop) else export
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object is of a type; what containers of that type hold is not looked at."""
+    kinds = target_type if type(target_type) is tuple else (target_type,)
+    return any(_is(obj, getattr(kind, "__origin__", kind)) for kind in kinds)
+
+
+def _is(obj: Any, kind: Any) -> bool:
+    return issubclass(type(obj), kind)
+
+
+def freeze(mod: _Value, preserved_attrs: Any = None, optimize_numerics: bool = True) -> _Value:
+    """The module itself."""
+    return mod
+
+
+def optimize_for_inference(mod: _Value, other_methods: Any = None) -> _Value:
+    """The module itself."""
+    return mod
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """Call a function now; ``wait`` gives its result."""
+    return Future(func(*args, **kwargs))
+
+
+def wait(future: Future) -> Any:
+    """The result of ``fork``."""
+    return future.wait()
+
+
+def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] | None = None) -> None:
+    """Write a module or function to a file, which names its classes and does not hold their code.
+
+    Args:
+        m: What ``script`` or ``trace`` returned.
+        f: A path or an open file.
+        _extra_files: Accepted only if empty.
+
+    Raises:
+        ExportError: There are extra files.
+    """
+    if _extra_files:
+        raise ExportError("jit.save", f"extra files {sorted(_extra_files)}", "a file holds the module alone",
+                          "write them next to it")
+    import tensocket
+
+    tensocket.save(original(m), f)
+
+
+def load(f: str | os.PathLike[str] | Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None) -> Any:
+    """Read what ``jit.save`` wrote. This runs what the file says: load only files that you trust.
+
+    Args:
+        f: A path or an open file.
+        map_location: Where tensors go.
+        _extra_files: Accepted as in PyTorch; nothing is put there.
+    """
+    import tensocket
+
+    return script(tensocket.load(f, map_location=map_location, weights_only=False))
+
+
+class strict_fusion:
+    """``with strict_fusion():`` — nothing is fused, and nothing complains of that."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """Accept a strategy; nothing is fused."""
+    return []
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Accept a wish; nothing is fused."""
+
+
+__all__ = ["Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+           "TopLevelTracedModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
+           "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "save", "script",
+           "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module",
+           "unused", "wait"]

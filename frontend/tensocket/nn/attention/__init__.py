@@ -1,0 +1,49 @@
+"""Which form of attention runs: there is one, and the choice is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+from tensocket.backends import cuda
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+
+
+class SDPBackend(IntEnum):
+    """Forms of scaled dot-product attention that programs name."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+    """Say for a block which forms of attention may be used; there is one, which always runs.
+
+    Args:
+        backends: One or several forms.
+        set_priority: Accepted as in PyTorch.
+
+    Raises:
+        ArgumentTypeError: They are no forms.
+        ArgumentError: There are none.
+    """
+    given = [backends] if isinstance(backends, SDPBackend) else backends
+    if not isinstance(given, Sequence) or not all(isinstance(one, SDPBackend) for one in given):
+        raise ArgumentTypeError("sdpa_kernel", repr(backends), "a form of attention is an SDPBackend",
+                                "pass for example SDPBackend.MATH")
+    if not given:
+        raise ArgumentError("sdpa_kernel", "no forms of attention", "at least one form of attention is allowed",
+                            "pass for example SDPBackend.MATH")
+    with cuda.sdp_kernel(SDPBackend.FLASH_ATTENTION in given, SDPBackend.MATH in given,
+                         SDPBackend.EFFICIENT_ATTENTION in given, SDPBackend.CUDNN_ATTENTION in given):
+        yield
+
+
+__all__ = ["SDPBackend", "sdpa_kernel"]

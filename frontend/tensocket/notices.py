@@ -1,0 +1,48 @@
+"""What a program asked for and got in another way, said once each."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+#: What compiling a function or a module does.
+EAGER: Final = "functions and modules are not compiled yet; they run eagerly"
+
+_log = logging.getLogger("tensocket.notices")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One of them.
+
+    Attributes:
+        subject: The name that was called, for example ``compile``.
+        text: What it did instead.
+    """
+
+    subject: str
+    text: str
+
+
+_NOTICES: Final[dict[str, Notice]] = {}
+
+
+def note(subject: str, text: str) -> None:
+    """Record a notice and log it, unless there is one on this subject."""
+    if subject not in _NOTICES:
+        _NOTICES[subject] = Notice(subject, text)
+        _log.warning("%s: %s", subject, text)
+
+
+def notices() -> list[Notice]:
+    """The notices of this process, in order."""
+    return list(_NOTICES.values())
+
+
+def reset_notices() -> None:
+    """Forget them: each will be said again."""
+    _NOTICES.clear()
+
+
+__all__ = ["Notice", "note", "notices", "reset_notices"]

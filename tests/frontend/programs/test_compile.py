@@ -1,0 +1,223 @@
+"""Names for compilation: functions and modules run eagerly, and say so once."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+import tensocket as torch
+from tensocket import _dynamo, _inductor, compiler, errors, export, fx, jit, nn, notices, onnx
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    notices.reset_notices()
+
+
+def test_compiled_functions_run_eagerly_and_say_so_once():
+    @torch.compile
+    def double(x):
+        """Twice."""
+        return x * 2
+
+    @torch.compile(dynamic=True, mode="max-autotune")
+    def triple(x):
+        return x * 3
+
+    assert (double(torch.ones(1)) + triple(torch.ones(1))).item() == 5
+    assert (double.__name__, double.__doc__) == ("double", "Twice.")
+    assert [notice.subject for notice in notices.notices()] == ["compile"]
+    with pytest.raises(errors.ArgumentError, match="a mode is a set of options"):
+        torch.compile(double, mode="default", options={})
+    with pytest.raises(errors.ArgumentTypeError, match="functions and modules are compiled"):
+        torch.compile(3)
+
+
+def test_a_compiled_module_stands_for_the_original():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    compiled = torch.compile(model)
+    assert compiled(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+    assert list(compiled.state_dict()) == [f"_orig_mod.{key}" for key in model.state_dict()]
+    assert compiled._orig_mod is model
+    assert isinstance(compiled, _dynamo.OptimizedModule)
+    assert compiled.append.__self__ is model
+    compiled.eval()
+    assert not (model.training)
+    assert not (model[0].training)
+    compiled.extra = 3
+    assert model.extra == 3
+    del compiled.extra
+    assert not hasattr(model, "extra")
+    with pytest.raises(AttributeError):
+        _ = compiled.absent
+    clone = copy.deepcopy(compiled)
+    assert clone._orig_mod[0].weight is not model[0].weight
+    assert "forward" in dir(compiled)
+
+
+def test_a_module_compiles_itself_in_place():
+    model = nn.Linear(2, 1)
+    assert model.compile(mode="reduce-overhead") is None
+    assert model(torch.ones(1, 2)).shape == (1, 1)
+    assert [notice.subject for notice in notices.notices()] == ["compile"]
+
+
+def test_names_of_the_tracer():
+    assert not compiler.is_compiling()
+    assert compiler.list_backends() == ["eager"]
+
+    @compiler.disable
+    def plain(x):
+        return x
+
+    @compiler.disable(recursive=False)
+    def other(x):
+        return x
+
+    @compiler.set_stance("force_eager")
+    def third(x):
+        return x
+
+    assert plain(1) == other(1) == third(1) == _dynamo.allow_in_graph(plain)(1) == _dynamo.optimize()(plain)(1) == 1
+    assert compiler.substitute_in_graph(len)(plain) is plain
+    with compiler.set_stance("default"):
+        assert compiler.wrap_numpy(lambda a: a + 1)(torch.ones(2)).tolist() == [2, 2]
+    for nothing in (compiler.reset, compiler.cudagraph_mark_step_begin, _dynamo.graph_break):
+        assert nothing() is None
+    _dynamo.mark_dynamic(torch.ones(1), 0)
+    _dynamo.mark_static(torch.ones(1))
+    assert notices.notices()[0].subject == "compile"
+
+
+def test_settings_are_kept():
+    assert _dynamo.config.cache_size_limit == 8
+    _dynamo.config.something_new = 1
+    assert _dynamo.config.something_new == 1
+    del _dynamo.config.something_new
+    with _dynamo.config.patch(verbose=True), _dynamo.config.patch("cache_size_limit", 1):
+        assert (_dynamo.config.verbose, _dynamo.config.cache_size_limit) == (True, 1)
+    assert _dynamo.config.verbose is False
+    assert _inductor.config.triton.unique_kernel_names is True
+
+
+def test_scripts_run_eagerly_and_say_so_once():
+    model = nn.Linear(2, 1)
+    scripted = jit.script(model)
+    assert isinstance(scripted, jit.ScriptModule)
+    assert isinstance(scripted, nn.Linear)
+    assert scripted.weight is model.weight
+    assert list(scripted.state_dict()) == ["weight", "bias"]
+    assert scripted(torch.ones(1, 2)).equal(model(torch.ones(1, 2)))
+    assert scripted.original_name == "Linear"
+    assert jit.script(scripted) is scripted
+    scripted.eval()
+    assert not model.training
+    assert isinstance(copy.deepcopy(scripted), jit.ScriptModule)
+
+    @jit.script
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    assert double(torch.ones(1)).item() == 2
+    assert double.name == "double"
+    assert [notice.subject for notice in notices.notices()] == ["jit.script"]
+    for what in (double, scripted):
+        with pytest.raises(errors.ExportError, match="scripts are not translated, so that there is no graph"):
+            _ = what.graph
+        with pytest.raises(NotImplementedError, match="there is no graph and no code"):
+            _ = what.code
+    with pytest.raises(errors.ArgumentTypeError, match="functions and modules become scripts"):
+        jit.script(3)
+
+
+def test_traces_call_once():
+    calls = []
+
+    def count(x, y=1):
+        calls.append(x)
+        return x + y
+
+    traced = jit.trace(count, torch.ones(1))
+    assert len(calls) == 1
+    assert traced(torch.ones(1), 2).item() == 3
+    jit.trace(count, example_kwarg_inputs={"x": torch.ones(1)})
+    assert len(calls) == 3
+    module = nn.Linear(2, 1)
+    assert isinstance(jit.trace_module(module, {"forward": torch.ones(1, 2)}), jit.ScriptModule)
+
+
+def test_a_class_of_scripts():
+    class Scripted(jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.limit = jit.annotate(int, 3)
+
+        @jit.script_method
+        def forward(self, x):
+            return x * self.limit
+
+        @jit.export
+        def other(self):
+            return 1
+
+        @jit.ignore
+        def third(self):
+            return 2
+
+        @jit.unused
+        def fourth(self):
+            return 3
+
+        @jit.ignore(drop=True)
+        def fifth(self):
+            return 4
+
+    made = Scripted()
+    assert made(torch.ones(1)).item() == 3
+    assert (made.other(), made.third(), made.fourth(), made.fifth()) == (1, 2, 3, 4)
+    assert made.original_name == "Scripted"
+
+
+def test_small_names_of_scripts():
+    assert not (jit.is_scripting())
+    assert not (jit.is_tracing())
+    assert jit.Attribute(1, int).value == 1
+    future = jit.fork(max, 1, 2)
+    assert jit.wait(future) == future.value() == 2
+    assert future.done()
+    assert jit.isinstance([1], list[int])
+    assert not jit.isinstance(1, (str, list))
+    model = nn.Linear(1, 1)
+    assert jit.freeze(model) is jit.optimize_for_inference(model) is model
+    with jit.strict_fusion():
+        assert jit.set_fusion_strategy([]) == []
+        jit.enable_onednn_fusion(True)
+    with pytest.raises(errors.ExportError, match="a file holds the module alone"):
+        jit.save(model, "unused", _extra_files={"a": "b"})
+
+
+def test_other_forms_of_programs_are_refused():
+    model = nn.Linear(1, 1)
+    with pytest.raises(onnx.OnnxExporterError, match="models are not written in ONNX yet"):
+        onnx.export(model, torch.ones(1, 1), "model.onnx", opset_version=17)
+    with pytest.raises(errors.ExportError, match="modules are not captured ahead of time yet"):
+        export.export(model, (torch.ones(1, 1),))
+    with pytest.raises(errors.ExportError, match="modules are not recorded as graphs yet"):
+        fx.symbolic_trace(model)
+    assert not onnx.is_in_onnx_export()
+    assert fx.wrap(len) is len
+    assert export.Dim("batch", max=8).max == 8
+
+
+def test_forms_of_attention():
+    from tensocket.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.MATH]):
+        assert torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+    with pytest.raises(errors.ArgumentTypeError, match="a form of attention is an SDPBackend"), sdpa_kernel("math"):
+        pass
+    with pytest.raises(errors.ArgumentError, match="at least one form of attention is allowed"), sdpa_kernel([]):
+        pass
