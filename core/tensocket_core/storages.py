@@ -118,8 +118,13 @@ class UntypedStorage:
         return self if moved is self._bytes else storage_of(moved)
 
     def is_shared(self) -> bool:
-        """False: memory is not shared between processes."""
-        return False
+        """Whether the memory is shared with the processes that the storage is sent to."""
+        return self._bytes.is_shared()  # type: ignore[no-any-return]
+
+    def share_memory_(self) -> UntypedStorage:
+        """Move the bytes, with all tensors on them, to where other processes see them, too."""
+        self._bytes.share_memory_()
+        return self
 
     def is_pinned(self) -> bool:
         """False: host memory is pageable."""
@@ -218,12 +223,20 @@ def storage_of(tensor: Any) -> UntypedStorage:
         return known
     storage = object.__new__(UntypedStorage)
     storage._memory = memory
-    storage._bytes = tensors.wrap(_bytes_of(tensor._array), tensor._entry.key | dtype_bit(dtypes.uint8))
+    storage._bytes = tensors.wrap(bytes_of(tensor._array), tensor._entry.key | dtype_bit(dtypes.uint8))
     _KNOWN[id(memory)] = storage
     return storage
 
 
-def _bytes_of(array: Any) -> Any:
+def renew(memory: Any, moved: Any) -> None:
+    """Note that all tensors on ``memory`` are on ``moved`` now."""
+    storage = _KNOWN.pop(id(memory), None)
+    if storage is not None:
+        storage._memory = moved
+        _KNOWN[id(moved)] = storage
+
+
+def bytes_of(array: Any) -> Any:
     """The whole memory of a handle as bytes."""
     memory, count = memory_of(array), memory_nbytes(array)
     if type(memory) is not np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
-from . import creation, storages, typenames
+from . import creation, sharing, storages, typenames
 from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order
 from .formats import check_format, contiguous_format, layout, strided
@@ -142,12 +142,17 @@ class Surface:
         return storages.placed(self, source, storage_offset, size, stride)
 
     def is_shared(self) -> bool:
-        """False: memory is not shared between processes."""
-        return False
+        """Whether the memory is shared with the processes that the tensor is sent to."""
+        return sharing.place_in_segment(getattr(self, "_array", None)) is not None
 
     def share_memory_(self) -> Any:
-        """The tensor itself; threads share its memory, other processes get copies."""
-        return self
+        """Move the memory, with all tensors on it, to where other processes see it, too; does nothing if it is there.
+
+        Raises:
+            ArgumentTypeError: The tensor has no memory of its own.
+            OutOfMemoryError: The system has no shared memory left.
+        """
+        return sharing.share_memory(self)
 
     def is_pinned(self, device: Any = None) -> bool:
         """False: host memory is pageable."""

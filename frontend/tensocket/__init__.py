@@ -208,6 +208,7 @@ __all__ = [
     "linalg",
     "load",
     "long",
+    "multiprocessing",
     "masked",
     "nan",
     "newaxis",

@@ -46,6 +46,14 @@ class ModuleAttributeError(TensocketError, AttributeError):
     """An attribute that a module does not have, or not yet."""
 
 
+class DatasetError(ArgumentError, AssertionError):
+    """Data sets that do not fit what is made of them."""
+
+
+class WorkerError(TensocketError, RuntimeError):
+    """A worker of a loader, or a started process, ended without being asked, or did not answer in time."""
+
+
 class UninitializedError(TensocketError, RuntimeError):
     """Something is asked of a parameter that has no shape yet."""
 
@@ -96,6 +104,7 @@ __all__ = [
     "BackendIncompatible",
     "BackendUnavailable",
     "DamagedFileError",
+    "DatasetError",
     "DeviceError",
     "DeviceMismatch",
     "DimensionError",
@@ -126,4 +135,5 @@ __all__ = [
     "UnsafeGlobalError",
     "UnsupportedDtype",
     "UnsupportedOperator",
+    "WorkerError",
 ]

@@ -79,7 +79,7 @@ def _load_memory(device: str, data: Any) -> Memory:
     return Memory(entry, made)
 
 
-def _memory_of(tensor: Any) -> tuple[Memory, int]:
+def place_of(tensor: Any) -> tuple[Memory, int]:
     """The memory that a tensor is on, and where in it the tensor starts, in bytes."""
     array, entry = tensor._array, tensor._entry
     if type(array) is DeviceArray:
@@ -110,7 +110,7 @@ def _known(key: Any, entry: DeviceEntry, handle: Any) -> Memory:
         return memory
 
 
-def _build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], start: int,
+def build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], start: int,
            requires_grad: bool) -> Any:
     """A leaf at a place in memory."""
     handle: Any
@@ -130,7 +130,7 @@ def _build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strid
 
 
 def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
-    """Arguments of ``_build`` for a tensor like this one.
+    """Arguments of ``build`` for a tensor like this one.
 
     Raises:
         ArgumentTypeError: It has no memory: it belongs to a transform, or its class knows its elements.
@@ -139,25 +139,26 @@ def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
         raise ArgumentTypeError(operator, f"a {type(tensor).__name__} without memory of its own",
                                 "tensors of transforms live within their call, and other classes know their elements",
                                 "take it outside of the transform, or define the method in its class")
-    memory, start = _memory_of(tensor)
+    memory, start = place_of(tensor)
     array = tensor._array
     return type(tensor), memory, tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start, \
         tensor.requires_grad
 
 
-def _attributes(tensor: Any) -> dict[str, Any]:
+def attributes(tensor: Any) -> dict[str, Any]:
+    """What programs have set on a tensor."""
     return {name: value for name, value in tensor.__dict__.items() if name not in _TRANSIENT}
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
     """``Tensor.__reduce_ex__``: memory, place, whether it requires grad, class and attributes; the gradient stays."""
-    return _build, _parts("pickle", tensor), _attributes(tensor) or None
+    return build, _parts("pickle", tensor), attributes(tensor) or None
 
 
 def copy_tensor(tensor: Any) -> Any:
     """``copy.copy``: a leaf on the same memory, with the same attributes."""
     alias = tensors.Tensor._make_subclass.__func__(type(tensor), tensor.detach(), tensor.requires_grad)  # type: ignore[attr-defined]
-    alias.__dict__.update(_attributes(tensor))
+    alias.__dict__.update(attributes(tensor))
     return alias
 
 
@@ -173,7 +174,7 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
         raise AutogradError("deepcopy", "a tensor made by an operator", "only leaf tensors can be deep-copied",
                             "detach() it first")
     cls, memory, *place = _parts("deepcopy", tensor)
-    copied = memo[id(tensor)] = _build(cls, copy.deepcopy(memory, memo), *place)
-    copied.__dict__.update(copy.deepcopy(_attributes(tensor), memo))
+    copied = memo[id(tensor)] = build(cls, copy.deepcopy(memory, memo), *place)
+    copied.__dict__.update(copy.deepcopy(attributes(tensor), memo))
     copied._grad = copy.deepcopy(tensor._grad, memo)
     return copied

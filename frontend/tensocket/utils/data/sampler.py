@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
-from typing import Generic, TypeVar
+import itertools
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Generic, TypeVar
 
-from tensocket.errors import ArgumentError
-from tensocket_core import Generator, randint, randperm
+from tensocket.errors import ArgumentError, ArgumentTypeError
+from tensocket_core import Generator, as_tensor, float64, multinomial, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -20,6 +21,8 @@ class Sampler(Generic[T_co]):
 
 class SequentialSampler(Sampler[int]):
     """0, 1, 2, ... to the end of ``data_source``."""
+
+    data_source: Sized
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -41,8 +44,12 @@ class RandomSampler(Sampler[int]):
         generator: Source of randomness. Without one a new one is seeded from the CPU's default generator in every pass.
 
     Raises:
+        ArgumentTypeError: ``replacement`` is no bool.
         ArgumentError: ``num_samples`` is not positive.
     """
+
+    data_source: Sized
+    replacement: bool
 
     def __init__(
         self,
@@ -55,9 +62,10 @@ class RandomSampler(Sampler[int]):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        if self.num_samples <= 0:
-            raise ArgumentError("RandomSampler", f"num_samples={self.num_samples}", "at least one sample is drawn",
-                                "pass a positive num_samples and a data source that is not empty")
+        if not isinstance(replacement, bool):
+            raise ArgumentTypeError("RandomSampler", f"replacement={replacement!r}", "replacement is a bool",
+                                    "pass True or False")
+        _check_count("RandomSampler", self.num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -80,31 +88,102 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order, each once."""
+
+    indices: Sequence[int]
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for position in randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[position]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Indices with probabilities in proportion to weights.
+
+    Args:
+        weights: One weight for each sample; they need not add up to one.
+        num_samples: How many indices one pass gives.
+        replacement: Whether an index may be drawn again.
+        generator: Source of randomness; the CPU's default one if not given.
+
+    Raises:
+        ArgumentError: An argument that is out of its domain.
+    """
+
+    weights: Any
+    num_samples: int
+    replacement: bool
+
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
+        _check_count("WeightedRandomSampler", num_samples)
+        if not isinstance(replacement, bool):
+            raise ArgumentError("WeightedRandomSampler", f"replacement={replacement!r}", "replacement is a bool",
+                                "pass True or False")
+        self.weights = as_tensor(weights, dtype=float64)
+        if self.weights.ndim != 1:
+            raise ArgumentError("WeightedRandomSampler", f"weights of shape {list(self.weights.shape)}",
+                                "weights should be a 1d sequence", "flatten them")
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        yield from multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
 class BatchSampler(Sampler[list[int]]):
     """Lists of ``batch_size`` indices of another sampler; a shorter last one unless ``drop_last``.
 
     Raises:
-        ArgumentError: ``batch_size`` is not a positive int.
+        ArgumentError: ``batch_size`` is not a positive int, or ``drop_last`` no bool.
     """
 
     def __init__(self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool) -> None:
         if type(batch_size) is not int or batch_size <= 0:
             raise ArgumentError("BatchSampler", f"batch_size={batch_size!r}", "batch_size is a positive int",
                                 "pass a number from 1")
+        if not isinstance(drop_last, bool):
+            raise ArgumentError("BatchSampler", f"drop_last={drop_last!r}", "drop_last is a bool", "pass True or False")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
-        batch: list[int] = []
-        for index in self.sampler:
-            batch.append(index)
-            if len(batch) == self.batch_size:
-                yield batch
-                batch = []
-        if batch and not self.drop_last:
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
             yield batch
 
     def __len__(self) -> int:
         size = len(self.sampler)  # type: ignore[arg-type]  # needs __len__, as for len() of any generator
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
+
+
+def _check_count(sampler: str, count: Any) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count <= 0:
+        raise ArgumentError(sampler, f"num_samples={count!r}", "num_samples should be a positive integer value",
+                            "draw at least one sample, from data that is not empty")
+
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]

@@ -1,0 +1,49 @@
+"""``multiprocessing`` for tensors: processes and queues that pass the memory of tensors instead of copies.
+
+All names of Python's module are here, too. Importing this module is what makes tensors travel through shared memory.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as _python
+from multiprocessing import *  # noqa: F403
+from multiprocessing import context, get_all_start_methods, get_context, pool, queues, reduction
+
+from . import reductions
+from .reductions import (
+    get_all_sharing_strategies,
+    get_sharing_strategy,
+    init_reductions,
+    set_sharing_strategy,
+)
+from .spawn import (
+    ProcessContext,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
+
+init_reductions()
+
+__all__ = [
+    *_python.__all__,
+    "ProcessContext",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "context",
+    "get_all_sharing_strategies",
+    "get_all_start_methods",
+    "get_context",
+    "get_sharing_strategy",
+    "init_reductions",
+    "pool",
+    "queues",
+    "reduction",
+    "reductions",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]

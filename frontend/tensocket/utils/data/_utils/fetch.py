@@ -1,0 +1,71 @@
+"""Fetching: from an index, or a list of them, to what the loader gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from ..dataset import gathered
+from .collate import default_collate
+
+
+class MapFetcher:
+    """Samples of a data set by index.
+
+    Args:
+        dataset: The data set.
+        batched: Whether it is asked for lists of indices.
+        collate_fn: What makes a batch of samples, or an output of a sample.
+        drop_last: For data sets without indices.
+    """
+
+    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        self.dataset = dataset
+        self.batched = batched
+        self.collate_fn = collate_fn
+
+    def fetch(self, index: Any) -> Any:
+        """The batch of a list of indices, or the sample of one."""
+        dataset = self.dataset
+        if not self.batched:
+            return self.collate_fn(dataset[index])
+        # The same batch as collating rows one by one, without an operator call for each row.
+        if self.collate_fn is default_collate and (batch := gathered(dataset, index)) is not None:
+            return batch
+        if getattr(dataset, "__getitems__", None):
+            return self.collate_fn(dataset.__getitems__(index))
+        return self.collate_fn([dataset[each] for each in index])
+
+
+class StreamFetcher:
+    """Samples of an iterable data set; the indices only count them.
+
+    Args:
+        dataset: The data set.
+        batched: Whether it is asked for lists of indices.
+        collate_fn: What makes a batch of samples, or an output of a sample.
+        drop_last: Whether a shorter last batch is left out.
+    """
+
+    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        self.samples = iter(dataset)
+        self.batched = batched
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+
+    def fetch(self, index: Any) -> Any:
+        """The next batch, or the next sample.
+
+        Raises:
+            StopIteration: There is none.
+        """
+        if not self.batched:
+            return self.collate_fn(next(self.samples))
+        batch = list(itertools.islice(self.samples, len(index)))
+        if not batch or (self.drop_last and len(batch) < len(index)):
+            raise StopIteration
+        return self.collate_fn(batch)
+
+
+__all__ = ["MapFetcher", "StreamFetcher"]

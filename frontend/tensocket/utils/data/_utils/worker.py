@@ -1,0 +1,207 @@
+"""What a worker does, in a process or a thread: it answers every request for a batch with one message."""
+
+from __future__ import annotations
+
+import random
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tensocket_core import Generator, manual_seed
+
+from .fetch import MapFetcher, StreamFetcher
+
+#: A request: pass, position in the pass, index. ``None`` ends the worker.
+Request = tuple[int, int, Any]
+#: An answer: pass, position in the pass, batch or ``Failure`` or ``StreamEnd``.
+Answer = tuple[int, int, Any]
+
+
+@dataclass
+class WorkerGenerators:
+    """Sources of randomness of one worker thread: the global ones are shared by all threads."""
+
+    random_generator: random.Random
+    torch_generator: Generator
+    numpy_generator: np.random.Generator
+
+
+@dataclass
+class WorkerInfo:
+    """What a worker knows about itself.
+
+    Attributes:
+        id: Its number, from 0.
+        num_workers: How many there are.
+        seed: Seed of the worker: the loader's base seed plus ``id``.
+        dataset: Its copy of the data set; for threads, the data set.
+        rng: Generators of a worker thread; None in a process, where the global ones are the worker's own.
+        worker_method: ``"multiprocessing"`` or ``"thread"``.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+    rng: WorkerGenerators | None = None
+    worker_method: str = "multiprocessing"
+
+
+_CURRENT: Final = threading.local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Number, count, seed and data set of the worker that asks; None outside of workers.
+
+    An iterable data set uses it to give each worker its share, and a ``worker_init_fn`` to set a worker up.
+    """
+    return getattr(_CURRENT, "info", None)
+
+
+def set_worker_info(info: WorkerInfo | None) -> None:
+    """Make this thread a worker."""
+    _CURRENT.info = info
+
+
+@dataclass
+class Task:
+    """What workers do.
+
+    Attributes:
+        dataset: The data set.
+        stream: Whether it is iterable, without indices.
+        batched: Whether requests are lists of indices.
+        collate_fn: What makes a batch of samples.
+        drop_last: Whether a shorter last batch is left out.
+        init: ``worker_init_fn``.
+        base_seed: Seed of worker 0.
+        workers: How many there are.
+    """
+
+    dataset: Any
+    stream: bool
+    batched: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    init: Callable[[int], Any] | None
+    base_seed: int
+    workers: int
+
+    def fetcher(self) -> MapFetcher | StreamFetcher:
+        """A new pass."""
+        made = StreamFetcher if self.stream else MapFetcher
+        return made(self.dataset, self.batched, self.collate_fn, self.drop_last)
+
+
+class StreamEnd:
+    """The answer of a worker whose stream has no more samples."""
+
+
+class Failure:
+    """An exception on its way to the process that asked, with its traceback as text.
+
+    Args:
+        error: The exception, which is being handled.
+        where: Text that tells whose it is.
+    """
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind = type(error)
+        self.attributes = dict(error.__dict__)
+        lines = "".join(traceback.format_exception(error))
+        self.text = f"Caught {self.kind.__name__} {where}.\nOriginal Traceback (most recent call last):\n{lines}"
+
+    def without_objects(self) -> Failure:
+        """The same failure as a RuntimeError, for exceptions that cannot be sent."""
+        self.kind, self.attributes = RuntimeError, {}
+        return self
+
+    def raise_again(self) -> None:
+        """Raise an exception of the same type and attributes, whose text has the traceback."""
+        raise self._exception()
+
+    def _exception(self) -> BaseException:
+        if issubclass(self.kind, StopIteration):
+            return RuntimeError(self.text)  # which would end the caller's loop as if all were well
+        text = _Verbatim(self.text) if issubclass(self.kind, KeyError) else self.text
+        try:
+            # Without __init__, which may ask for more than a text.
+            error = self.kind.__new__(self.kind)
+            error.args = (text,)
+            error.__dict__.update(self.attributes)
+            if self.text not in str(error):
+                raise TypeError
+        except Exception:  # a class that shows no text of others
+            return RuntimeError(self.text)
+        return error
+
+
+class _Verbatim(str):
+    """A text that is its own representation: KeyError shows that of its argument."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def seed_process(base_seed: int, worker: int) -> None:
+    """Seed the global generators of a worker process: tensocket's and Python's with base seed + number."""
+    seed = base_seed + worker
+    random.seed(seed)
+    manual_seed(seed)
+    np.random.seed(_words(base_seed, worker))
+
+
+def generators(base_seed: int, worker: int) -> WorkerGenerators:
+    """Generators of a worker thread, seeded like the global ones of a worker process."""
+    seed = base_seed + worker
+    words = _words(base_seed, worker)
+    return WorkerGenerators(random.Random(seed), Generator().manual_seed(seed), np.random.default_rng(words))
+
+
+def _words(base_seed: int, worker: int) -> Any:
+    """A seed for NumPy, which takes words of 32 bits. Base seeds that differ by one have nothing in common."""
+    entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4)
+
+
+def work(task: Task, where: str, receive: Callable[[], Request | None], send: Callable[[Answer], None]) -> None:
+    """Answer requests until there is none. The worker's information is set already.
+
+    Args:
+        task: What to do.
+        where: Text for tracebacks that tells which worker this is.
+        receive: Waits for a request.
+        send: Sends an answer.
+    """
+    info = get_worker_info()
+    fetcher: Any = None
+    failed: Failure | None = None
+    try:
+        if task.init is not None and info is not None:
+            task.init(info.id)
+    except Exception as error:
+        failed = Failure(error, where)
+    current = -1
+    while (request := receive()) is not None:
+        number, position, index = request
+        answer: Any = failed
+        if failed is None:
+            try:
+                if number != current:
+                    fetcher, current = task.fetcher(), number
+                answer = fetcher.fetch(index)
+            except Exception as error:
+                ended = task.stream and isinstance(error, StopIteration)
+                answer = StreamEnd() if ended else Failure(error, where)
+        send((number, position, answer))
+        # The batch belongs to the receiver now; its memory can be used again.
+        del answer
+
+
+__all__ = ["WorkerInfo", "get_worker_info"]
