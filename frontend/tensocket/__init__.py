@@ -208,7 +208,6 @@ __all__ = [
     "linalg",
     "load",
     "long",
-    "multiprocessing",
     "masked",
     "nan",
     "newaxis",

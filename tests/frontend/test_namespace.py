@@ -63,8 +63,8 @@ reset_fallback_ledger
 reset_peak_memory_stats set_fallback set_stream synchronize
 """
 PACKAGES = """
-array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization sparse special
-utils version
+array_api autograd dispatch errors fft func library linalg nn ops optim overrides random serialization
+sparse special utils version
 """
 SURFACE = """
 allclose argwhere as_strided_ as_strided_scatter clamp_max clamp_min column_stack
@@ -207,8 +207,16 @@ def test_names_of_the_package():
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
     (torch.cpu.amp, "GradScaler autocast"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
-    (torch.utils.data, """BatchSampler DataLoader Dataset IterableDataset RandomSampler Sampler SequentialSampler Subset
-     TensorDataset default_collate default_convert random_split"""),
+    (torch.utils.data, """BatchSampler ChainDataset ConcatDataset DataLoader Dataset DistributedSampler IterableDataset
+     RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler TensorDataset
+     WeightedRandomSampler default_collate default_convert get_worker_info random_split"""),
+    (torch.multiprocessing, """Array AuthenticationError Barrier BoundedSemaphore BufferTooShort Condition Event
+     JoinableQueue Lock Manager Pipe Pool Process ProcessContext ProcessError ProcessExitedException
+     ProcessRaisedException Queue RLock RawArray RawValue Semaphore SimpleQueue SpawnContext TimeoutError Value
+     active_children allow_connection_pickling context cpu_count current_process freeze_support
+     get_all_sharing_strategies get_all_start_methods get_context get_logger get_sharing_strategy get_start_method
+     init_reductions log_to_stderr parent_process pool queues reducer reduction reductions set_executable
+     set_forkserver_preload set_sharing_strategy set_start_method spawn start_processes"""),
     (torch.serialization, """LoadEndianness StorageType add_safe_globals clear_safe_globals default_restore_location
      get_crc32_options get_default_load_endianness get_default_mmap_options get_safe_globals
      get_unsafe_globals_in_checkpoint load load_safetensors location_tag register_package safe_globals save

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing as _python
 from multiprocessing import *  # noqa: F403
-from multiprocessing import context, get_all_start_methods, get_context, pool, queues, reduction
+from multiprocessing import context, pool, queues, reduction
 
 from . import reductions
 from .reductions import (
@@ -35,8 +35,6 @@ __all__ = [
     "SpawnContext",
     "context",
     "get_all_sharing_strategies",
-    "get_all_start_methods",
-    "get_context",
     "get_sharing_strategy",
     "init_reductions",
     "pool",

@@ -26,11 +26,11 @@ class ProcessException(TensocketError, RuntimeError):
         pid: Its process id.
     """
 
-    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+    def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         Exception.__init__(self, msg)
         self.msg = msg
         self.error_index = error_index
-        self.error_pid = self.pid = pid
+        self.error_pid = self.pid = error_pid
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.msg, self.error_index, self.pid)
@@ -121,16 +121,16 @@ class ProcessContext:
                 process.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def _raise(self, index: int) -> None:
-        process, report = self.processes[index], self._reports[index]
-        code = process.exitcode
-        if report.poll():
-            text = f"\n\n-- Process {index} terminated with the following error:\n{report.recv()}"
-            raise ProcessRaisedException(text, index, process.pid)
-        if code < 0:
-            name = signal.Signals(-code).name
-            raise ProcessExitedException(f"process {index} terminated with signal {name}", index, process.pid, code,
-                                         name)
-        raise ProcessExitedException(f"process {index} terminated with exit code {code}", index, process.pid, code)
+        pid, code = self.processes[index].pid, self.processes[index].exitcode
+        try:
+            text = self._reports[index].recv()
+        except EOFError:  # it had no time to tell
+            name = signal.Signals(-code).name if code < 0 else None
+            how = f"exit code {code}" if name is None else f"signal {name}"
+            raise ProcessExitedException(f"process {index} terminated with {how}", error_index=index, error_pid=pid,
+                                         exit_code=code, signal_name=name) from None
+        text = f"\n\n-- Process {index} terminated with the following error:\n{text}"
+        raise ProcessRaisedException(text, error_index=index, error_pid=pid)
 
 
 #: The context of processes that ``spawn`` started.

@@ -184,10 +184,10 @@ class DataLoader(Generic[T_co]):
         if not self._dataset_kind:
             return len(self._index_sampler)  # type: ignore[arg-type]  # needs __len__, as for len() of any generator
         size = len(self.dataset)  # type: ignore[arg-type]  # an iterable data set may have a length
-        if self.batch_size is not None:
-            size = size // self.batch_size if self.drop_last else -(-size // self.batch_size)
         self._reported_length = size
-        return size
+        if self.batch_size is None:
+            return size
+        return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_iterator"}
