@@ -155,7 +155,7 @@ def test_rank_and_count_of_processes(monkeypatch):
         DistributedSampler([1], 2, 2)
     group = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False, get_rank=lambda: 1,
                             get_world_size=lambda: 2)
-    monkeypatch.setattr(sys.modules["tensocket"], "distributed", group, raising=False)
+    monkeypatch.setitem(sys.modules, "tensocket.distributed", group)
     with pytest.raises(ArgumentError, match=r"a share has a number and a count; the default process group has not been "
                                             "initialized"):
         DistributedSampler([1])

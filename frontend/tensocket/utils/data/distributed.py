@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -83,14 +84,12 @@ def _process_group() -> tuple[int, int]:
     Raises:
         ArgumentError: There is none.
     """
-    import tensocket
-
-    distributed = getattr(tensocket, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    group = sys.modules.get("tensocket.distributed")  # which a program that has a group has loaded
+    if group is None or not group.is_available() or not group.is_initialized():
         raise ArgumentError("DistributedSampler", "neither num_replicas and rank nor a process group",
                             "a share has a number and a count; the default process group has not been initialized",
                             "pass both, or call distributed.init_process_group first")
-    return distributed.get_rank(), distributed.get_world_size()
+    return group.get_rank(), group.get_world_size()
 
 
 __all__ = ["DistributedSampler"]
