@@ -98,25 +98,74 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     return _cell("rnn_relu_cell", _relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-def _direction(step: Callable[..., tuple[Any, ...]], input: Any, state: tuple[Any, ...], weights: Sequence[Any],
-               biases: bool, reverse: bool) -> tuple[Any, tuple[Any, ...]]:
+Step = Callable[..., tuple[Any, ...]]
+#: One layer in one direction: from (step, input, first state, weights, biases, reverse) to outputs and the last state.
+Direction = Callable[[Step, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
+
+
+def _advanced(step: Step, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any],
+              biases: bool) -> tuple[Any, ...]:
+    """The state after one moment, whose input is multiplied by its weight already."""
+    state = step(inputs, functions.linear(state[0], weights[1], weights[3] if biases else None), state)
+    if len(weights) % 2:
+        state = (functions.linear(state[0], weights[-1]), *state[1:])
+    return state
+
+
+def _direction(step: Step, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
-    w_ih, w_hh = weights[:2]
-    b_ih, b_hh = weights[2:4] if biases else (None, None)
-    project = weights[-1] if len(weights) % 2 else None
-    inputs = functions.linear(input, w_ih, b_ih).unbind(0)
+    inputs = functions.linear(input, weights[0], weights[2] if biases else None).unbind(0)
     outputs = []
     for moment in reversed(inputs) if reverse else inputs:
-        state = step(moment, functions.linear(state[0], w_hh, b_hh), state)
-        if project is not None:
-            state = (functions.linear(state[0], project), *state[1:])
+        state = _advanced(step, moment, state, weights, biases)
         outputs.append(state[0])
     return functions.stack(outputs[::-1] if reverse else outputs), state
 
 
-def _layers(operator: str, step: Callable[..., tuple[Any, ...]], input: Any, states: tuple[Any, ...],
-            params: Sequence[Any], has_biases: bool, num_layers: int, dropout: float, train: bool,
-            bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
+def _packed_direction(sizes: Sequence[int]) -> Direction:
+    """``_direction`` over packed sequences [sum of sizes, I], of which ``sizes[t]`` have an element at moment t."""
+
+    def run(step: Step, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+            reverse: bool) -> tuple[Any, tuple[Any, ...]]:
+        inputs = functions.linear(input, weights[0], weights[2] if biases else None).split(list(sizes))
+        outputs, first, ended = [], state, []
+        state = tuple(x[:sizes[-1]] for x in first) if reverse else first
+        for moment in reversed(inputs) if reverse else inputs:
+            old, new = state[0].shape[0], moment.shape[0]
+            if new < old:
+                ended.append(tuple(x[new:] for x in state))
+                state = tuple(x[:new] for x in state)
+            elif new > old:
+                state = tuple(functions.cat([x, y[old:new]]) for x, y in zip(state, first, strict=True))
+            state = _advanced(step, moment, state, weights, biases)
+            outputs.append(state[0])
+        last = tuple(functions.cat(parts) for parts in zip(state, *reversed(ended), strict=True)) if ended else state
+        return functions.cat(outputs[::-1] if reverse else outputs), last
+
+    return run
+
+
+def _stacked(run: Direction, step: Step, values: Any, states: tuple[Any, ...], params: Sequence[Any],
+             has_biases: bool, num_layers: int, dropout: float, directions: int) -> tuple[Any, ...]:
+    """Outputs of the last layer, and the last states of all layers."""
+    each = len(params) // (num_layers * directions)
+    finals = []
+    for layer in range(num_layers):
+        outputs = []
+        for k in range(layer * directions, (layer + 1) * directions):
+            output, final = run(step, values, tuple(x[k] for x in states), params[k * each:(k + 1) * each],
+                                has_biases, k % directions == 1)
+            outputs.append(output)
+            finals.append(final)
+        values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
+        if dropout and layer < num_layers - 1:
+            values = functions.dropout(values, dropout, True)
+    return values, *(functions.stack([final[k] for final in finals]) for k in range(len(states)))
+
+
+def _layers(operator: str, step: Step, input: Any, states: tuple[Any, ...], params: Sequence[Any], has_biases: bool,
+            num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
     """Outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
     directions = 2 if bidirectional else 1
     count = num_layers * directions
@@ -126,21 +175,44 @@ def _layers(operator: str, step: Callable[..., tuple[Any, ...]], input: Any, sta
         raise ShapeError(operator, given,
                          "an input [T, N, I] goes with states [layers * directions, N, H] and parameters for each",
                          "check num_layers and batch_first")
-    each = len(params) // count
-    values = input.transpose(0, 1) if batch_first else input
-    finals = []
-    for layer in range(num_layers):
-        outputs = []
-        for k in range(layer * directions, (layer + 1) * directions):
-            output, final = _direction(step, values, tuple(x[k] for x in states), params[k * each:(k + 1) * each],
-                                       has_biases, k % directions == 1)
-            outputs.append(output)
-            finals.append(final)
-        values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
-        if dropout and train and layer < num_layers - 1:
-            values = functions.dropout(values, dropout, True)
-    last = [functions.stack([final[k] for final in finals]) for k in range(len(states))]
+    values, *last = _stacked(_direction, step, input.transpose(0, 1) if batch_first else input, states, params,
+                             has_biases, num_layers, dropout if train else 0.0, directions)
     return values.transpose(0, 1) if batch_first else values, *last
+
+
+#: The steps of the four kinds of networks.
+_STEPS = {"lstm": _lstm_step, "gru": _gru_step, "rnn_tanh": _tanh_step, "rnn_relu": _relu_step}
+
+
+def packed_layers(operator: str, data: Any, batch_sizes: Sequence[int], states: tuple[Any, ...], params: Sequence[Any],
+                  has_biases: bool, num_layers: int, dropout: float, train: bool,
+                  bidirectional: bool) -> tuple[Any, ...]:
+    """Layers over packed sequences: outputs [elements, directions * H], and the last states of all layers.
+
+    Args:
+        operator: ``lstm``, ``gru``, ``rnn_tanh`` or ``rnn_relu``.
+        data: [elements, I]: first the first elements of all sequences, longest first, then their second ones, ...
+        batch_sizes: How many sequences have an element at each moment; these numbers do not grow.
+        states: First outputs (and cell states), [layers * directions, N, H] each.
+        params: As those of ``lstm``.
+        has_biases: Whether there are biases among them.
+        num_layers: Number of layers.
+        dropout: Probability of dropout between layers while training.
+        train: Whether this is training.
+        bidirectional: Whether there is a second direction, from the end of each sequence.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+    """
+    directions = 2 if bidirectional else 1
+    count = num_layers * directions
+    if not batch_sizes or data.ndim != 2 or data.shape[0] != sum(batch_sizes) or len(params) % count or any(
+            x.ndim != 3 or tuple(x.shape[:2]) != (count, batch_sizes[0]) for x in states):
+        given = f"data {list(data.shape)}, batch sizes {list(batch_sizes)}, state {list(states[0].shape)}"
+        raise ShapeError(operator, given, "packed sequences [elements, I] have as many elements as their batch sizes "
+                         "say, and states [layers * directions, N, H]", "pass what pack_padded_sequence returns")
+    return _stacked(_packed_direction(batch_sizes), _STEPS[operator], data, states, params, has_biases, num_layers,
+                    dropout if train else 0.0, directions)
 
 
 @composite(f"lstm(Tensor input, Tensor[] hx, {_LAYERS}) -> (Tensor, Tensor, Tensor)", method=False)

@@ -8,6 +8,31 @@ from tensocket.nn import functional as F
 from tensocket.nn.modules.module import Module
 from tensocket_core import Tensor
 
+from .attention import MultiheadAttention
+from .rectifiers import (
+    CELU,
+    ELU,
+    GLU,
+    SELU,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    Mish,
+    PReLU,
+    ReLU6,
+    RReLU,
+    Softmax2d,
+    Softmin,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Tanhshrink,
+    Threshold,
+)
+
 
 class ReLU(Module):
     """``max(input, 0)``, in place if asked."""
@@ -103,3 +128,10 @@ class LogSoftmax(Module):
     def extra_repr(self) -> str:
         """The dimension."""
         return f"dim={self.dim}"
+
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "MultiheadAttention", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid",
+    "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]

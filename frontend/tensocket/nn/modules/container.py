@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
@@ -10,6 +11,16 @@ from tensocket.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange
 
 from .module import Module, indent
 from .parameters import ParameterDict, ParameterList, pairs_of, position_of
+
+
+class Container(Module):
+    """A module of the given submodules; ``Module`` itself does all of that."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn("Container is deprecated; derive from Module", FutureWarning, stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):
@@ -237,4 +248,4 @@ class ModuleDict(Module):
             self[key] = module
 
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

@@ -43,3 +43,6 @@ class CosineSimilarity(Module):
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Two tensors that broadcast, without their dimension ``dim``."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+__all__ = ["CosineSimilarity", "PairwiseDistance"]

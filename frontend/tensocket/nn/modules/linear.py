@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter, UninitializedParameter, is_lazy
@@ -68,6 +69,60 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A ``Linear`` under the name that layers of attention give theirs."""
+
+
+class Bilinear(Module):
+    """``input1 @ weight[k] @ input2 + bias[k]`` for each output k.
+
+    Args:
+        in1_features: Size of the last dimension of the first input.
+        in2_features: Size of the last dimension of the second input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether a bias is added.
+        device: Where the parameters live.
+        dtype: Their dtype.
+
+    The weight is (out_features, in1_features, in2_features); both start uniform in ±1/sqrt(in1_features).
+
+    Raises:
+        ArgumentError: ``in1_features`` is not positive.
+    """
+
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ArgumentError("Bilinear", f"in1_features={in1_features}", "in1_features must be > 0",
+                                "pass the size of the first input")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for parameter in self.parameters(recurse=False):
+            init.uniform_(parameter, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """(..., in1_features) and (..., in2_features) to (..., out_features)."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes of the layer."""
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+                f"out_features={self.out_features}, bias={self.bias is not None}")
+
+
 class LazyLinear(LazyModuleMixin, Linear):
     """A ``Linear`` whose ``in_features`` is the size of the last dimension of its first input.
 
@@ -105,4 +160,4 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.reset_parameters()
 
 
-__all__ = ["Identity", "LazyLinear", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]

@@ -1,57 +1,71 @@
-"""Loss functions."""
+"""Loss functions. Reductions are ``mean``, ``sum`` or ``none``; ``size_average`` and ``reduce`` were replaced by them."""
 
 from __future__ import annotations
 
-from tensocket.errors import ArgumentError
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
 from tensocket.nn import functional as F
-from tensocket.nn.functions.reductions import reduction_of
-from tensocket.nn.modules.module import Module
 from tensocket_core import Tensor
 
+from .linear import Linear
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
+from .loss_base import _Loss, _PairLoss, _WeightedLoss
+from .margins import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 
-class _Loss(Module):
-    """A loss with a reduction over its elements."""
-
-    def __init__(self, size_average: bool | None, reduce: bool | None, reduction: str) -> None:
-        super().__init__()
-        reduction = reduction_of(size_average, reduce, reduction)
-        if reduction not in ("mean", "sum", "none"):
-            raise ArgumentError(type(self).__name__, f"reduction={reduction!r}", "reduction is 'mean', 'sum' or 'none'",
-                                "pass one of the three")
-        self.reduction = reduction
-
-
-class _WeightedLoss(_Loss):
-    """A loss over classes, with a weight for each and an index of none."""
-
-    def __init__(
-        self, weight: Tensor | None, size_average: bool | None, ignore_index: int, reduce: bool | None, reduction: str
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
+# ---- differences
 
 
-class L1Loss(_Loss):
+class L1Loss(_PairLoss):
     """``|input - target|``."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A scalar; of the inputs' shape for reduction ``none``."""
-        return F.l1_loss(input, target, reduction=self.reduction)
+    _loss = staticmethod(F.l1_loss)
 
 
-class MSELoss(_Loss):
+class MSELoss(_PairLoss):
     """``(input - target)²``."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    _loss = staticmethod(F.mse_loss)
+
+
+class SmoothL1Loss(_Loss):
+    """``|input - target| - beta / 2``, with the parabola ``(input - target)² / (2 beta)`` below ``beta``."""
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 beta: float = 1.0) -> None:
         super().__init__(size_average, reduce, reduction)
+        self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """A scalar; of the inputs' shape for reduction ``none``."""
-        return F.mse_loss(input, target, reduction=self.reduction)
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """``0.5 (input - target)²`` up to differences of ``delta``, a line beyond."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """A scalar; of the inputs' shape for reduction ``none``."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+# ---- classes
 
 
 class NLLLoss(_WeightedLoss):
@@ -73,11 +87,20 @@ class NLLLoss(_WeightedLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """A scalar; of the target's shape for reduction ``none``."""
         return F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """The older name of ``NLLLoss`` for images."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn("NLLLoss2d is deprecated; use NLLLoss", FutureWarning, stacklevel=2)
+        super().__init__(*args, **kwargs)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -101,10 +124,187 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """A scalar; of the target's shape for reduction ``none``."""
         return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
                                label_smoothing=self.label_smoothing)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear layer without further ado before ``CrossEntropyLoss``.
+
+    Args:
+        in_features: Size of the last dimension of the input.
+        num_classes: Number of classes.
+        out_features: Further dimensions of the layer's output, each with a target of its own.
+        bias: Whether the layer has a bias.
+        device: Where its parameters live.
+        dtype: Their dtype.
+        reduction: ``mean`` (weighted), ``sum`` or ``none``.
+        weight: A weight for each class.
+        ignore_index: Elements with this class do not count.
+        label_smoothing: How much of the target is spread over all classes.
+        options: How PyTorch saves memory; results do not depend on it.
+    """
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: Sequence[int] = (), bias: bool = False,
+        device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        super().__init__(weight, reduction=reduction)
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Samples (N, in_features) with classes (N, *out_features) or probabilities to a scalar."""
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape(*shape, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(shape), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return (f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+                f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
+                f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}")
+
+
+# ---- probabilities
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy of probabilities for probabilities ``target``; ``weight`` broadcasts."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """A scalar; of the inputs' shape for reduction ``none``."""
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Cross entropy of ``sigmoid(input)`` for probabilities ``target``, without overflow.
+
+    Args:
+        weight: A factor per element; broadcasts.
+        size_average: Replaced by ``reduction``.
+        reduce: Replaced by ``reduction``.
+        reduction: ``mean``, ``sum`` or ``none``.
+        pos_weight: A factor for positive targets; broadcasts.
+    """
+
+    weight: Any
+    pos_weight: Any
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """A scalar; of the inputs' shape for reduction ``none``."""
+        return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight,
+                                                  reduction=self.reduction)
+
+
+class KLDivLoss(_Loss):
+    """Kullback-Leibler divergence of log probabilities ``input`` from ``target`` (or its logarithm, ``log_target``).
+
+    ``reduction`` may be ``batchmean``, too, which divides by the number of examples only.
+    """
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 log_target: bool = False) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """A scalar; of the inputs' shape for reduction ``none``."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """Negative log likelihood of counts under Poisson distributions.
+
+    Args:
+        log_input: Whether the input holds logarithms of rates.
+        full: Whether Stirling's approximation of ``log(target!)`` is added.
+        size_average: Replaced by ``reduction``.
+        eps: Keeps logarithms of rates finite.
+        reduce: Replaced by ``reduction``.
+        reduction: ``mean``, ``sum`` or ``none``.
+    """
+
+    def __init__(
+        self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        """A scalar; of the inputs' shape for reduction ``none``."""
+        return F.poisson_nll_loss(log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
+                                  reduction=self.reduction)
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log likelihood under normal distributions.
+
+    Args:
+        full: Whether the constant ``log(2 pi) / 2`` is added.
+        eps: Smallest variance.
+        reduction: ``mean``, ``sum`` or ``none``.
+    """
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
+        """Means, values and variances to a scalar; of the inputs' shape for reduction ``none``."""
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+class CTCLoss(_Loss):
+    """Connectionist temporal classification: minus the log probability of all alignments (Graves et al., 2006).
+
+    Args:
+        blank: The class between labels.
+        reduction: ``mean`` (of losses divided by target lengths), ``sum`` or ``none``.
+        zero_infinity: Whether infinite losses, of targets too long for their inputs, become zero.
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        """(T, N, C) log probabilities and (N, S) classes, with the length of each, to a scalar or (N)."""
+        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+                          self.zero_infinity)
+
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]

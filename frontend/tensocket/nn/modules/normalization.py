@@ -1,10 +1,11 @@
-"""Layers that bring values to zero mean and unit variance."""
+"""Layers that bring values to zero mean and unit variance, or to unit length, within each example."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from tensocket.errors import ArgumentError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.modules.module import Module
@@ -12,7 +13,25 @@ from tensocket.nn.parameter import Parameter
 from tensocket_core import Tensor, empty
 
 
-class LayerNorm(Module):
+class _Scaled(Module):
+    """A learned scale, and perhaps a learned shift, for the result of a normalisation."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _add_parameters(self, shape: tuple[int, ...], wanted: dict[str, bool], device: Any, dtype: Any) -> None:
+        for name, present in wanted.items():
+            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if present else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the scale to one and the shift to zero."""
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                init.constant_(parameter, float(name == "weight"))
+
+
+class LayerNorm(_Scaled):
     """Normalises over the last dimensions, then scales and shifts by learned values.
 
     Args:
@@ -23,9 +42,6 @@ class LayerNorm(Module):
         device: Where the parameters live.
         dtype: Their dtype.
     """
-
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -40,17 +56,8 @@ class LayerNorm(Module):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            values = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, values)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the scale to one and the shift to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._add_parameters(self.normalized_shape,
+                             {"weight": elementwise_affine, "bias": elementwise_affine and bias}, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         """A tensor of the same shape."""
@@ -60,3 +67,118 @@ class LayerNorm(Module):
         """The arguments."""
         bias = f", bias={self.bias is not None}"
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}{bias}"
+
+
+class RMSNorm(_Scaled):
+    """Divides by the root of the mean square over the last dimensions, then scales by learned values
+    (Zhang and Sennrich, 2019).
+
+    Args:
+        normalized_shape: Sizes of the last dimensions; an int for one.
+        eps: Added to the mean square; the dtype's machine epsilon if not given.
+        elementwise_affine: Whether values are scaled.
+        device: Where the parameter lives.
+        dtype: Its dtype.
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self._add_parameters(self.normalized_shape, {"weight": elementwise_affine}, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A tensor of the same shape."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(_Scaled):
+    """Normalises each group of channels of an example, then scales and shifts channels by learned values
+    (Wu and He, 2018).
+
+    Args:
+        num_groups: Number of groups, which divides the number of channels.
+        num_channels: Number of channels.
+        eps: Added to the variance.
+        affine: Whether values are scaled and shifted.
+        device: Where the parameters live.
+        dtype: Their dtype.
+        bias: Whether values are shifted.
+
+    Raises:
+        ArgumentError: The groups do not divide the channels.
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ArgumentError("GroupNorm", f"{num_channels} channels in {num_groups} groups", "num_channels must be "
+                                "divisible by num_groups", "pass a number of groups that divides the channels")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        self._add_parameters((num_channels,), {"weight": affine, "bias": affine and bias}, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, ...) to the same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+                f"bias={self.bias is not None}")
+
+
+class LocalResponseNorm(Module):
+    """Divides by ``(k + alpha * mean square of neighbouring channels) ** beta`` (Krizhevsky et al., 2012).
+
+    Args:
+        size: Number of neighbouring channels, of which the mean is taken.
+        alpha: As above.
+        beta: As above.
+        k: As above.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, ...) to the same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """``LocalResponseNorm`` of images (N, C, H, W) over an odd number of channels: an even ``size`` is one too many,
+    by which sums are divided nevertheless.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W) to the same shape."""
+        width = 2 * ((self.size - 1) // 2) + 1
+        return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
+
+
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

@@ -12,75 +12,216 @@ from tensocket.nn.parameter import Parameter
 from tensocket_core import Tensor, empty, no_grad
 
 
-class Embedding(Module):
+class _Table(Module):
+    """A table of vectors, of which one may stay zero."""
+
+    weight: Parameter
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
+        norm_type: float, scale_grad_by_freq: bool,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = _checked_padding(type(self).__name__, padding_idx, num_embeddings)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+
+    def _add_table(self, given: Tensor | None, device: Any, dtype: Any, freeze: bool = False) -> None:
+        shape = self.num_embeddings, self.embedding_dim
+        if given is None:
+            self.weight = Parameter(empty(*shape, device=device, dtype=dtype), requires_grad=not freeze)
+            self.reset_parameters()
+            return
+        if tuple(given.shape) != shape:
+            raise ShapeError(type(self).__name__, f"a table of shape {tuple(given.shape)} for {shape}", "Shape of "
+                             "weight must match num_embeddings and embedding_dim", "pass one of that shape")
+        self.weight = Parameter(given, requires_grad=not freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def _shown(self, *more: tuple[str, Any, Any]) -> str:
+        """Size of the table, and arguments that are not the default."""
+        optional = (("max_norm", self.max_norm, None), ("norm_type", self.norm_type, 2),
+                    ("scale_grad_by_freq", self.scale_grad_by_freq, False), *more)
+        shown = [f"{name}={value!r}" for name, value, default in optional if value != default]
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *shown])
+
+
+class Embedding(_Table):
     """A table of vectors, looked up by integer indices.
 
     Args:
         num_embeddings: Rows of the table.
         embedding_dim: Length of a row.
-        padding_idx: A row that stays zero: it starts as zero and gets no gradient.
+        padding_idx: A row that starts as zero and gets no gradient.
+        max_norm: Rows with a larger norm are scaled down to it when they are looked up, in place.
+        norm_type: Exponent of that norm.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        sparse: Whether the gradient is sparse.
+        _weight: The table, if it is known already.
+        _freeze: Whether it is not trained.
         device: Where the table lives.
         dtype: Its dtype.
 
     Rows start as standard normal values.
-    """
 
-    weight: Parameter
+    Raises:
+        ArgumentError: ``padding_idx`` is none of the rows.
+        ShapeError: ``_weight`` has another shape.
+    """
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
-        *,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = _checked_padding(padding_idx, num_embeddings)
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new initial values."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+        self._add_table(_weight, device, dtype, _freeze)
+        self.sparse = sparse
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+    ) -> Embedding:
         """An embedding with the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
 
         Raises:
             ShapeError: The table is not two-dimensional.
         """
-        if embeddings.dim() != 2:
-            raise ShapeError("Embedding.from_pretrained", f"a table of shape {tuple(embeddings.shape)}", "the table "
-                             "has two dimensions", "pass (num_embeddings, embedding_dim)")
-        rows, columns = embeddings.shape
-        module = cls(0, columns, device=embeddings.device, dtype=embeddings.dtype)
-        module.num_embeddings = rows
-        module.padding_idx = _checked_padding(padding_idx, rows)
-        module.weight = Parameter(embeddings, requires_grad=not freeze)
-        return module
+        rows, columns = _table_shape("Embedding", embeddings)
+        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         """Indices of any shape to vectors of shape (*input.shape, embedding_dim)."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+                           self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
-        """Size of the table."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        """Size of the table, and what is not the default."""
+        shown = self._shown(("sparse", self.sparse, False))
+        if self.padding_idx is None:
+            return shown
+        rows, columns, *rest = shown.split(", ")
+        return ", ".join([rows, columns, f"padding_idx={self.padding_idx}", *rest])
 
 
-def _checked_padding(index: int | None, rows: int) -> int | None:
+class EmbeddingBag(_Table):
+    """Sums, means or largest elements of the rows of a table in bags of indices.
+
+    Args:
+        num_embeddings: Rows of the table.
+        embedding_dim: Length of a row.
+        max_norm: Rows with a larger norm are scaled down to it when they are looked up, in place.
+        norm_type: Exponent of that norm.
+        scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
+        mode: ``sum``, ``mean`` or ``max``.
+        sparse: Whether the gradient is sparse.
+        _weight: The table, if it is known already.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that starts as zero, gets no gradient and does not count.
+        device: Where the table lives.
+        dtype: Its dtype.
+
+    Raises:
+        ArgumentError: ``padding_idx`` is none of the rows.
+        ShapeError: ``_weight`` has another shape.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+        self._add_table(_weight, device, dtype)
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """Bags over the given (num_embeddings, embedding_dim) table, trained only if not ``freeze``.
+
+        Raises:
+            ShapeError: The table is not two-dimensional.
+        """
+        rows, columns = _table_shape("EmbeddingBag", embeddings)
+        module = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                     include_last_offset, padding_idx)
+        module.weight.requires_grad_(not freeze)
+        return module
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        """Bags of indices, (B, L) or flat with the start of each in ``offsets``, to (B, embedding_dim).
+
+        Args:
+            input: The indices.
+            offsets: Where each bag of a flat input starts, (B).
+            per_sample_weights: A factor for each index, of the input's shape; for sums only.
+        """
+        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                               self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Size of the table, and what is not the default."""
+        return self._shown(("mode", self.mode, None), ("padding_idx", self.padding_idx, None))
+
+
+def _table_shape(name: str, table: Tensor) -> tuple[int, int]:
+    """Rows and columns.
+
+    Raises:
+        ShapeError: The table is no matrix.
+    """
+    if table.dim() != 2:
+        raise ShapeError(f"{name}.from_pretrained", f"a table of shape {tuple(table.shape)}", "the table has two "
+                         "dimensions", "pass (num_embeddings, embedding_dim)")
+    rows, columns = table.shape
+    return rows, columns
+
+
+def _checked_padding(name: str, index: int | None, rows: int) -> int | None:
     if index is None:
         return None
     if not -rows <= index < rows:
-        raise ArgumentError("Embedding", f"padding_idx={index} for {rows} rows", "padding_idx is one of the rows",
+        raise ArgumentError(name, f"padding_idx={index} for {rows} rows", "padding_idx is one of the rows",
                             f"pass an index from {-rows} to {rows - 1}")
     return index % rows
+
+
+__all__ = ["Embedding", "EmbeddingBag"]

@@ -163,6 +163,9 @@ class ModuleState(ModuleTree):
             _store(place, name, value, current, assign)
         return found
 
+    def _upgrade_state(self, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> None:
+        """Change the state that an older version of the class saved, in place, to that of this version."""
+
     def _loads_plainly(self) -> bool:
         return all(type(module)._load_from_state_dict is ModuleState._load_from_state_dict
                    and not module._load_state_dict_pre_hooks and not module._load_state_dict_post_hooks
@@ -183,6 +186,7 @@ class ModuleState(ModuleTree):
             unexpected_keys: Takes the names that are not known.
             error_msgs: Takes everything else that is wrong.
         """
+        self._upgrade_state(state_dict, prefix, local_metadata)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)

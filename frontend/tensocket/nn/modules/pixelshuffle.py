@@ -1,0 +1,43 @@
+"""Layers that move channels into space and back."""
+
+from __future__ import annotations
+
+from tensocket.nn import functional as F
+from tensocket_core import Tensor
+
+from .module import Module
+
+
+class PixelShuffle(Module):
+    """Groups of ``upscale_factor ** 2`` channels as one channel of a larger image (Shi et al., 2016)."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        """The factor."""
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Undoes ``PixelShuffle``."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        """The factor."""
+        return f"downscale_factor={self.downscale_factor}"
+
+
+__all__ = ["PixelShuffle", "PixelUnshuffle"]
