@@ -45,7 +45,7 @@ class LinearCrossEntropyOptions:
             raise ArgumentError("LinearCrossEntropyOptions", f"chunking_method={method!r}", "chunking_method is None, "
                                 "'auto' or 'aspect_ratio', perhaps with a number", "pass one of these")
         size = self.batch_chunk_size
-        if size is not None and (not isinstance(size, int) or size <= 0):
+        if size is not None and size <= 0:
             raise ArgumentError("LinearCrossEntropyOptions", f"batch_chunk_size={size!r}",
                                 "batch_chunk_size must be positive int or None", "pass a number of examples")
 

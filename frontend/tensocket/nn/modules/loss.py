@@ -1,4 +1,4 @@
-"""Loss functions. Reductions are ``mean``, ``sum`` or ``none``; ``size_average`` and ``reduce`` were replaced by them."""
+"""Loss functions. ``reduction`` is ``mean``, ``sum`` or ``none``; it replaced ``size_average`` and ``reduce``."""
 
 from __future__ import annotations
 

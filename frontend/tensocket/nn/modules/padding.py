@@ -63,7 +63,7 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Adds elements of the given value to volumes; ``padding`` is a number or (left, right, top, bottom, front, back)."""
+    """Adds elements of the given value to volumes; ``padding`` is a number or six, from left to back."""
 
     _dims = 3
 

@@ -85,8 +85,7 @@ class _MaxUnpoolNd(_Pooling):
         self.padding = each(padding)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, *windows) with their positions to (N, C, *space); ``output_size`` says which space, of those that fit.
-        """
+        """(N, C, *windows) with positions to (N, C, *space), of the given ``output_size`` if several fit."""
         result: Tensor = self._pool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
         return result
 

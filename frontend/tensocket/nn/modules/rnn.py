@@ -60,7 +60,7 @@ class RNNBase(Module):
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout) if isinstance(dropout, numbers.Number) else dropout  # type: ignore[arg-type]
+        self.dropout: Any = dropout
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._check_sizes()
@@ -76,9 +76,11 @@ class RNNBase(Module):
             raise ArgumentError("RNNBase", f"mode={self.mode!r}", f"mode is one of {', '.join(_MODES)}",
                                 "pass one of these")
         name = type(self).__name__
-        if isinstance(self.dropout, bool) or not isinstance(self.dropout, float) or not 0 <= self.dropout <= 1:
+        number = isinstance(self.dropout, numbers.Number) and not isinstance(self.dropout, bool)
+        if not number or not 0 <= self.dropout <= 1:
             raise ArgumentError(name, f"dropout={self.dropout!r}", "dropout should be a number in range [0, 1]",
                                 "pass a probability")
+        self.dropout = float(self.dropout)
         if self.dropout > 0 and self.num_layers == 1:
             warnings.warn(f"dropout={self.dropout} has no effect: it is between layers, and num_layers=1", UserWarning,
                           stacklevel=4)
@@ -288,9 +290,9 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of ``LSTMCell`` over time (Hochreiter and Schmidhuber, 1997); arguments as of ``RNNBase`` without ``mode``.
+    """Layers of ``LSTMCell`` over time (Hochreiter and Schmidhuber, 1997).
 
-    States are pairs of outputs and cell states.
+    Arguments as of ``RNNBase`` without ``mode``. States are pairs of outputs and cell states.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -40,8 +40,8 @@ def _get_activation_fn(activation: str) -> Activation:
         ArgumentError: The name is unknown.
     """
     if activation not in ("relu", "gelu"):
-        raise ArgumentError("Transformer", f"activation={activation!r}", "activation should be relu/gelu, or a function",
-                            "pass one of the two names")
+        raise ArgumentError("Transformer", f"activation={activation!r}", "activation should be relu/gelu, or a "
+                            "function", "pass one of the two names")
     return F.relu if activation == "relu" else F.gelu
 
 
@@ -266,7 +266,7 @@ class TransformerDecoder(Module):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:
-        """Through all layers; arguments as of these. ``tgt_is_causal`` is found out from the mask if it is not given."""
+        """Through all layers; arguments as of these. ``tgt_is_causal`` is found out from the mask if not given."""
         first: Any = self.layers[0]
         length = _get_seq_len(tgt, first.self_attn.batch_first) if hasattr(first, "self_attn") else None
         causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, length)

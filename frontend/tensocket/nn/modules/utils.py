@@ -52,8 +52,8 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix):]] = state_dict.pop(key)
-    metadata = getattr(state_dict, "_metadata", None)
-    for key in list(metadata or ()):
+    metadata: dict[str, Any] = getattr(state_dict, "_metadata", None) or {}
+    for key in list(metadata):
         # The metadata of the module itself has the prefix without its dot; that of the wrapper has the empty name.
         if key and (key == prefix.rstrip(".") or key.startswith(prefix)):
             metadata[key[len(prefix):]] = metadata.pop(key)
