@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tensocket.errors import ArgumentTypeError
+from tensocket.nn.parameter import UninitializedBuffer, is_lazy
 from tensocket_core import (
     Tensor,
     bfloat16,
@@ -47,7 +48,7 @@ class Convertible(ModuleTree):
         def convert(tensor: Tensor) -> Tensor:
             cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             moved: Tensor = tensor.to(device=device, dtype=cast, non_blocking=non_blocking)
-            return moved.contiguous(memory_format=layout) if moved.dim() in dimensions else moved
+            return moved.contiguous(memory_format=layout) if dimensions and moved.dim() in dimensions else moved
 
         return self._apply(convert)
 
@@ -74,7 +75,7 @@ class Convertible(ModuleTree):
                     parameter.data = fn(parameter.detach())
                     parameter.grad = None if gradient is None else fn(gradient)
             for name, buffer in self._buffers.items():
-                self._buffers[name] = None if buffer is None else fn(buffer)
+                self._buffers[name] = None if buffer is None else _converted(buffer, fn)
         return self
 
     def cpu(self: Self) -> Self:
@@ -111,6 +112,14 @@ class Convertible(ModuleTree):
     def share_memory(self: Self) -> Self:
         """Call ``share_memory_`` of all tensors."""
         return self._apply(lambda tensor: tensor.share_memory_())
+
+
+def _converted(buffer: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
+    """``fn`` of a buffer; one without values stays one, for another device or dtype."""
+    result = fn(buffer)
+    if isinstance(buffer, UninitializedBuffer) and not is_lazy(result):
+        return UninitializedBuffer(buffer.requires_grad, result.device, result.dtype, buffer.persistent)
+    return result
 
 
 def _parse_to(

@@ -10,7 +10,7 @@ from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor, empty
+from tensocket_core import Tensor, arange, empty
 
 
 class _Scaled(Module):
@@ -168,8 +168,10 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """``LocalResponseNorm`` of images (N, C, H, W) over an odd number of channels: an even ``size`` is one too many,
-    by which sums are divided nevertheless.
+    """``LocalResponseNorm`` of images (N, C, H, W) as PyTorch has it under this name.
+
+    The neighbours of a channel are as many before it as after it, so an even ``size`` is one too many, by which sums
+    are divided nevertheless; and the first channel counts as a neighbour of all that come after it.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
@@ -177,8 +179,16 @@ class CrossMapLRN2d(LocalResponseNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) to the same shape."""
-        width = 2 * ((self.size - 1) // 2) + 1
-        return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
+        reach = (self.size - 1) // 2
+        channels = input.shape[1]
+        square = input * input
+        wide = F.pad(square, (0, 0, 0, 0, reach, reach))
+        after = arange(channels, device=input.device).reshape(-1, 1, 1) > reach
+        total = square[:, :1] * after
+        for shift in range(2 * reach + 1):
+            total = total + wide.narrow(1, shift, channels)
+        result: Tensor = input / (self.k + self.alpha / self.size * total) ** self.beta
+        return result
 
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

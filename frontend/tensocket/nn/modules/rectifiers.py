@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tensocket.errors import ArgumentError, ShapeError
@@ -35,16 +36,49 @@ class LeakyReLU(Module):
         return f"negative_slope={self.negative_slope}{inplace_of(self)}"
 
 
-class ReLU6(Module):
-    """``min(max(0, input), 6)``."""
+class Hardtanh(Module):
+    """``input`` limited to [min_val, max_val].
 
-    def __init__(self, inplace: bool = False) -> None:
+    Args:
+        min_val: The lower bound.
+        max_val: The upper bound, above ``min_val``.
+        inplace: Whether the input is overwritten.
+        min_value: The older name of ``min_val``.
+        max_value: The older name of ``max_val``.
+
+    Raises:
+        ArgumentError: The bounds are not in order.
+    """
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
+                 min_value: float | None = None, max_value: float | None = None) -> None:
         super().__init__()
+        for name, given in (("min", min_value), ("max", max_value)):
+            if given is not None:
+                warnings.warn(f"{name}_value is deprecated; pass {name}_val", FutureWarning, stacklevel=2)
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
+        if not max_val > min_val:
+            raise ArgumentError("Hardtanh", f"bounds {min_val} and {max_val}", "max_val is above min_val",
+                                "exchange the bounds")
+        self.min_val = min_val
+        self.max_val = max_val
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         """A tensor of the same shape."""
-        return F.relu6(input, self.inplace)
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The arguments."""
+        return f"min_val={self.min_val}, max_val={self.max_val}{inplace_of(self)}"
+
+
+class ReLU6(Hardtanh):
+    """``min(max(0, input), 6)``."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
         """Whether it works in place."""
@@ -288,36 +322,6 @@ class Softmin(Module):
     def extra_repr(self) -> str:
         """The arguments."""
         return f"dim={self.dim}"
-
-
-class Hardtanh(Module):
-    """``input`` limited to [min_val, max_val].
-
-    Args:
-        min_val: The lower bound.
-        max_val: The upper bound, above ``min_val``.
-        inplace: Whether the input is overwritten.
-
-    Raises:
-        ArgumentError: The bounds are not in order.
-    """
-
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        if not max_val > min_val:
-            raise ArgumentError("Hardtanh", f"bounds {min_val} and {max_val}", "max_val is above min_val",
-                                "exchange the bounds")
-        self.min_val = min_val
-        self.max_val = max_val
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """A tensor of the same shape."""
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The arguments."""
-        return f"min_val={self.min_val}, max_val={self.max_val}{inplace_of(self)}"
 
 
 class PReLU(Module):
