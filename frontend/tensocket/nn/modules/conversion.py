@@ -84,7 +84,22 @@ class Convertible(ModuleTree):
 
     def cuda(self: Self, device: int | str | Device | None = None) -> Self:
         """Move parameters and buffers to a CUDA device."""
-        return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
+        return self._to_kind("cuda", device)
+
+    def ipu(self: Self, device: int | str | Device | None = None) -> Self:
+        """Move parameters and buffers to a device of the kind ``ipu``."""
+        return self._to_kind("ipu", device)
+
+    def xpu(self: Self, device: int | str | Device | None = None) -> Self:
+        """Move parameters and buffers to a device of the kind ``xpu``."""
+        return self._to_kind("xpu", device)
+
+    def mtia(self: Self, device: int | str | Device | None = None) -> Self:
+        """Move parameters and buffers to a device of the kind ``mtia``."""
+        return self._to_kind("mtia", device)
+
+    def _to_kind(self: Self, kind: str, device: int | str | Device | None) -> Self:
+        return self.to(kind if device is None else f"{kind}:{device}" if isinstance(device, int) else device)
 
     def type(self: Self, dst_type: DType | str) -> Self:
         """Convert all parameters and buffers to ``dst_type``."""

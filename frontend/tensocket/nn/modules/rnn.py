@@ -163,9 +163,8 @@ class RNNBase(Module):
             ShapeError: This is one.
         """
         if tuple(hx.shape) != tuple(expected_hidden_size):
-            raise ShapeError(type(self).__name__, f"a state of shape {list(hx.shape)}",
-                             msg.format(expected_hidden_size, list(hx.shape)), "pass a state for each layer, direction "
-                             "and example")
+            raise ShapeError(type(self).__name__, msg.format(expected_hidden_size, list(hx.shape)), "states are for "
+                             "each layer and direction, and each example", "pass one of the expected size")
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Refuse inputs and states that do not fit.
