@@ -236,7 +236,7 @@ def test_training_mode_reaches_the_whole_tree():
     assert not any(module.training for module in tower.modules())
     tower.train()
     assert tower.high[1].training
-    with pytest.raises(ArgumentTypeError, match=r"\[train\] mode 1 — mode is a bool"):
+    with pytest.raises(ArgumentError, match=r"\[train\] mode 1 — mode is a bool"):
         tower.train(1)
 
 
@@ -405,3 +405,32 @@ def test_pickles_of_modules():
     assert [p.tolist() for p in other.parameters()] == [p.tolist() for p in tower.parameters()]
     assert isinstance(other.low.factor, nn.Parameter)
     assert "scratch" in other.low._non_persistent_buffers_set
+
+
+def test_what_a_call_does_may_be_replaced():
+    class Shouting(nn.Linear):
+        def _call_impl(self, *args, **kwargs):
+            return "before", super()._call_impl(*args, **kwargs)
+
+    assert Shouting(2, 3)(torch.ones(2))[0] == "before"
+    assert Shouting(2, 3)(torch.ones(2))[1].shape == (3,)
+
+
+def test_modules_that_appear_twice():
+    layer = nn.Linear(2, 2)
+    model = nn.Sequential(layer, layer)
+    assert list(model.modules()) == [model, layer]
+    assert list(model.modules(remove_duplicate=False)) == [model, layer, layer]
+
+
+@pytest.mark.parametrize("kind", ["ipu", "xpu", "mtia"])
+def test_kinds_of_devices_that_are_not_there(kind):
+    with pytest.raises(RuntimeError, match=kind):
+        getattr(nn.Linear(2, 2), kind)(0)
+
+
+def test_layouts_and_dtypes_of_modules_without_values():
+    model = nn.Sequential(nn.LazyConv2d(3, 2), nn.LazyBatchNorm2d(), nn.LazyLinear(2))
+    model.to(memory_format=torch.channels_last).double()
+    assert model(torch.ones(2, 4, 5, 5, dtype=torch.float64)).dtype is torch.float64
+    assert model[1].running_mean.dtype is torch.float64

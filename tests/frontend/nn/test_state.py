@@ -88,7 +88,7 @@ def test_not_strict_reports_names_and_loads_the_rest():
     found = model.load_state_dict({"first.bias": torch.ones(3), "other": torch.zeros(1)}, strict=False)
     assert found.missing_keys == ["first.weight", "last.weight"]
     assert found.unexpected_keys == ["other"]
-    assert repr(found) == ("IncompatibleKeys(missing_keys=['first.weight', 'last.weight'], unexpected_keys=['other'])")
+    assert repr(found) == ("_IncompatibleKeys(missing_keys=['first.weight', 'last.weight'], unexpected_keys=['other'])")
     assert model.first.bias.tolist() == [1.0, 1.0, 1.0]
 
 

@@ -48,7 +48,8 @@ class Convertible(ModuleTree):
         def convert(tensor: Tensor) -> Tensor:
             cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             moved: Tensor = tensor.to(device=device, dtype=cast, non_blocking=non_blocking)
-            return moved.contiguous(memory_format=layout) if dimensions and moved.dim() in dimensions else moved
+            laid_out = dimensions and not is_lazy(tensor) and moved.dim() in dimensions
+            return moved.contiguous(memory_format=layout) if laid_out else moved
 
         return self._apply(convert)
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tensocket.errors import ArgumentTypeError, UnsupportedOperator
+from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.notices import EAGER, note
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_core import Tensor, zeros_like
@@ -50,6 +50,7 @@ class Module(ModuleState, Convertible):
         training: Whether the module is being trained; ``train`` and ``eval`` set it.
         call_super_init: Whether ``__init__`` goes on to further base classes, with its arguments.
         dump_patches: Not used; programs for PyTorch may set it.
+        T_destination: For annotations of ``state_dict`` in programs for PyTorch.
     """
 
     training: bool
@@ -62,6 +63,7 @@ class Module(ModuleState, Convertible):
     _backward_hooks: OrderedDict[int, Hook]
     _backward_pre_hooks: OrderedDict[int, Hook]
     call_super_init: bool = False
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
     dump_patches: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -97,6 +99,11 @@ class Module(ModuleState, Convertible):
 
     # Subclasses may override it to change what a call does, as programs for PyTorch do.
     _call_impl = __call__
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_call_impl" in cls.__dict__ and "__call__" not in cls.__dict__:
+            cls.__call__ = cls._call_impl  # type: ignore[method-assign]
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -174,10 +181,10 @@ class Module(ModuleState, Convertible):
         """Switch this module and all below it to training (or, with ``mode=False``, to evaluation).
 
         Raises:
-            ArgumentTypeError: ``mode`` is no bool.
+            ArgumentError: ``mode`` is no bool.
         """
         if not isinstance(mode, bool):
-            raise ArgumentTypeError("train", f"mode {mode!r}", "mode is a bool", "pass True or False")
+            raise ArgumentError("train", f"mode {mode!r}", "mode is a bool", "pass True or False")
         self.training = mode
         for module in self.children():
             module.train(mode)
