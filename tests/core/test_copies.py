@@ -192,3 +192,13 @@ def test_copy_checks_shapes():
         torch.zeros(2).copy_(torch.zeros(3))
     with pytest.raises(ShapeError, match=r"^\[copy_\] .+ — .+ — .+"):
         torch.zeros(2).copy_(torch.zeros(1, 2, 2))
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_lists_may_change_after_a_call(name):
+    x = torch.ones(2, requires_grad=True)
+    parts = [x, x * 2]
+    result = getattr(torch, name)(parts)
+    parts.append(x)
+    result.sum().backward()
+    assert x.grad.tolist() == [3, 3]

@@ -282,6 +282,8 @@ _NO_COUNTER: Final = (-1,)
 
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     def record_list(tensors: Any, *args: Any) -> Any:
+        # A list may get longer before the backward pass.
+        tensors = tuple(tensors)
         result = below(tensors, *args)
         edges = tuple([edge_of(t) for t in tensors])
         (attach_all if derivative.multiple else attach)(

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import warnings
 
-from tensocket_core import Tensor
+from tensocket_core import Tensor, is_grad_enabled
 from tensocket_core import dtype as DType
 from tensocket_core import functions as ops
+
+
+def _source(input: Tensor, inplace: bool) -> Tensor:
+    """What an activation is computed from: gradients of most need the values that are about to be overwritten."""
+    return input.clone() if inplace and input.requires_grad and is_grad_enabled() else input
 
 
 def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
@@ -23,7 +28,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         ArgumentError: ``alpha`` is 0.
     """
-    return _placed(input, ops.celu(input, alpha), inplace)
+    return _placed(input, ops.celu(_source(input, inplace), alpha), inplace)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -33,7 +38,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
-    return _placed(input, ops.elu(input, alpha), inplace)
+    return _placed(input, ops.elu(_source(input, inplace), alpha), inplace)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -43,7 +48,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``1.0507 * elu(input, 1.67326)``, whose outputs keep mean 0 and variance 1."""
-    return _placed(input, ops.selu(input), inplace)
+    return _placed(input, ops.selu(_source(input, inplace)), inplace)
 
 
 def selu_(input: Tensor) -> Tensor:
@@ -81,12 +86,12 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input + 3, 0), 6) / 6``."""
-    return _placed(input, ops.hardsigmoid(input), inplace)
+    return _placed(input, ops.hardsigmoid(_source(input, inplace)), inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * hardsigmoid(input)``."""
-    return _placed(input, ops.hardswish(input), inplace)
+    return _placed(input, ops.hardswish(_source(input, inplace)), inplace)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -95,7 +100,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     Raises:
         ArgumentError: ``min_val`` is above ``max_val``.
     """
-    return _placed(input, ops.hardtanh(input, min_val, max_val), inplace)
+    return _placed(input, ops.hardtanh(_source(input, inplace), min_val, max_val), inplace)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -115,12 +120,12 @@ def relu_(input: Tensor) -> Tensor:
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(input, 0), 6)``."""
-    return _placed(input, ops.relu6(input), inplace)
+    return _placed(input, ops.relu6(_source(input, inplace)), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, ``negative_slope * input`` elsewhere."""
-    return _placed(input, ops.leaky_relu(input, negative_slope), inplace)
+    return _placed(input, ops.leaky_relu(_source(input, inplace), negative_slope), inplace)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -144,7 +149,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     Raises:
         ArgumentError: ``lower`` is above ``upper``.
     """
-    return _placed(input, ops.rrelu(input, lower, upper, training), inplace)
+    return _placed(input, ops.rrelu(_source(input, inplace), lower, upper, training), inplace)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
@@ -154,22 +159,22 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``value`` up to the threshold, ``input`` above."""
-    return _placed(input, ops.threshold(input, threshold, value), inplace)
+    return _placed(input, ops.threshold(_source(input, inplace), threshold, value), inplace)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``threshold`` in place."""
-    return input.copy_(ops.threshold(input, threshold, value))
+    return input.copy_(ops.threshold(_source(input, inplace=True), threshold, value))
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
-    return _placed(input, ops.silu(input), inplace)
+    return _placed(input, ops.silu(_source(input, inplace)), inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
-    return _placed(input, ops.mish(input), inplace)
+    return _placed(input, ops.mish(_source(input, inplace)), inplace)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -71,3 +71,21 @@ def test_unflatten():
     assert repr(nn.Unflatten(1, (2, 3))) == "Unflatten(dim=1, unflattened_size=(2, 3))"
     with pytest.raises(TypeError, match="unflattened_size is a tuple of ints"):
         nn.Unflatten(1, 3)
+
+
+@pytest.mark.parametrize("name", ["celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "relu",
+                                  "relu6", "selu", "silu"])
+def test_gradients_in_place_are_those_of_the_values_before(name):
+    function = getattr(nn.functional, name)
+    x, y = (torch.tensor(X, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    function(x).sum().backward()
+    copy = y * 1
+    assert function(copy, inplace=True) is copy
+    copy.sum().backward()
+    assert y.grad.tolist() == x.grad.tolist()
+
+
+def test_the_gradient_of_a_threshold_in_place():
+    x = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    nn.functional.threshold_(x * 1, 0.1, 20).sum().backward()
+    assert x.grad.tolist() == [float(value > 0.1) for value in X]
