@@ -41,12 +41,12 @@ def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int,
     """Sums of the gradients of each row, without those of the padding; by frequency, their means.
 
     Raises:
-        UnsupportedOperator: A sparse gradient is asked for.
+        UnsupportedOperator: A sparse gradient by frequency is asked for.
     """
-    if sparse:
-        raise UnsupportedOperator("embedding", "sparse=True", "gradients of tables are dense", "pass sparse=False")
     index = indices.reshape(-1).to(int64)
     rows = grad.reshape(index.shape[0], shape[1])
+    if sparse:
+        return _sparse_gradient(rows, shape, index, padding_idx, by_freq)
     counted = index.new_ones(tuple(index.shape), dtype=grad.dtype)
     if padding_idx >= 0:
         counted = counted.masked_fill(index == padding_idx, 0)
@@ -56,6 +56,17 @@ def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int,
         return total
     count = grad.new_zeros((shape[0],)).index_add(0, index, counted)
     return total / count.clamp_min(1).unsqueeze(1)
+
+
+def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx: int, by_freq: bool) -> Any:
+    """The gradients of rows as they are, each with its index."""
+    if by_freq:
+        raise UnsupportedOperator("embedding", "scale_grad_by_freq=True, sparse=True", "sparse gradients are not "
+                                  "scaled by frequency", "pass sparse=False")
+    if padding_idx >= 0:
+        kept = (index != padding_idx).nonzero().squeeze(1)
+        index, rows = index.index_select(0, kept), rows.index_select(0, kept)
+    return rows._sparse_rows(index, shape)
 
 
 @composite(
@@ -74,7 +85,7 @@ def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_fr
         indices: int32 or int64.
         padding_idx: A row that gets no gradient; -1 for none.
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
 
     Raises:
         ShapeError: The weight is no matrix.
@@ -123,7 +134,7 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
         offsets: Where each bag of a flat input starts, [B].
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
         mode: ``sum``, ``mean`` or ``max``.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that does not count.

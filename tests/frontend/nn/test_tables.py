@@ -38,6 +38,25 @@ def test_gradients_by_frequency_and_without_padding():
     assert layer.weight.grad[:, 0].tolist() == [1, 1, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("mode", [None, "sum", "mean"])
+def test_sparse_gradients_hold_the_rows_that_were_used(mode):
+    factors = RNG.normal(size=(*BAGS.shape, 4) if mode is None else (2, 4))
+    found = []
+    for sparse in (True, False):
+        kind, options = (nn.Embedding, {}) if mode is None else (nn.EmbeddingBag, {"mode": mode})
+        layer = kind(6, 4, padding_idx=5, sparse=sparse, _weight=t(TABLE.copy()), **options)
+        (layer(t(BAGS)) * t(factors)).sum().backward()
+        assert layer.weight.grad.is_sparse == sparse
+        found.append(layer.weight.grad)
+    np.testing.assert_allclose(found[0].to_dense().numpy(), found[1].numpy(), rtol=1e-12)
+    assert found[0].coalesce().indices().tolist()[0][:3] == [0, 1, 2]
+    optimizer = torch.optim.SparseAdam([sparse := nn.Embedding(6, 4, sparse=True).weight], 0.1)
+    before = sparse.detach().clone()
+    nn.functional.embedding(t([1, 1, 4]), sparse, sparse=True).sum().backward()
+    optimizer.step()
+    assert (sparse != before).any(1).tolist() == [False, True, False, False, True, False]
+
+
 def test_given_tables():
     layer = nn.Embedding(6, 4, _weight=t(TABLE), _freeze=True, padding_idx=1)
     assert not layer.weight.requires_grad

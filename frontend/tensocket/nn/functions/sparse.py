@@ -28,7 +28,7 @@ def embedding(
         max_norm: Rows with a larger norm are scaled down to it first, in place.
         norm_type: Exponent of that norm.
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
 
     Raises:
         ShapeError: The weight is no matrix.
@@ -70,7 +70,7 @@ def embedding_bag(
         norm_type: Exponent of that norm.
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
         mode: ``sum``, ``mean`` or ``max``.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that does not count.
