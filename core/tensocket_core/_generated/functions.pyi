@@ -2005,7 +2005,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_gra
         indices: int32 or int64.
         padding_idx: A row that gets no gradient; -1 for none.
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
 
     Raises:
         ShapeError: The weight is no matrix.
@@ -2029,7 +2029,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         offsets: Where each bag of a flat input starts, [B].
         scale_grad_by_freq: Whether a row's gradient is divided by how often it was looked up.
         mode: ``sum``, ``mean`` or ``max``.
-        sparse: Whether the gradient is sparse, which is not supported: it raises.
+        sparse: Whether the gradient is a sparse tensor with the looked up rows only.
         per_sample_weights: A factor for each index; for sums only.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that does not count.
