@@ -89,6 +89,8 @@ def install(env: Path, folders: Sequence[str], requirements: Sequence[str]) -> N
     say(f"Installing into {env.name}: {', '.join([*editable[1::2], *missing])}")
     must([tool(env, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *editable, *missing],
          quiet=True)
+    # Also where Python is told to write no bytecode, which would compile everything again at each start.
+    must([tool(env, "python"), "-m", "compileall", "-q", *(folder.partition("[")[0] for folder in folders)])
     stamp.write_text(json.dumps({"fingerprint": fingerprint, "requirements": sorted(there.union(missing))}), "utf-8")
 
 
