@@ -177,3 +177,14 @@ def _element_size(dtype: dtype) -> int:
 
 def _numel(size: Size) -> int:
     return math.prod(size)
+
+
+def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
+    """The elements of all tensors behind each other, shape ``(n,)``."""
+    return cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Views of ``flat`` in the shapes of ``tensors``, one behind the other."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return tuple(part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))

@@ -1,0 +1,27 @@
+"""How this package was made, and what it runs on."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+
+from tensocket_core import api, get_num_threads
+
+from .version import OWN
+
+
+def show() -> str:
+    """Versions, and the states of the installed backends."""
+    lines = [f"tensocket {OWN}", f"  - Python {platform.python_version()}, NumPy {np.__version__}",
+             f"  - {platform.platform()}"]
+    lines += [f"  - {record.name}: {record.state.value}" for record in api.backends()]
+    return "\n".join(lines) + "\n"
+
+
+def parallel_info() -> str:
+    """Threads that large kernels are divided over."""
+    return f"tensocket.get_num_threads() : {get_num_threads()}\n"
+
+
+__all__ = ["parallel_info", "show"]

@@ -1,0 +1,209 @@
+"""Assertions on tensors, numbers and containers of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import tensocket
+from tensocket_core import Tensor, promote_types
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentError
+
+#: Relative and absolute tolerance of each dtype; all others are compared exactly.
+_TOLERANCES: Final = {
+    dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
+    dtypes.float64: (1e-7, 1e-7), dtypes.complex64: (1.3e-6, 1e-5), dtypes.complex128: (1e-7, 1e-7),
+}
+
+
+@dataclass(frozen=True)
+class _Checks:
+    rtol: float | None
+    atol: float | None
+    equal_nan: bool
+    device: bool
+    dtype: bool
+    layout: bool
+    stride: bool
+
+    def tolerances(self, *kinds: DType) -> tuple[float, float]:
+        if self.rtol is not None and self.atol is not None:
+            return self.rtol, self.atol
+        pairs = [_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]
+        return max(pair[0] for pair in pairs), max(pair[1] for pair in pairs)
+
+
+def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
+                 atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
+                 check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
+                 msg: str | Callable[[str], str] | None = None) -> None:
+    """Assert that tensors, numbers, arrays, or containers of them are equal up to tolerances.
+
+    Two numbers are close if ``|actual - expected| <= atol + rtol * |expected|``.
+
+    Args:
+        actual: What there is.
+        expected: What there should be.
+        allow_subclasses: Whether tensors of different classes may be compared.
+        rtol: Relative tolerance; by default one for the dtypes, as it is for ``atol``.
+        atol: Absolute tolerance.
+        equal_nan: Whether two NaN are equal.
+        check_device: Whether devices must be equal.
+        check_dtype: Whether dtypes must be equal.
+        check_layout: Whether layouts must be equal.
+        check_stride: Whether strides must be equal.
+        msg: Another message, or a function that makes one of the message.
+
+    Raises:
+        AssertionError: They are not.
+        ArgumentError: Only one of the tolerances is given.
+    """
+    if (rtol is None) != (atol is None):
+        raise ArgumentError("assert_close", f"rtol={rtol}, atol={atol}", "both tolerances are given, or none",
+                            "pass the other one, too")
+    checks = _Checks(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
+    for place, left, right in _pairs(actual, expected, ""):
+        problem = left if right is _PROBLEM else _difference(left, right, checks, allow_subclasses)
+        if problem:
+            text = f"{problem}\n\nThe failure occurred for item {place}" if place else problem
+            raise AssertionError(text if msg is None else msg(text) if callable(msg) else msg)
+
+
+_PROBLEM: Final = object()
+
+
+def _pairs(actual: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+    """Values to compare, each with its place; in the place of those that cannot be paired, what is wrong."""
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if actual.keys() != expected.keys():
+            missing, more = sorted(map(repr, expected.keys() - actual.keys())), sorted(
+                map(repr, actual.keys() - expected.keys()))
+            yield place, f"The keys of the mappings do not match: missing {missing}, additional {more}", _PROBLEM
+            return
+        for key in expected:
+            yield from _pairs(actual[key], expected[key], f"{place}[{key!r}]")
+    elif _is_sequence(actual) and _is_sequence(expected):
+        if len(actual) != len(expected):
+            yield place, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", _PROBLEM
+            return
+        for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
+            yield from _pairs(left, right, f"{place}[{index}]")
+    else:
+        yield place, actual, expected
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -> str:
+    """What is wrong; empty where nothing is."""
+    if actual is None or expected is None or isinstance(actual, str) or isinstance(expected, str):
+        return "" if actual is expected or actual == expected else f"{actual!r} is not {expected!r}"
+    number = not any(isinstance(value, (Tensor, np.ndarray)) for value in (actual, expected))
+    if number and type(actual) is not type(expected) and checks.dtype:
+        return f"The types of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
+    if isinstance(actual, Tensor) != isinstance(expected, Tensor) and not number and checks.dtype:
+        return f"The types of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
+    if not subclasses and type(actual) is not type(expected):
+        return f"The classes of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
+    left, right = (value if isinstance(value, Tensor) else tensocket.as_tensor(
+        value, dtype=_number_dtype(value) if number else None) for value in (actual, expected))
+    return _attributes(left, right, checks) or _values(left, right, checks, "Scalars" if number else "Tensor-likes")
+
+
+def _number_dtype(value: Any) -> DType:
+    if isinstance(value, (bool, np.bool_)):
+        return dtypes.bool_
+    if isinstance(value, (int, np.integer)):
+        return dtypes.int64
+    return dtypes.complex128 if isinstance(value, complex) else dtypes.float64
+
+
+def _attributes(actual: Tensor, expected: Tensor, checks: _Checks) -> str:
+    for name, checked, left, right in (
+        ("shape", True, tuple(actual.shape), tuple(expected.shape)),
+        ("layout", checks.layout, actual.layout, expected.layout),
+        ("device", checks.device, actual.device, expected.device),
+        ("dtype", checks.dtype, actual.dtype, expected.dtype),
+    ):
+        if checked and left != right:
+            return f"The values for attribute '{name}' do not match: {left} != {right}."
+    if checks.stride and actual.layout is tensocket.strided and actual.stride() != expected.stride():
+        return f"The values for attribute 'stride()' do not match: {actual.stride()} != {expected.stride()}."
+    return ""
+
+
+def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
+    """Values in the widest dtype of their kind, in which differences do not overflow."""
+    dense: Any = tensor.detach()
+    if tensor.layout is not tensocket.strided:
+        dense = dense.to_dense()
+    values = dense.cpu().to(dtype)._values()
+    return np.asarray(values.astype({"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)))
+
+
+def _values(actual: Tensor, expected: Tensor, checks: _Checks, what: str) -> str:
+    rtol, atol = checks.tolerances(actual.dtype, expected.dtype)
+    common = promote_types(actual.dtype, expected.dtype)
+    left, right = _array(actual, common), _array(expected, common)
+    if left.dtype.kind in "biu":
+        left, right = left.astype(object), right.astype(object)
+    with np.errstate(all="ignore"):
+        difference = np.abs(left - right) if left.dtype.kind != "O" else np.abs(left * 1 - right * 1)
+        close = (left == right) | np.asarray(difference <= atol + rtol * np.abs(right * 1), dtype=bool)
+        if left.dtype.kind in "fc":
+            close &= np.isfinite(right) | (left == right)
+            if checks.equal_nan:
+                close |= np.isnan(left) & np.isnan(right)
+    close = np.asarray(close, dtype=bool)
+    return "" if close.all() else _report(left, right, difference, close, (rtol, atol), what)
+
+
+def _report(left: Any, right: Any, difference: Any, close: Any, tolerances: tuple[float, float], what: str) -> str:
+    """How much differs, and by how much at most."""
+    rtol, atol = tolerances
+    exact = rtol == atol == 0
+    if what == "Scalars":
+        if exact:
+            return f"Scalars are not equal!\n\nExpected {right[()]} but got {left[()]}."
+        return (f"Scalars are not close!\n\nExpected {right[()]} but got {left[()]}.\n"
+                f"Absolute difference: {difference[()]} (up to {atol} allowed)\n"
+                f"Relative difference: {_relative(difference, right)[()]} (up to {rtol} allowed)")
+    lines = [f"{what} are not {'equal' if exact else 'close'}!", "",
+             f"Mismatched elements: {int((~close).sum())} / {close.size} ({(~close).mean():.1%})"]
+    for name, amounts, limit in (("absolute", difference, atol), ("relative", _relative(difference, right), rtol)):
+        wrong = np.where(close, -1.0, np.nan_to_num(np.asarray(amounts, dtype=np.float64), nan=np.inf, posinf=np.inf))
+        index = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        allowed = "" if exact else f" (up to {limit} allowed)"
+        lines.append(f"Greatest {name} difference: {np.asarray(amounts)[index]} at index "
+                     f"{tuple(map(int, index))}{allowed}")
+    return "\n".join(lines)
+
+
+def _relative(difference: Any, right: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(difference, dtype=np.float64) / np.abs(np.asarray(right * 1, dtype=np.complex128))
+
+
+def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
+                    equal_nan: bool = True, msg: str = "") -> None:
+    """``assert_close`` without checks of devices, dtypes and strides; deprecated.
+
+    Args:
+        actual: What there is.
+        expected: What there should be.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+        equal_nan: Whether two NaN are equal.
+        msg: Another message.
+    """
+    warnings.warn("assert_allclose is deprecated, use assert_close", FutureWarning, stacklevel=2)
+    assert_close(tensocket.as_tensor(actual), tensocket.as_tensor(expected), rtol=rtol, atol=atol,
+                 equal_nan=equal_nan, check_device=False, check_dtype=False, check_stride=False, msg=msg or None)

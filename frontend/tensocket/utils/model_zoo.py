@@ -1,0 +1,7 @@
+"""Weights from addresses, under an old name."""
+
+from __future__ import annotations
+
+from tensocket.hub import load_state_dict_from_url as load_url
+
+__all__ = ["load_url"]
