@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.contract.naming import package_name
 
-from . import creation, tensors
+from . import creation, storages, tensors
 from .device import set_default_device
 from .promotion import set_default_dtype
 
@@ -38,6 +38,8 @@ class _Kind(type):
     def __call__(cls, *data: Any, device: Any = None) -> Any:
         """A tensor of sizes, values, or another tensor's values."""
         where = cls.place if device is None else device
+        if len(data) == 1 and isinstance(data[0], storages.TypedStorage) and data[0].dtype is cls.dtype:
+            return creation.empty(0, dtype=cls.dtype, device=where).set_(data[0])
         if len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
             return creation.tensor(data[0], dtype=cls.dtype, device=where)
         return creation.empty(*(data or (0,)), dtype=cls.dtype, device=where)

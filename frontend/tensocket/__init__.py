@@ -69,11 +69,37 @@ from .amp.autocast_mode import (
     set_autocast_enabled,
     set_autocast_gpu_dtype,
 )
+from .amp.grad_scaler import GradScaler
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.anomaly_mode import set_detect_anomaly as set_anomaly_enabled
 from .devices import available_devices
 from .errors import OutOfMemoryError
 from .foreach import FUNCTIONS as _FOREACH
 from .func import vmap
+from .legacy import (
+    compiled_with_cxx11_abi,
+    dsmm,
+    frobenius_norm,
+    get_num_interop_threads,
+    is_distributed,
+    is_vulkan_available,
+    is_warn_always_enabled,
+    norm_except_dim,
+    nuclear_norm,
+    range,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_warn_always,
+    smm,
+    spmm,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+)
+from .nn.functional import celu_, rrelu_, selu_, threshold_
 from .serialization import load, save
 
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
@@ -87,12 +113,16 @@ pi = math.pi
 
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
-    "__config__", "_dynamo", "_inductor", "_six", "_utils", "array_api", "as_torch", "backends", "compiler",
+    "__config__", "_dynamo", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
     "profiler", "storage", "testing", "torch_version", "types", "xpu",
 })
 #: Functions of such modules.
-_LATER_NAMES = {"compile": "compiler", "ScriptModule": "jit", "ScriptFunction": "jit"}
+_LATER_NAMES = {
+    "compile": "compiler", "ScriptFunction": "jit", "ScriptModule": "jit", "BoolStorage": "storage",
+    "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",
+    "HalfStorage": "storage", "IntStorage": "storage", "LongStorage": "storage", "ShortStorage": "storage",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -217,6 +247,33 @@ __all__ = [
     "optim",
     "overrides",
     "pi",
+    "compiled_with_cxx11_abi",
+    "dsmm",
+    "frobenius_norm",
+    "get_num_interop_threads",
+    "is_distributed",
+    "is_vulkan_available",
+    "is_warn_always_enabled",
+    "norm_except_dim",
+    "nuclear_norm",
+    "range",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_warn_always",
+    "smm",
+    "spmm",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "celu_",
+    "rrelu_",
+    "selu_",
+    "threshold_",
+    "GradScaler",
+    "set_anomaly_enabled",
     "random",
     "save",
     "serialization",

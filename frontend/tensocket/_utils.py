@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket.nn.parameter import Buffer, Parameter
-from tensocket_core import Size, Tensor, dtype, empty_strided, layout, sparse_coo, sparse_coo_tensor, sparse_csr_tensor
+from tensocket_core import (
+    Size,
+    Tensor,
+    cat,
+    dtype,
+    empty_strided,
+    layout,
+    sparse_coo,
+    sparse_coo_tensor,
+    sparse_csr_tensor,
+)
 from tensocket_core.creation.base import finish
 from tensocket_core.storages import TypedStorage, array_in, entry_of, untyped
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype

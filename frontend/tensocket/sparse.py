@@ -2,6 +2,39 @@
 
 from __future__ import annotations
 
-from tensocket_core.sparse import addmm, log_softmax, mm, sampled_addmm, softmax, sum
+from typing import Any, Final
 
-__all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
+from tensocket_core import sparse_coo_tensor
+from tensocket_core.sparse import addmm, log_softmax, mm, sampled_addmm, softmax, sum
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.dtypes import DType
+
+
+class _Kind(type):
+    """Classes of which sparse tensors of one dtype are instances, although none is made of them."""
+
+    dtype: DType
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return bool(getattr(instance, "is_sparse", False)) and getattr(instance, "dtype", None) is cls.dtype
+
+    def __call__(cls, *data: Any, device: Any = None) -> Any:
+        """A tensor of indices, values and sizes, or an empty one of sizes."""
+        if not data or isinstance(data[0], int):
+            sizes = data or (0,)
+            return sparse_coo_tensor([[]] * len(sizes), [], sizes, dtype=cls.dtype, device=device)
+        return sparse_coo_tensor(*data, dtype=cls.dtype, device=device)
+
+
+def _kind(name: str, dtype: DType) -> Any:
+    return _Kind(name, (), {"dtype": dtype, "__doc__": f"Sparse tensors of {dtype.name}.", "__module__": __name__})
+
+
+FloatTensor: Final = _kind("FloatTensor", dtypes.float32)
+DoubleTensor: Final = _kind("DoubleTensor", dtypes.float64)
+HalfTensor: Final = _kind("HalfTensor", dtypes.float16)
+LongTensor: Final = _kind("LongTensor", dtypes.int64)
+IntTensor: Final = _kind("IntTensor", dtypes.int32)
+
+__all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "addmm", "log_softmax", "mm",
+           "sampled_addmm", "softmax", "sum"]

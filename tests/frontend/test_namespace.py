@@ -131,6 +131,12 @@ get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_cac
 is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype
 set_autocast_enabled set_autocast_gpu_dtype
 """
+LEGACY = """
+GradScaler celu_ compiled_with_cxx11_abi dsmm frobenius_norm get_num_interop_threads is_distributed
+is_vulkan_available is_warn_always_enabled norm_except_dim nuclear_norm range rrelu_ selu_ set_anomaly_enabled
+set_flush_denormal set_num_interop_threads set_warn_always smm spmm sym_float sym_int sym_ite sym_max sym_min sym_not
+threshold_
+"""
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
@@ -167,7 +173,7 @@ UpsamplingBilinear2d UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d
 
 def test_names_of_the_package():
     groups = [DTYPES, CREATION, OPERATORS, ARRAY_FUNCTIONS, MATRICES, COMPLEX, TYPES, MODES, DEVICES, PACKAGES,
-              SURFACE, IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL, PRECISIONS, REST]
+              SURFACE, IN_PLACE, NUMERIC, SETTINGS, IMAGES, STATISTICS, NEURAL, PRECISIONS, LEGACY, REST]
     expected = " ".join(groups).split()
     assert sorted(torch.__all__) == sorted(expected)
     assert len(set(torch.__all__)) == len(torch.__all__)
@@ -193,7 +199,8 @@ def test_names_of_the_package():
      householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
      svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
-    (torch.sparse, "addmm log_softmax mm sampled_addmm softmax sum"),
+    (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor addmm log_softmax mm sampled_addmm
+     softmax sum"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
     (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize

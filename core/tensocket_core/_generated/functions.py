@@ -14,6 +14,7 @@ from ..ops import advanced_indexing as _advanced_indexing  # noqa: F401
 from ..ops import arithmetic as _arithmetic
 from ..ops import attention as _attention  # noqa: F401
 from ..ops import batch_norm as _batch_norm  # noqa: F401
+from ..ops import callbacks as _callbacks  # noqa: F401
 from ..ops import classification as _classification  # noqa: F401
 from ..ops import combinatorics as _combinatorics  # noqa: F401
 from ..ops import complexes as _complexes  # noqa: F401
@@ -1458,6 +1459,14 @@ _c_unravel_index = COMPOSITES['unravel_index']
 _c_unravel_index_table = _c_unravel_index.table
 _c_nonzero_static = COMPOSITES['nonzero_static']
 _c_nonzero_static_table = _c_nonzero_static.table
+_c_apply_ = COMPOSITES['apply_']
+_c_apply__table = _c_apply_.table
+_c_map_ = COMPOSITES['map_']
+_c_map__table = _c_map_.table
+_c_map2_ = COMPOSITES['map2_']
+_c_map2__table = _c_map2_.table
+_c_fill_diagonal_ = COMPOSITES['fill_diagonal_']
+_c_fill_diagonal__table = _c_fill_diagonal_.table
 _c_cartesian_prod = COMPOSITES['cartesian_prod']
 _c_cartesian_prod_table = _c_cartesian_prod.table
 _c_combinations = COMPOSITES['combinations']
@@ -15342,6 +15351,92 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = No
     return run(input, size=size, fill_value=fill_value)
 
 
+def method_apply_(input: Any, callable: Any) -> Any:
+    """Each element replaced by what a function of a Python number gives for it, in place; slow.
+
+    Args:
+        input: Any shape.
+        callable: Takes a number and gives one.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_apply_, (input, callable,))
+    if ACTIVE:
+        return run_with_modes(_c_apply_, key, (input, callable))
+    try:
+        run = _c_apply__table[key]
+    except KeyError:
+        run = _c_apply_.resolve(key)
+    return run(input, callable)
+
+
+def method_map_(input: Any, tensor: Any, callable: Any) -> Any:
+    """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+
+    Args:
+        input: Any shape.
+        tensor: Broadcast to that shape.
+        callable: Takes two numbers and gives one.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+    """
+    try:
+        key = input._key | tensor._key
+    except AttributeError:
+        key = key_of(_c_map_, (input, tensor, callable,))
+    if ACTIVE:
+        return run_with_modes(_c_map_, key, (input, tensor, callable))
+    try:
+        run = _c_map__table[key]
+    except KeyError:
+        run = _c_map_.resolve(key)
+    return run(input, tensor, callable)
+
+
+def method_map2_(input: Any, x: Any, y: Any, callable: Any) -> Any:
+    """``map_`` with two other tensors."""
+    try:
+        key = input._key | x._key | y._key
+    except AttributeError:
+        key = key_of(_c_map2_, (input, x, y, callable,))
+    if ACTIVE:
+        return run_with_modes(_c_map2_, key, (input, x, y, callable))
+    try:
+        run = _c_map2__table[key]
+    except KeyError:
+        run = _c_map2_.resolve(key)
+    return run(input, x, y, callable)
+
+
+def method_fill_diagonal_(input: Any, fill_value: float, wrap: bool = False) -> Any:
+    """One value at the indices ``(i, i, ...)``, in place.
+
+    Args:
+        input: A matrix, or a tensor with equal sizes.
+        fill_value: The value.
+        wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+
+    Raises:
+        ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_fill_diagonal_, (input, fill_value, wrap,))
+    if ACTIVE:
+        return run_with_modes(_c_fill_diagonal_, key, (input, fill_value, wrap))
+    try:
+        run = _c_fill_diagonal__table[key]
+    except KeyError:
+        run = _c_fill_diagonal_.resolve(key)
+    return run(input, fill_value, wrap)
+
+
 def cartesian_prod(*tensors: Any) -> Any:
     """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
 
@@ -16471,6 +16566,10 @@ _c_flipud.public = flipud
 _c_rot90.public = rot90
 _c_unravel_index.public = unravel_index
 _c_nonzero_static.public = nonzero_static
+_c_apply_.public = method_apply_
+_c_map_.public = method_map_
+_c_map2_.public = method_map2_
+_c_fill_diagonal_.public = method_fill_diagonal_
 _c_cartesian_prod.public = cartesian_prod
 _c_combinations.public = combinations
 _c_gradient.public = gradient

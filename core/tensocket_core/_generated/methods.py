@@ -525,6 +525,10 @@ class Operators:
     flipud: Callable[..., Any] = _f.flipud
     rot90: Callable[..., Any] = _f.rot90
     nonzero_static: Callable[..., Any] = _f.nonzero_static
+    apply_: Callable[..., Any] = _f.method_apply_
+    map_: Callable[..., Any] = _f.method_map_
+    map2_: Callable[..., Any] = _f.method_map2_
+    fill_diagonal_: Callable[..., Any] = _f.method_fill_diagonal_
     stft: Callable[..., Any] = _f.stft
     istft: Callable[..., Any] = _f.istft
     new_zeros = _creation.new_zeros

@@ -1,0 +1,103 @@
+"""Comparisons of tensors up to tolerances, and tensors of random values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket import errors
+from tensocket.testing import assert_allclose, assert_close, make_tensor
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(("actual", "expected"), [
+    (torch.tensor([1.0, INF]), torch.tensor([1.0 + 1e-6, INF])),
+    (torch.tensor([1, 2]), torch.tensor([1, 2])),
+    (torch.tensor(True), torch.tensor(True)),
+    (torch.ones(2, dtype=torch.bfloat16), torch.full((2,), 1.01, dtype=torch.bfloat16)),
+    (torch.tensor([1 + 2j]), torch.tensor([1 + 2j])),
+    ([1.0, (2, None)], [1.0 + 1e-8, (2, None)]),
+    ({"a": torch.ones(2), "b": "text"}, {"b": "text", "a": torch.ones(2)}),
+    (np.ones(2), np.ones(2)),
+    (1, 1), (True, True), (1 + 2j, 1 + 2j),
+    (torch.eye(2).to_sparse(), torch.eye(2).to_sparse()),
+    (torch.zeros(0), torch.zeros(0)),
+], ids=str)
+def test_close_values(actual, expected):
+    assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(("actual", "expected", "message"), [
+    (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]), "Mismatched elements: 1 / 2 (50.0%)"),
+    (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]), "Greatest absolute difference: 0.5 at index (1,)"),
+    (torch.tensor([NAN]), torch.tensor([NAN]), "are not close"),
+    (torch.tensor([INF]), torch.tensor([1.0]), "are not close"),
+    (torch.tensor([1.0]), torch.tensor([INF]), "are not close"),
+    (torch.tensor([1, 2]), torch.tensor([1, 3]), "are not equal"),
+    (torch.tensor([1 << 62]), torch.tensor([(1 << 62) + 1]), "are not equal"),
+    (torch.ones(2), torch.ones(3), "attribute 'shape' do not match: (2,) != (3,)"),
+    (torch.ones(2), torch.ones(2, dtype=torch.float64), "attribute 'dtype' do not match"),
+    (torch.ones(2), torch.ones(2, device="ref"), "attribute 'device' do not match"),
+    (torch.ones(2, 2).to_sparse(), torch.ones(2, 2), "attribute 'layout' do not match"),
+    (1.0, 1.1, "Expected 1.1 but got 1.0"),
+    (1, 2, "Expected 2 but got 1"),
+    (1, 1.0, "The types of the values do not match: int and float"),
+    (torch.ones(1), np.ones(1, np.float32), "The types of the values do not match"),
+    ([1, 2], [1], "The length of the sequences mismatch: 2 != 1"),
+    ([1, [2]], [1, [3]], "The failure occurred for item [1][0]"),
+    ({"a": 1}, {"b": 1}, "missing [\"'b'\"], additional [\"'a'\"]"),
+    (None, 1, "None is not 1"),
+])
+def test_different_values(actual, expected, message):
+    with pytest.raises(AssertionError) as caught:
+        assert_close(actual, expected)
+    assert message in str(caught.value)
+
+
+def test_what_is_checked_can_be_chosen():
+    assert_close(torch.tensor([NAN]), torch.tensor([NAN]), equal_nan=True)
+    assert_close(torch.ones(2), torch.ones(2, dtype=torch.float64), check_dtype=False)
+    assert_close(torch.ones(2), torch.ones(2, device="ref"), check_device=False)
+    assert_close(torch.ones(2, 2).to_sparse(), torch.ones(2, 2), check_layout=False)
+    assert_close(torch.tensor(1.0), torch.tensor(1.4), rtol=0, atol=0.5)
+    assert_close(torch.ones(2, 3).t(), torch.ones(3, 2))
+    with pytest.raises(AssertionError, match="stride"):
+        assert_close(torch.ones(2, 3).t(), torch.ones(3, 2), check_stride=True)
+    with pytest.raises(AssertionError, match="classes of the values"):
+        assert_close(torch.nn.Parameter(torch.ones(1)), torch.ones(1), allow_subclasses=False)
+    with pytest.raises(AssertionError, match=r"^mine$"):
+        assert_close(1, 2, msg="mine")
+    with pytest.raises(AssertionError, match="more: Scalars"):
+        assert_close(1, 2, msg=lambda text: f"more: {text}")
+    with pytest.raises(errors.ArgumentError, match="both tolerances are given, or none"):
+        assert_close(1, 1, rtol=0.1)
+
+
+def test_the_old_name_is_deprecated():
+    with pytest.warns(FutureWarning, match="use assert_close"):
+        assert_allclose(torch.ones(1), torch.ones(1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
+                                   torch.complex64], ids=str)
+def test_random_tensors(dtype):
+    x = make_tensor(50, 4, dtype=dtype)
+    assert (x.dtype, x.shape) == (dtype, (50, 4))
+    if not dtype.is_complex:
+        low, high = x.float().min().item(), x.float().max().item()
+        assert -9 <= low < high <= 10
+    assert not make_tensor((3, 4), dtype=dtype, noncontiguous=True).is_contiguous()
+
+
+def test_random_tensors_as_asked():
+    assert make_tensor(100, dtype=torch.int32, low=1, high=3).unique().tolist() == [1, 2]
+    assert make_tensor(100, dtype=torch.bool, exclude_zero=True).all()
+    assert make_tensor((), dtype=torch.float32, requires_grad=True).requires_grad
+    images = make_tensor(2, 3, 4, 4, dtype=torch.float32, memory_format=torch.channels_last)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    with pytest.raises(errors.ArgumentError, match="the lower bound lies below the upper one"):
+        make_tensor(2, dtype=torch.float32, low=1, high=1)
+    with pytest.raises(errors.ArgumentError, match="one form of memory is asked for"):
+        make_tensor(2, 2, dtype=torch.float32, noncontiguous=True, memory_format=torch.contiguous_format)
