@@ -3144,6 +3144,44 @@ def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Any
         ArgumentError: The size is negative.
     """
 
+def method_apply_(input: Tensor, callable: Any) -> Tensor:
+    """Each element replaced by what a function of a Python number gives for it, in place; slow.
+
+    Args:
+        input: Any shape.
+        callable: Takes a number and gives one.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+    """
+
+def method_map_(input: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+
+    Args:
+        input: Any shape.
+        tensor: Broadcast to that shape.
+        callable: Takes two numbers and gives one.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+    """
+
+def method_map2_(input: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """``map_`` with two other tensors."""
+
+def method_fill_diagonal_(input: Tensor, fill_value: Scalar, wrap: _bool = False) -> Tensor:
+    """One value at the indices ``(i, i, ...)``, in place.
+
+    Args:
+        input: A matrix, or a tensor with equal sizes.
+        fill_value: The value.
+        wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+
+    Raises:
+        ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+    """
+
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
 

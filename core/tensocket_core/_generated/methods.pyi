@@ -1828,6 +1828,44 @@ class Operators:
             ArgumentError: The size is negative.
         """
 
+    def apply_(self, callable: Any) -> Tensor:
+        """Each element replaced by what a function of a Python number gives for it, in place; slow.
+
+        Args:
+            input: Any shape.
+            callable: Takes a number and gives one.
+
+        Raises:
+            AutogradError: The tensor requires grad.
+        """
+
+    def map_(self, tensor: Tensor, callable: Any) -> Tensor:
+        """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
+
+        Args:
+            input: Any shape.
+            tensor: Broadcast to that shape.
+            callable: Takes two numbers and gives one.
+
+        Raises:
+            AutogradError: The tensor requires grad.
+        """
+
+    def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+        """``map_`` with two other tensors."""
+
+    def fill_diagonal_(self, fill_value: Scalar, wrap: _bool = False) -> Tensor:
+        """One value at the indices ``(i, i, ...)``, in place.
+
+        Args:
+            input: A matrix, or a tensor with equal sizes.
+            fill_value: The value.
+            wrap: Whether the diagonal of a tall matrix begins anew below, after a row without it.
+
+        Raises:
+            ShapeError: There are fewer than 2 dimensions, or more of different sizes.
+        """
+
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
         """Short-time Fourier transform: result[f, t] = sum of window[k] input[t hop + k] exp(-2i pi f k / n_fft).
 
