@@ -21,7 +21,7 @@ from tensocket_plugins.kit.host_kernels import undispatched
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
-from ..dispatch.keys import DIM0, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
 from .convert import to_dtype
 
 _new = object.__new__
@@ -323,6 +323,65 @@ def join(key: int, limit: int, general: Closure) -> Closure:
         return t
 
     return direct_join
+
+
+def stacked(key: int, limit: int, empty: Closure, general: Closure) -> Closure:
+    """``stack`` of tensors of one dtype; ``empty(shape)`` gives memory for the result."""
+    Tensor, concatenate = tensors.Tensor, undispatched(np.concatenate)
+    key &= ~DIM0
+
+    def direct_stacked(items: Any, dim: int = 0) -> Any:
+        arrays = [t._array for t in items]
+        shape, shapes = (arrays[0].shape, {x.shape for x in arrays}) if arrays else ((), ())
+        rank = len(shape)
+        if len(shapes) != 1 or type(dim) is not int or arrays[0].size > limit or (dim and not 0 <= dim < rank):
+            return general(items, dim)
+        r = empty((*shape[:dim], len(arrays), *shape[dim:]))
+        if rank:
+            # Along an axis that splits into the new dimension and the old one.
+            concatenate(arrays, dim, r.reshape((*shape[:dim], len(arrays) * shape[dim], *shape[dim + 1:])))
+        else:
+            r[...] = arrays
+        t = _new(Tensor)
+        t._array = r
+        t._key = key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_stacked
+
+
+def taken(x: Any, positions: Any, limit: int) -> Any:
+    """Rows of an array; None where the general closure has to decide, or is faster."""
+    shape = x.shape
+    if not shape or positions.size * x.size > limit * shape[0]:
+        return None
+    try:
+        # ``take`` would copy all of an array that is not contiguous.
+        r = x.take(positions, 0) if x.flags.c_contiguous else x[positions]
+    except IndexError:
+        return None
+    return r if type(r) is _Array and r.flags.c_contiguous else None
+
+
+def rows_along(limit: int, general: Closure) -> Closure:
+    """``index_select`` of a vector of int64 along the first dimension."""
+    Tensor, integers = tensors.Tensor, dtype_bit(dtypes.int64)
+
+    def direct_rows(a: Any, dim: int, index: Any) -> Any:
+        positions = index._array
+        if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
+            return general(a, dim, index)
+        r = taken(a._array, positions, limit)
+        if r is None:
+            return general(a, dim, index)
+        t = _new(Tensor)
+        t._array = r
+        t._key = a._key & ~AUTOGRAD
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_rows
 
 
 def product(key: int, general: Closure) -> Closure:

@@ -19,7 +19,8 @@ from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
+from ..execute import direct
 from ..execute.copying import converted
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
@@ -188,7 +189,15 @@ def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
     return index.reshape(lead).expand(tuple(index.numel() if k == axis else n for k, n in enumerate(shape)))
 
 
-@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor")
+#: Elements of a result up to which NumPy takes them.
+SMALL: Final = 1 << 16
+
+
+def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
+    return None if key & (AUTOGRAD | DIM0) else direct.rows_along(SMALL, general)
+
+
+@composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Positions of a dimension, in the order of a vector of indices."""
     axis = normalize_axis("index_select", dim, input.ndim)

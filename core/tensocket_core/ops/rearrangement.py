@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ShapeError
 
 from .._generated import functions
 from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF
+from ..execute import direct
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from ..formats import contiguous_format
 from .views import sizes
 
+#: Elements of the first tensor up to which NumPy stacks arrays.
+_SMALL: Final = 1 << 16
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False)
+
+def _stack_direct(key: int, entry: Any, general: Any) -> Any:
+    bits = key & DTYPE_MASK
+    if key & AUTOGRAD or not bits or bits & (bits - 1):
+        return None
+    dtype, runtime = DTYPE_OF[bits], entry.runtime
+    return direct.stacked(key, _SMALL, lambda shape: runtime.empty(shape, dtype, entry.stream), general)
+
+
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_stack_direct)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
     for x in tensors:

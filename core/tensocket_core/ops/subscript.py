@@ -14,9 +14,11 @@ from .. import tensors
 from ..creation import from_values
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
+from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
+from ..execute.direct import taken
 from .advanced_indexing import index_tensors, trimmed, write_indices
+from .indexing import SMALL
 from .inplace import basic_put_
 
 _new = object.__new__
@@ -133,7 +135,16 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
     if key & AUTOGRAD:
         return None
     key &= ~DIM0
-    Tensor = tensors.Tensor
+    Tensor, integers = tensors.Tensor, entry.key | dtype_bit(dtypes.int64)
+
+    def rows(a: Any, index: Any) -> Any:
+        array = taken(a._array, index._array, SMALL) if index._key == integers else None
+        if array is None:
+            return body(a, index)
+        t = _new(Tensor)
+        t._array, t._key = array, key
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
 
     def direct_getitem(a: Any, index: Any) -> Any:
         try:
@@ -141,7 +152,7 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         except IndexError:
             array = None
         if array is None:
-            return body(a, index)
+            return rows(a, index) if type(index) is Tensor else body(a, index)
         version = a._version_counter
         if version is None:
             version = a._version_counter = [0]

@@ -147,6 +147,14 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
     return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
 
 
+def _ascending(keys: Any) -> Any:
+    """Positions of keys in ascending order, equal ones in the order in which they stand."""
+    order = np.argsort(keys, axis=-1)  # several times faster than a stable sort
+    ordered = np.take_along_axis(keys, order, -1)
+    tied = (ordered[..., 1:] == ordered[..., :-1]).any()
+    return np.argsort(keys, axis=-1, kind="stable") if tied else order
+
+
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **rest: Any) -> Any:
     """The integers from 0 to n - 1 in random order: the order of n random keys of 63 bits."""
@@ -170,7 +178,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
                 array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
                 return tensors.wrap(array, entry.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)
-        return from_values(np.argsort(keys._host(), axis=-1, kind="stable"), chosen, entry)
+        return from_values(_ascending(keys._host()), chosen, entry)
 
     result = through_transforms("randperm", draw)
     return result.requires_grad_() if requires_grad else result

@@ -7,12 +7,16 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
 
 from tensocket.errors import ArgumentError, DatasetError
-from tensocket_core import Generator, Tensor, randperm, tensor
+from tensocket_core import Generator, Tensor, as_tensor, randperm
 
 T_co = TypeVar("T_co", covariant=True)
+
+_INTEGERS: Final = frozenset({int, np.int64})
 
 
 class Dataset(Generic[T_co]):
@@ -219,10 +223,10 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
     """
     while type(dataset) is Subset:
         dataset, indices = dataset.dataset, [dataset.indices[i] for i in indices]
-    if type(dataset) is not TensorDataset:
+    if type(dataset) is not TensorDataset or not set(map(type, indices)) <= _INTEGERS:
         return None
-    at = {device: tensor(list(indices), device=device) for device in {t.device for t in dataset.tensors}}
-    return [t[at[t.device]] for t in dataset.tensors]
+    positions = as_tensor(np.array(indices, np.int64))
+    return [t[positions.to(t.device)] for t in dataset.tensors]
 
 
 def random_split(

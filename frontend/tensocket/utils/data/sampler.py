@@ -73,15 +73,18 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
+        return itertools.chain.from_iterable(self._draw())
+
+    def _draw(self) -> Iterator[list[int]]:
         generator = self.generator
         if generator is None:
             generator = Generator().manual_seed(int(randint(0, 2**62, ()).item()))
         size, wanted = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from randint(0, size, (wanted,), generator=generator).tolist()
+            yield randint(0, size, (wanted,), generator=generator).tolist()
             return
         while wanted > 0:
-            yield from randperm(size, generator=generator).tolist()[:wanted]
+            yield randperm(size, generator=generator).tolist()[:wanted]
             wanted -= size
 
     def __len__(self) -> int:
@@ -98,8 +101,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for position in randperm(len(self.indices), generator=self.generator).tolist():
-            yield self.indices[position]
+        return map(self.indices.__getitem__, randperm(len(self.indices), generator=self.generator).tolist())
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -138,7 +140,8 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        yield from multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+        drawn = multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        return iter(drawn.tolist())
 
     def __len__(self) -> int:
         return self.num_samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any, Final
@@ -129,11 +130,15 @@ def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: CollateMap | None = N
 
 def collate_float_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
     """Floats as a float64 tensor."""
-    return tensor(batch, dtype=float64)
+    return as_tensor(np.array(batch, np.float64)) if set(map(type, batch)) == {float} else tensor(batch, dtype=float64)
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
     """Integers as an int64 tensor, bools as a bool one."""
+    kinds = set(map(type, batch))
+    if kinds == {int}:
+        with contextlib.suppress(OverflowError):
+            return as_tensor(np.array(batch, np.int64))
     return tensor(batch)
 
 
