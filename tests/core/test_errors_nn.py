@@ -115,7 +115,7 @@ CASES: list[Case] = [
      "a probability lies between 0 and 1"),
     # embeddings
     (lambda: F.embedding(f(2, 2), f(1)), IndexDtypeError, RuntimeError, "embedding", "indices are int32 or int64"),
-    (sparse_gradient, UnsupportedOperator, NotImplementedError, "embedding", 
+    (sparse_gradient, UnsupportedOperator, NotImplementedError, "embedding",
      "sparse gradients are not scaled by frequency"),
     (bag(i(0).reshape(1, 1, 1), f(2, 2)), ShapeError, ValueError, "embedding_bag",
      "indices have one or two dimensions"),
