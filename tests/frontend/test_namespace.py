@@ -180,12 +180,14 @@ def test_names_of_the_package():
 
 
 @pytest.mark.parametrize(("package", "expected"), [
-    (torch.nn, """Buffer Parameter UninitializedBuffer UninitializedParameter functional init modules parameter
-     utils """ + MODULES),
-    (torch.nn.modules, "LazyModuleMixin " + MODULES),
+    (torch.nn, """Buffer Parameter UninitializedBuffer UninitializedParameter factory_kwargs functional
+     init modules parameter utils """ + MODULES),
+    (torch.nn.modules, MODULES),
     (torch.nn.parameter, """Buffer Parameter UninitializedBuffer UninitializedParameter UninitializedTensorMixin
      is_lazy"""),
     (torch.nn.utils, """clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm
+     convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format fuse_conv_bn_eval fuse_conv_bn_weights
+     fuse_linear_bn_eval fuse_linear_bn_weights
      parameters_to_vector parametrizations parametrize prune remove_spectral_norm remove_weight_norm rnn skip_init
      spectral_norm stateless vector_to_parameters weight_norm"""),
     (torch.nn.functional, """celu celu_ cross_entropy dropout elu elu_ embedding gelu glu hardshrink hardsigmoid

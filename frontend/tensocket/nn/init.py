@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Final, Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, Literal
 
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.linalg import qr
-from tensocket_core import Generator, Tensor, bool_, empty, empty_like, eye, no_grad, ones_like, random, randperm, where
+from tensocket_core import Generator, Tensor, bool_, empty, empty_like, no_grad, ones_like, random, randperm, where
+from tensocket_core import eye as identity
 
 FanMode = Literal["fan_in", "fan_out"]
 
@@ -191,7 +194,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     _check_dimensions("eye_", tensor, (2,), "Only tensors with 2 dimensions are supported")
     with no_grad():
-        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+        return tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def _check_dimensions(name: str, tensor: Tensor, allowed: tuple[int, ...], rule: str) -> None:
@@ -281,6 +284,23 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
         raise ArgumentError("init", f"mode {mode!r}", "mode is 'fan_in' or 'fan_out'", "pass one of the two")
     return calculate_fans(tensor)[mode == "fan_out"]
 
+
+def _older(current: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function under its older name, without the underscore."""
+    name = str(getattr(current, "__name__", ""))
+
+    @wraps(current)
+    def older(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"nn.init.{name.rstrip('_')} is deprecated; use nn.init.{name}", FutureWarning, stacklevel=2)
+        return current(*args, **kwargs)
+
+    return older
+
+
+uniform, normal, constant, dirac, eye = (_older(f) for f in (uniform_, normal_, constant_, dirac_, eye_))
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+orthogonal, sparse = _older(orthogonal_), _older(sparse_)
 
 __all__ = [
     "calculate_fans",

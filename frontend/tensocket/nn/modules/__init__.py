@@ -94,7 +94,7 @@ from .instancenorm import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
 )
-from .lazy import LazyModuleMixin
+from .lazy import LazyModuleMixin as LazyModuleMixin
 from .linear import (
     Bilinear,
     Identity,
@@ -294,7 +294,6 @@ __all__ = [
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
     "LazyLinear",
-    "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",

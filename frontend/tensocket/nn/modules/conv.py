@@ -15,6 +15,9 @@ from tensocket_core import Tensor, empty
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _reverse_repeat_tuple
+from .utils import _pair as _pair
+from .utils import _single as _single
+from .utils import _triple as _triple
 
 Numbers = int | Sequence[int]
 _MODES: Final = ("zeros", "reflect", "replicate", "circular")

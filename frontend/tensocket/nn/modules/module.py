@@ -240,6 +240,11 @@ def indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
+def _addindent(s_: str, numSpaces: int) -> str:
+    """``s_`` with all lines but the first moved right, as ``__repr__`` methods of programs for PyTorch call it."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
 def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
     """Drop the gradient of ``tensor``, or detach it and fill it with zeros; a sparse one is replaced."""
     if tensor.grad is None:

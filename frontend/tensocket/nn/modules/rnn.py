@@ -23,6 +23,12 @@ _MODES: Final[dict[str, tuple[int, str]]] = {
     "LSTM": (4, "lstm"), "GRU": (3, "gru"), "RNN_TANH": (1, "rnn_tanh"), "RNN_RELU": (1, "rnn_relu")}
 
 
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """Examples, which are dimension ``dim``, in another order."""
+    result: Tensor = tensor.index_select(dim, permutation)
+    return result
+
+
 class RNNBase(Module):
     """Layers of cells over time, in one or both directions.
 

@@ -1,0 +1,75 @@
+"""Gradients of convolutions by themselves.
+
+Of all functions: ``stride``, ``padding``, ``dilation`` and ``groups`` are those of the convolution, ``grad_output`` is
+the gradient of its result. The gradients are computed for a convolution of zeros, as they do not depend on the operand
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensocket_core import Tensor, enable_grad
+from tensocket_core import autograd as engine
+
+from . import functional as F
+
+Numbers = int | Sequence[int]
+
+
+def _input(convolve: Callable[..., Tensor], size: Sequence[int], weight: Tensor, grad_output: Tensor,
+           *options: Any) -> Tensor:
+    zeros: Any = weight.new_zeros(tuple(size)).requires_grad_(True)
+    with enable_grad():
+        result = convolve(zeros, weight.detach(), None, *options)
+    gradient: Tensor = engine.grad([result], [zeros], [grad_output])[0]
+    return gradient
+
+
+def _weight(convolve: Callable[..., Tensor], input: Tensor, size: Sequence[int], grad_output: Tensor,
+            *options: Any) -> Tensor:
+    zeros: Any = input.new_zeros(tuple(size)).requires_grad_(True)
+    with enable_grad():
+        result = convolve(input.detach(), zeros, None, *options)
+    gradient: Tensor = engine.grad([result], [zeros], [grad_output])[0]
+    return gradient
+
+
+def conv1d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
+                 padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv1d`` with respect to its input of the given size."""
+    return _input(F.conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
+
+
+def conv1d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
+                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv1d`` with respect to its weight of the given size."""
+    return _weight(F.conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
+
+
+def conv2d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
+                 padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv2d`` with respect to its input of the given size."""
+    return _input(F.conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
+
+
+def conv2d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
+                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv2d`` with respect to its weight of the given size."""
+    return _weight(F.conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
+
+
+def conv3d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
+                 padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv3d`` with respect to its input of the given size."""
+    return _input(F.conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
+
+
+def conv3d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
+                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
+    """The gradient of ``conv3d`` with respect to its weight of the given size."""
+    return _weight(F.conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
+
+
+__all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
