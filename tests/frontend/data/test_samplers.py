@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from types import SimpleNamespace
 
@@ -161,3 +162,9 @@ def test_rank_and_count_of_processes(monkeypatch):
         DistributedSampler([1])
     group.is_initialized = lambda: True
     assert list(DistributedSampler([1, 2, 3, 4], shuffle=False)) == [1, 3]
+
+
+def test_more_random_indices_than_anyone_takes():
+    sampler = RandomSampler(range(10), replacement=True, num_samples=10**12)
+    assert set(itertools.islice(sampler, 3000)) == set(range(10))
+    assert len(list(RandomSampler(range(10), replacement=True, num_samples=2500))) == 2500

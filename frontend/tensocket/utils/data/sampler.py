@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_core import Generator, as_tensor, float64, multinomial, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)
+
+#: How many indices are drawn at once where they are drawn with replacement.
+_PIECE: Final = 1024
 
 
 class Sampler(Generic[T_co]):
@@ -80,9 +83,9 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             generator = Generator().manual_seed(int(randint(0, 2**62, ()).item()))
         size, wanted = len(self.data_source), self.num_samples
-        if self.replacement:
-            yield randint(0, size, (wanted,), generator=generator).tolist()
-            return
+        while wanted > 0 and self.replacement:  # In pieces: programs ask for more numbers than they take.
+            yield randint(0, size, (min(wanted, _PIECE),), generator=generator).tolist()
+            wanted -= _PIECE
         while wanted > 0:
             yield randperm(size, generator=generator).tolist()[:wanted]
             wanted -= size
