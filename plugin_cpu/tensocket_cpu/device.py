@@ -18,6 +18,7 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
+from .blas import set_blas_threads
 from .executable import make_executable
 from .memory import HostAllocator
 from .pointers import address_of
@@ -108,12 +109,13 @@ class CpuDevice(OpenDevice):
         return address_of(array)
 
     def set_num_threads(self, threads: int) -> None:
-        """Divide large kernels over ``threads`` threads; results do not depend on it.
+        """Divide large kernels over ``threads`` threads; results do not depend on it but for products of matrices.
 
         Raises:
             ArgumentError: It is not a positive int.
         """
         self.pool.resize(threads)
+        set_blas_threads(threads)
 
     def get_num_threads(self) -> int:
         """Number of threads in use."""

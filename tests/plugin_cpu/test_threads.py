@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+from tensocket_cpu import blas
 from tensocket_cpu.threads import ThreadPool, default_threads
 from tensocket_plugins.contract.dtypes import float32, float64, int32
 from tensocket_plugins.contract.errors import ArgumentError
@@ -208,3 +209,20 @@ def test_bad_numbers_of_threads(device, number):
     with pytest.raises(ArgumentError, match=r"^\[set_num_threads\] .* — the number of threads is a positive int"):
         device.set_num_threads(number)
     assert device.get_num_threads() == before
+
+
+def test_products_of_matrices_use_as_many_threads(threads, monkeypatch):
+    told = []
+    monkeypatch.setattr("tensocket_cpu.device.set_blas_threads", told.append)
+    threads(3)
+    assert told == [3]
+
+
+def test_the_blas_lets_itself_be_told():
+    setter = blas._setter()
+    if setter is None:
+        pytest.skip("NumPy's BLAS is another one")
+    blas.set_blas_threads(1)
+    a = np.ones((300, 300), np.float32)
+    assert np.array_equal(a @ a, np.full((300, 300), 300, np.float32))
+    blas.set_blas_threads(default_threads())
