@@ -44,6 +44,8 @@ CASES: list[Case] = [
     (lambda: f(2) & f(2), UndefinedDtype, NotImplementedError, "bitwise_and",
      "bitwise_and is not defined for float dtypes"),
     (lambda: F.where(f(2), f(2), f(2)), DtypeError, RuntimeError, "where", "the condition is a bool tensor"),
+    (lambda: F.where(torch.tensor([True, False]), None, f(2)), ArgumentTypeError, TypeError, "result_type",
+     "operands are tensors or numbers"),
     (lambda: F.where(torch.tensor([True]), "1", f(1)), ArgumentTypeError, TypeError, "where",
      "operands are tensors or Python numbers"),
     (lambda: i(1) ** -1, DtypeError, RuntimeError, "pow", "integers have no negative powers"),

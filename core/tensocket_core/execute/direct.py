@@ -169,7 +169,11 @@ def choice(kernel: Kernel, key: int, dtype: DType, general: Closure) -> Closure:
     Tensor, run, limit, wanted = tensors.Tensor, kernel.run, size_limit(kernel), dtype_bit(dtype)
 
     def direct_choice(c: Any, a: Any, b: Any) -> Any:
-        if not (c._key & _BOOL and a._key & b._key & wanted):
+        try:
+            fits = c._key & _BOOL and a._key & b._key & wanted
+        except AttributeError:  # neither tensor nor number
+            fits = 0
+        if not fits:
             return general(c, a, b)
         m, x, y = c._array, a._array, b._array
         if m.size > limit or x.size > limit or y.size > limit:

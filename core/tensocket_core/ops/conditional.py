@@ -42,12 +42,11 @@ def _has_limit(limit: Any) -> None:
 
 
 def _where_direct(key: int, entry: Any, body: Any) -> Any:
-    """The record's closure, where the key shows a mask of bools and values of another dtype."""
+    """The record's closure, where the key shows a mask of bools and, so, values, whose dtype is another one."""
     bits = key & DTYPE_MASK
     if not bits & _BOOL or bits == _BOOL or bits & _UINT8:
         return None
-    chosen = arithmetic.where.below(key)
-    return lambda c, a, b: body(c, a, b) if a is None and b is None else chosen(c, a, b)
+    return arithmetic.where.below(key)
 
 
 _BOOL: Final = dtype_bit(dtypes.bool_)
