@@ -85,24 +85,23 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
     return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
 
 
-def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel,
-                  build: Build) -> Kernel:
-    """``kernel``, or its native form on arrays, for closures with arguments of their own.
+def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel, build: Build,
+                  instead: Callable[[], Kernel]) -> Kernel:
+    """The native form of ``kernel`` on arrays, for closures with arguments of their own.
 
     Args:
         operator: Whose kernel it is: one that is native from the start.
         entry: The device.
         variant: What tells this kernel from others of the operator.
-        kernel: What runs otherwise, and where operands do not fit.
+        kernel: What runs where operands do not fit.
         build: Makes the unscheduled program and its form.
+        instead: What serves where there is no native form.
     """
-    if not ENABLED or entry.runtime.target is None:
-        return kernel
     place = (operator.name, *variant)
     known: Kernel | None = entry.natives.get(place)
     if known is None:
-        made = _entry(entry, kernel.run, build)
-        known = entry.natives[place] = kernel if made is None else Kernel(made, True, kernel.limit)
+        made = _entry(entry, kernel.run, build) if ENABLED and entry.runtime.target is not None else None
+        known = entry.natives[place] = instead() if made is None else Kernel(made, True, kernel.limit)
     return known
 
 

@@ -92,7 +92,8 @@ class Reduction(Operator):
         if not native.served(compute, stored) or compute is not dtype or self.result != "same":
             return direct.reduction(kernel, everything, last, key, count == 3, general)
         along = Kernel(lambda x: kernel.run(x, (x.ndim - 1,), False), True, kernel.limit)
-        made = native.native_kernel(self, entry, (dtype,), along, partial(self._native_form, entry, dtype, ()))
+        made = native.native_kernel(self, entry, (dtype,), along, partial(self._native_form, entry, dtype, ()),
+                                    lambda: along)
 
         def make(kernel: Kernel) -> Callable[..., Any]:
             return direct.reduction(kernel, everything, None if made is along else made, key, count == 3, general)

@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.schedule import pick_strategy
+from tensocket_plugins.ir.schedule import Strategy, pick_strategy
 
 from .. import tensors
 from ..device import DeviceEntry
@@ -24,7 +26,7 @@ from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
 from .pointwise import kind_letter
-from .programs import index_dtype, launch
+from .programs import index_dtype, launch, scheduled
 from .reduction import accumulation_dtype
 
 
@@ -87,7 +89,8 @@ class Row(Operator):
                             True, dtypes.int64)
             return nest, NativeForm((dtype,), dtype, "same", ("rows", "columns", "columns", 1, "columns", 1))
 
-        last = native.native_kernel(self, entry, (dtype,), _along_last(kernel), build)
+        along = _along_last(kernel)
+        last = native.native_kernel(self, entry, (dtype,), along, build, partial(_compiled, entry, along, build))
         return native.native_closure(self, entry, (dtype,), key, kernel, lambda: _on_last(*build()),
                                      lambda kernel: direct.row(kernel, last, key, general))
 
@@ -153,6 +156,30 @@ def _along_last(kernel: Kernel) -> Kernel:
     """``kernel(x)`` along the last dimension."""
     run = kernel.run
     return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
+
+
+def _compiled(entry: DeviceEntry, kernel: Kernel, build: native.Build) -> Kernel:
+    """``kernel(x)`` as a generated kernel for contiguous arrays, where the device makes one: it costs less than NumPy's
+    five passes, also for a dozen elements.
+    """
+    target = entry.runtime.target
+    if target is None:
+        return kernel
+    program, form = build()
+    run = entry.runtime.compile_ir(scheduled(program, target, Strategy.SERIAL))
+    otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
+    stream = entry.runtime.default_stream
+
+    def along(x: Any) -> Any:
+        shape = x.shape
+        if not shape or not x.flags.c_contiguous:
+            return otherwise(x)
+        columns = shape[-1]
+        out = empty(shape, dtype)
+        run((out, x), (x.size // columns, columns, columns, 1, columns, 1), stream)
+        return out
+
+    return Kernel(along, True, kernel.limit)
 
 
 def _on_last(program: Program, form: NativeForm) -> tuple[Program, NativeForm]:
