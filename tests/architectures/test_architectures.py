@@ -1,0 +1,81 @@
+"""Standard architectures, written as programs for PyTorch: their states, results and gradients are PyTorch's."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+
+FOLDER = Path(__file__).parent
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+MODULES = {"torch": "tensocket", **{f"torch.{name}": f"tensocket.{name}" for name in (
+    "nn", "nn.functional", "nn.parameter", "nn.utils", "nn.utils.rnn")}}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """The module ``program``, for which ``import torch`` gives this library."""
+    for name, ours in MODULES.items():
+        monkeypatch.setitem(sys.modules, name, importlib.import_module(ours))
+    monkeypatch.syspath_prepend(str(FOLDER))
+    names = [path.stem for path in FOLDER.glob("*.py")]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module("program")
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_the_list_is_complete(program):
+    assert sorted(EXPECTED) == program.NAMES
+    assert len(program.NAMES) >= 20
+
+
+def summary(tensor):
+    flat = tensor.numpy().astype(np.float64).reshape(-1)
+    return [np.linalg.norm(flat), flat @ np.cos(np.arange(flat.size))]
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_results_and_gradients(program, name):
+    model, inputs = program.make(name)
+    program.fill(model)
+    assert sum(p.numel() for p in model.parameters()) == EXPECTED[name]["parameters"]
+    for mode in ("eval", "train"):
+        expected = EXPECTED[name][mode]
+        outputs, gradients = program.step(model, inputs, mode == "train")
+        assert [list(x.shape) for x in outputs] == expected["shapes"]
+        for mine, theirs in zip(outputs, expected["outputs"], strict=True):
+            np.testing.assert_allclose(summary(mine), theirs, rtol=1e-4, atol=1e-4 * theirs[0])
+        assert gradients.keys() == expected["gradients"].keys()
+        largest = max(norm for norm, _ in expected["gradients"].values())
+        for key, value in gradients.items():
+            theirs = expected["gradients"][key]
+            np.testing.assert_allclose(summary(value), theirs, rtol=1e-3, atol=1e-3 * theirs[0] + 1e-6 * largest,
+                                       err_msg=key)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_states(program, name):
+    """Keys, shapes and dtypes are PyTorch's; files keep every bit; a new model takes the state."""
+    model, _ = program.make(name)
+    state = model.state_dict()
+    text = "\n".join(f"{key} {list(value.shape)} {str(value.dtype).split('.')[1]}" for key, value in state.items())
+    assert hashlib.sha256(text.encode()).hexdigest() == EXPECTED[name]["digest"], text
+    stream = io.BytesIO()
+    torch.save(state, stream)
+    stream.seek(0)
+    found = torch.load(stream)
+    other, _ = program.make(name)
+    assert str(other.load_state_dict(found)) == "<All keys matched successfully>"
+    for key, value in other.state_dict().items():
+        assert value.numpy().tobytes() == state[key].numpy().tobytes()
+    assert found._metadata == state._metadata
