@@ -31,4 +31,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(3.0 * 95 * 95)).reshape(1, 3, 95, 95),)
+    return (torch.sin(torch.arange(3 * 95 * 95, dtype=torch.float64)).float().reshape(1, 3, 95, 95),)

@@ -56,4 +56,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(2 * 3 * 1024.0)).reshape(2, 3, 32, 32),)
+    return (torch.sin(torch.arange(2 * 3 * 1024.0, dtype=torch.float64)).float().reshape(2, 3, 32, 32),)

@@ -53,4 +53,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(24.0)).reshape(3, 8, 1, 1),)
+    return (torch.sin(torch.arange(24.0, dtype=torch.float64)).float().reshape(3, 8, 1, 1),)

@@ -58,4 +58,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(2 * 3 * 576.0)).reshape(2, 3, 24, 24),)
+    return (torch.sin(torch.arange(2 * 3 * 576.0, dtype=torch.float64)).float().reshape(2, 3, 24, 24),)

@@ -40,4 +40,4 @@ def build():
 def inputs():
     edges = torch.tensor([[0, 0, 1, 1, 2, 3, 3, 4], [0, 1, 1, 2, 2, 3, 4, 4]])
     adjacency = torch.sparse_coo_tensor(edges, torch.full((8,), 0.5), (5, 5))
-    return torch.sin(torch.arange(30.0)).reshape(5, 6), adjacency
+    return torch.sin(torch.arange(30.0, dtype=torch.float64)).float().reshape(5, 6), adjacency

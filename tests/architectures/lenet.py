@@ -28,4 +28,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(2048.0)).reshape(2, 1, 32, 32),)
+    return (torch.sin(torch.arange(2048.0, dtype=torch.float64)).float().reshape(2, 1, 32, 32),)

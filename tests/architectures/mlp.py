@@ -11,4 +11,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(256.0)).reshape(4, 8, 8),)
+    return (torch.sin(torch.arange(256.0, dtype=torch.float64)).float().reshape(4, 8, 8),)

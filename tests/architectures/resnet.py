@@ -84,4 +84,4 @@ class ResNet(nn.Module):
 
 
 def image():
-    return (torch.sin(torch.arange(2 * 3 * 64 * 64.0)).reshape(2, 3, 64, 64),)
+    return (torch.sin(torch.arange(2 * 3 * 64 * 64.0, dtype=torch.float64)).float().reshape(2, 3, 64, 64),)

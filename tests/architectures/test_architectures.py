@@ -45,22 +45,31 @@ def summary(tensor):
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_results_and_gradients(program, name):
+def test_results(program, name):
+    """In evaluation and float32."""
+    model, inputs = program.make(name)
+    program.fill(model)
+    outputs, _ = program.step(model, inputs, training=False)
+    assert [list(x.shape) for x in outputs] == EXPECTED[name]["shapes"]
+    for mine, theirs in zip(outputs, EXPECTED[name]["eval"], strict=True):
+        np.testing.assert_allclose(summary(mine), theirs, rtol=1e-4, atol=1e-4 * theirs[0])
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_gradients(program, name):
+    """In training and float64: some of these models amplify errors of rounding."""
     model, inputs = program.make(name)
     program.fill(model)
     assert sum(p.numel() for p in model.parameters()) == EXPECTED[name]["parameters"]
-    for mode in ("eval", "train"):
-        expected = EXPECTED[name][mode]
-        outputs, gradients = program.step(model, inputs, mode == "train")
-        assert [list(x.shape) for x in outputs] == expected["shapes"]
-        for mine, theirs in zip(outputs, expected["outputs"], strict=True):
-            np.testing.assert_allclose(summary(mine), theirs, rtol=1e-4, atol=1e-4 * theirs[0])
-        assert gradients.keys() == expected["gradients"].keys()
-        largest = max(norm for norm, _ in expected["gradients"].values())
-        for key, value in gradients.items():
-            theirs = expected["gradients"][key]
-            np.testing.assert_allclose(summary(value), theirs, rtol=1e-3, atol=1e-3 * theirs[0] + 1e-6 * largest,
-                                       err_msg=key)
+    model.double()
+    inputs = tuple(x.double() if x.is_floating_point() else x for x in inputs)
+    outputs, gradients = program.step(model, inputs, training=True)
+    for mine, theirs in zip(outputs, EXPECTED[name]["train"], strict=True):
+        np.testing.assert_allclose(summary(mine), theirs, rtol=1e-7, atol=1e-7 * theirs[0])
+    largest = max(norm for norm, _ in EXPECTED[name]["gradients"])
+    for (key, value), theirs in zip(gradients.items(), EXPECTED[name]["gradients"], strict=True):
+        np.testing.assert_allclose(summary(value), theirs, rtol=1e-6, atol=1e-6 * theirs[0] + 1e-9 * largest,
+                                   err_msg=key)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

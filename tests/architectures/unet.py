@@ -55,4 +55,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(2 * 18 * 20.0)).reshape(2, 1, 18, 20),)
+    return (torch.sin(torch.arange(2 * 18 * 20.0, dtype=torch.float64)).float().reshape(2, 1, 18, 20),)

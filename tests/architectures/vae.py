@@ -38,4 +38,5 @@ def build():
 
 
 def inputs():
-    return torch.sin(torch.arange(192.0)).reshape(3, 1, 8, 8).abs(), torch.cos(torch.arange(18.0)).reshape(3, 6)
+    x = torch.sin(torch.arange(192.0, dtype=torch.float64)).float().reshape(3, 1, 8, 8).abs()
+    return x, torch.cos(torch.arange(18.0, dtype=torch.float64)).float().reshape(3, 6)

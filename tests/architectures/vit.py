@@ -57,4 +57,4 @@ def build():
 
 
 def inputs():
-    return (torch.sin(torch.arange(2 * 3 * 256.0)).reshape(2, 3, 16, 16),)
+    return (torch.sin(torch.arange(2 * 3 * 256.0, dtype=torch.float64)).float().reshape(2, 3, 16, 16),)

@@ -410,7 +410,7 @@ def test_deep_nesting(with_pickle):
     b"h\x05", b"\x86", b"K\x01)R", b"])R", b"]K\x01R", b"]]s", b"", b"\x93", b"K\x01K\x01\x93", b"\xff", b"i", b"o",
     b"\x82\x01", name_of("torch.nn.parameter", "Parameter") + b"}b", name_of("torch", "Tensor") + b")\x81",
     name_of("torch", "float32") + b")R", name_of("torch", "FloatStorage") + b")R", name_of("torch", "Tensor") + b")R",
-    name_of("torch", "Size") + b"K\x01\x85R", name_of("torch", "device") + b"K\x01\x85R",
+    name_of("torch", "Size") + b"K\x01\x85R", name_of("torch", "device") + b"N\x85R",
     name_of("collections", "OrderedDict") + b"K\x01\x85R", name_of("collections", "OrderedDict") + b")RK\x01b",
     name_of("torch._tensor", "_rebuild_from_type_v2") + b"(" + name_of("torch._tensor", "_rebuild_from_type_v2")
     + name_of("torch", "Tensor") + b")}tR",
