@@ -22,6 +22,8 @@ from tensocket_plugins.contract.backend import Allocator, MemoryStats, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import OutOfMemoryError
 
+from .threads import in_children
+
 ALIGNMENT: Final = 64
 #: Bytes from which a block is pooled.
 POOLED: Final = 1 << 16
@@ -77,11 +79,16 @@ class HostAllocator(Allocator):
     def __init__(self, limit: int | None = None, keep: int | None = None) -> None:
         self.limit = limit
         self.keep = _physical_memory() // 4 if keep is None else keep
-        self._lock = threading.RLock()
+        self.renew_lock()
+        in_children(self, HostAllocator.renew_lock)
         self._free: dict[int, list[_Raw]] = {}
         self._returned: deque[_Raw] = deque()
         self._allocated = self._reserved = self._peak_allocated = self._peak_reserved = 0
         self._allocations = self._frees = 0
+
+    def renew_lock(self) -> None:
+        """Forget who holds the lock, in a forked child: it may have been a thread that stayed in the parent."""
+        self._lock = threading.RLock()
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
         """An uninitialised C-contiguous array; a large one comes from the pool.

@@ -7,13 +7,14 @@ import threading
 import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, TypeVar
 
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: ``function(args, begin, end)``: a compiled kernel's entry.
 Entry = Callable[[bytes, int, int], None]
 Task = tuple[Entry, bytes, int, int, threading.Lock]
+T = TypeVar("T")
 
 _SETTINGS: Final = ("TENSOCKET_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -51,9 +52,7 @@ class ThreadPool:
         self.threads = default_threads() if threads is None else threads
         self._queues: list[SimpleQueue[Task | None]] = []
         self._busy = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            reference = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _forget(reference))
+        in_children(self, ThreadPool.forget_workers)
 
     def resize(self, threads: int) -> None:
         """Use ``threads`` threads, the caller included.
@@ -119,7 +118,14 @@ def _wait(done: threading.Lock) -> None:
         raise
 
 
-def _forget(reference: weakref.ref[ThreadPool]) -> None:
-    pool = reference()
-    if pool is not None:
-        pool.forget_workers()
+def in_children(owner: T, renew: Callable[[T], None]) -> None:
+    """Call ``renew(owner)`` in every forked child, which has none of the parent's other threads, but their locks."""
+    reference = weakref.ref(owner)
+
+    def forked() -> None:
+        living = reference()
+        if living is not None:
+            renew(living)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forked)

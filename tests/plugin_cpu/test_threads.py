@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -226,3 +227,25 @@ def test_the_blas_lets_itself_be_told():
     a = np.ones((300, 300), np.float32)
     assert np.array_equal(a @ a, np.full((300, 300), 300, np.float32))
     blas.set_blas_threads(default_threads())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_does_not_wait_for_a_lock_of_another_thread(device):
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with device.allocator._lock:
+            held.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        device.empty((1 << 20,), float32, device.default_stream)
+        os._exit(0)
+    release.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -315,6 +316,13 @@ def test_without_file_descriptors_there_is_an_error(without_descriptors):
     with without_descriptors(), pytest.raises(
             OutOfMemoryError, match="a message needs a file descriptor, and this process has none left"):
         next(batches)
+
+
+def test_systems_without_unix_sockets(monkeypatch):
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(WorkerError, match="worker processes send memory through Unix sockets, which this system lacks — "
+                                          "pass worker_method='thread'"):
+        iter(loader(lambda index: index))
 
 
 def test_a_child_does_not_end_the_workers_of_its_parent():

@@ -201,6 +201,12 @@ class DataLoader(Generic[T_co]):
                           UserWarning, stacklevel=2)
 
 
+#: Names by which programs check what kind of pass they have.
+_BaseDataLoaderIter = LoaderIterator
+_SingleProcessDataLoaderIter = SingleIterator
+_MultiProcessingDataLoaderIter = WorkersIterator
+
+
 class _InfiniteConstantSampler(Sampler[None]):
     """The sampler of streams: how many indices are drawn says how many samples are taken."""
 

@@ -50,6 +50,10 @@ class ProcessPool:
     """
 
     def __init__(self, task: Task, context: Any) -> None:
+        if not hasattr(socket, "AF_UNIX"):
+            raise WorkerError("DataLoader", f"num_workers={task.workers}",
+                              "worker processes send memory through Unix sockets, which this system lacks",
+                              "pass worker_method='thread'")
         self._owner = os.getpid()
         self.patience = 5.0
         self._processes: list[BaseProcess] = []
