@@ -320,8 +320,8 @@ def test_without_file_descriptors_there_is_an_error(without_descriptors):
 
 def test_systems_without_unix_sockets(monkeypatch):
     monkeypatch.delattr(socket, "AF_UNIX")
-    with pytest.raises(WorkerError, match="worker processes send memory through Unix sockets, which this system lacks — "
-                                          "pass worker_method='thread'"):
+    with pytest.raises(WorkerError, match="worker processes send memory through Unix sockets, which this system "
+                                          "lacks — pass worker_method='thread'"):
         iter(loader(lambda index: index))
 
 
