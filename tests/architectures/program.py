@@ -41,7 +41,8 @@ def step(model, inputs, training):
     model.train(training)
     model.zero_grad()
     outputs = results(model(*inputs))
-    waves = [torch.cos(torch.arange(x.numel(), dtype=torch.float64)).reshape(x.shape).to(x.dtype) for x in outputs]
+    waves = [torch.cos(torch.arange(x.numel(), dtype=torch.float64)).reshape(x.shape).to(x.dtype).to(x.device)
+             for x in outputs]
     loss = sum((x * wave).sum() for x, wave in zip(outputs, waves, strict=True))
     loss.backward()
     return ([x.detach() for x in outputs],

@@ -65,6 +65,10 @@ class ResNet(nn.Module):
         self.layer4 = self._make_layer(block, 8 * width, layers[3], stride=2)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(8 * width * block.expansion, classes)
+        for m in self.modules():
+            # Blocks start near the identity: errors of rounding do not grow with depth.
+            if isinstance(m, (BasicBlock, Bottleneck)):
+                nn.init.constant_((m.bn3 if isinstance(m, Bottleneck) else m.bn2).weight, 0.2)
 
     def _make_layer(self, block, width, count, stride=1):
         downsample = None

@@ -13,7 +13,7 @@ class Encoder(nn.Module):
         self.fc = nn.Linear(2 * hidden, hidden)
 
     def forward(self, source, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(source), lengths, batch_first=True)
+        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(source), lengths.cpu(), batch_first=True)
         outputs, hidden = self.rnn(packed)
         outputs, _ = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)
         return outputs, torch.tanh(self.fc(torch.cat((hidden[-2], hidden[-1]), dim=1)))
@@ -45,7 +45,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, source, lengths, target):
         outputs, state = self.encoder(source, lengths)
-        mask = torch.arange(source.size(1))[None, :] >= lengths[:, None]
+        mask = torch.arange(source.size(1), device=source.device)[None, :] >= lengths.to(source.device)[:, None]
         scores = []
         for k in range(target.size(1)):
             score, state = self.decoder(target[:, k], state, outputs, mask)

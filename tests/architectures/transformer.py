@@ -33,7 +33,7 @@ class Translator(nn.Module):
         self.generator = nn.Linear(width, words)
 
     def forward(self, source, target):
-        mask = nn.Transformer.generate_square_subsequent_mask(target.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(target.size(1), device=target.device)
         padding = source == 0
         x = self.positions(self.source(source) * math.sqrt(self.width))
         y = self.positions(self.target(target) * math.sqrt(self.width))
