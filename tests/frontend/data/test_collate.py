@@ -19,7 +19,7 @@ Point = namedtuple("Point", "x y")
 
 @pytest.mark.parametrize(("samples", "dtype"), [
     ([1, 2], torch.int64), ([1.0, 2.0], torch.float64), ([True, False], torch.bool),
-    ([np.float32(1), np.float32(2)], torch.float32), ([np.float32(1), np.float64(2)], torch.float32),
+    ([np.float32(1), np.float32(2)], torch.float32), ([np.float32(1), np.float64(2)], torch.float64),
     ([np.int8(1), np.int8(2)], torch.int8), ([np.bool_(True)], torch.bool), ([1, 2.5], torch.float32),
 ])
 def test_numbers_become_tensors(samples, dtype):

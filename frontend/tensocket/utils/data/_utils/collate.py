@@ -124,8 +124,8 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = No
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """NumPy's numbers as one tensor of the first one's dtype."""
-    return as_tensor(np.array(batch, batch[0].dtype))
+    """NumPy's numbers as one tensor."""
+    return as_tensor(np.array(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
