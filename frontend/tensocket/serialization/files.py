@@ -11,6 +11,8 @@ from typing import IO, Any
 
 from tensocket.errors import FileObjectError, SerializationError
 
+from .writeback import create
+
 #: A path, or an open binary file.
 FileLike = str | os.PathLike[str] | IO[bytes]
 
@@ -65,7 +67,7 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
-        with open(temporary, "xb") as stream:
+        with create(temporary) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
