@@ -183,11 +183,6 @@ def numel(input: Tensor) -> builtins.int:
     return input.numel()
 
 
-def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Matrix product, [n, m] by [m, p]; an older name of ``mm`` for a sparse first factor."""
-    return input.mm(mat2)
-
-
 #: Core's names, which include those of all operators that are functions here, and the front end's own.
 __all__ = [
     *_names_of_core,
@@ -286,7 +281,6 @@ __all__ = [
     "signal",
     "sparse",
     "special",
-    "spmm",
     "utils",
     "version",
     "vmap",

@@ -203,9 +203,15 @@ def test_a_recording_that_is_cut_off_is_saved() -> None:
         torch.ones(1)
     assert ready == [1]
     plan = [ProfilerAction.RECORD, ProfilerAction.NONE].__getitem__
-    with pytest.warns(UserWarning, match="stops recording without saving"), profiler.profile(schedule=plan) as q:
-        torch.ones(1)
-        q.step()
+    q = profiler.profile(schedule=plan)
+
+    def one_step():
+        with q:
+            torch.ones(1)
+            q.step()
+
+    with pytest.warns(UserWarning, match="stops recording without saving"):
+        one_step()
     assert "aten::ones" in names(q)
 
 
