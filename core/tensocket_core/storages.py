@@ -112,7 +112,11 @@ class UntypedStorage:
         moved = self._bytes.cpu()
         return self if moved is self._bytes else storage_of(moved)
 
-    def to(self, *, device: Any) -> UntypedStorage:
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """This storage, or a copy of it on a device called ``cuda``, by number."""
+        return self.to(device=f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
         """This storage, or a copy of it on another device."""
         moved = self._bytes.to(device)
         return self if moved is self._bytes else storage_of(moved)

@@ -59,6 +59,14 @@ TABLE: Final[dict[str, Any]] = {
     **{f"torch.{name}": StorageType(name) for name in STORAGE_NAMES},
     **{f"torch.{name}": kind for name, kind in BY_NAME.items()},
 }
+#: Modules of this library whose classes lie in another one of PyTorch's.
+_PLACES: Final = {
+    "nn.modules.attention": "nn.modules.activation", "nn.modules.cells": "nn.modules.rnn",
+    "nn.modules.margins": "nn.modules.loss", "nn.modules.parameters": "nn.modules.container",
+    "nn.modules.rectifiers": "nn.modules.activation", "optim._adafactor": "optim",
+    **{f"optim.lr_scheduler.{part}": "optim.lr_scheduler" for part in (
+        "base", "composite", "cycles", "plateau", "simple")},
+}
 _NAME_OF: Final = {id(value): name.rpartition(".")[::2] for name, value in TABLE.items()}
 
 
@@ -77,7 +85,8 @@ def written_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
         if getattr(_package(place), label, None) is obj:
             return f"torch.{place}".rstrip("."), label
     if root == "tensocket":
-        return "torch" + module.removeprefix("tensocket"), label
+        place = module.partition(".")[2]
+        return f"torch.{_PLACES.get(place, place)}".rstrip("."), label
     return ("torch", label) if getattr(_package(""), label, None) is obj else None
 
 

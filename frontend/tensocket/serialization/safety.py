@@ -14,7 +14,7 @@ from tensocket.nn.parameter import Parameter
 from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device
 from tensocket_plugins.contract.dtypes import DType
 
-from .names import REBUILDERS, TABLE, StorageType, full_name, modern
+from .names import REBUILDERS, TABLE, StorageType, full_name, modern, written_name
 
 Allowed = Callable[..., Any] | tuple[Callable[..., Any], str]
 
@@ -87,7 +87,7 @@ def _named(item: Any) -> tuple[str, Any]:
     """Full name in files and object."""
     value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
     if name is None and hasattr(value, "__module__") and hasattr(value, "__qualname__"):
-        name = f"{value.__module__}.{value.__qualname__}"
+        name = ".".join(written_name(value) or (value.__module__, value.__qualname__))
     if not isinstance(name, str):
         raise ArgumentTypeError("add_safe_globals", repr(item), "what is allowed is a class or a function, or a pair "
                                 "of one and its full name", "pass for example [MyClass]")

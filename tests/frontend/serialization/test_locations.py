@@ -35,6 +35,14 @@ def test_places(saved, loaded):
         loaded(data, map_location=lambda storage, location: 3)
 
 
+def test_functions_that_move_storages(saved, loaded, monkeypatch):
+    data = saved(torch.ones(2))
+    assert loaded(data, map_location=lambda storage, _: storage.to(device="meta")).device.type == "meta"
+    storage = torch.ones(2).untyped_storage()
+    monkeypatch.setattr(torch.UntypedStorage, "to", lambda self, *, device: device)
+    assert [storage.cuda(), storage.cuda(1), storage.cuda("cuda:2")] == ["cuda", "cuda:1", "cuda:2"]
+
+
 def test_sharing_survives_a_move(saved, loaded):
     base = torch.arange(4)
     row, all_ = loaded(saved([base[1:], base]), map_location=lambda storage, _: storage.clone())

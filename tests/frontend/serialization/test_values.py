@@ -230,6 +230,21 @@ def test_names_in_files_are_those_of_pytorch(saved):
         assert name in data
 
 
+@pytest.mark.parametrize(("value", "name"), [
+    (nn.ELU, "torch.nn.modules.activation ELU"), (nn.LSTMCell, "torch.nn.modules.rnn LSTMCell"),
+    (nn.TripletMarginLoss, "torch.nn.modules.loss TripletMarginLoss"), (nn.Module, "torch.nn.modules.module Module"),
+    (nn.MultiheadAttention, "torch.nn.modules.activation MultiheadAttention"), (torch.Tensor, "torch Tensor"),
+    (nn.ParameterList, "torch.nn.modules.container ParameterList"), (nn.Parameter, "torch.nn.parameter Parameter"),
+    (torch.optim.Adafactor, "torch.optim Adafactor"), (torch.optim.SGD, "torch.optim.sgd SGD"),
+    (torch.optim.lr_scheduler.StepLR, "torch.optim.lr_scheduler StepLR")])
+def test_classes_have_pytorch_s_places(saved, loaded, value, name):
+    data = saved(value)
+    assert b"c" + name.replace(" ", "\n").encode() + b"\n" in data
+    assert loaded(data, weights_only=False) is value
+    with torch.serialization.safe_globals([value]):
+        assert loaded(data) is value
+
+
 class Module:
     """A pickle module of a program."""
 
