@@ -68,6 +68,20 @@ def layers(name: str, gates: int) -> list[tuple[Callable[..., Any], *Case]]:
     return [(run, CUBE, states, *weights)]
 
 
+def one_way(name: str, gates: int) -> list[tuple[Callable[..., Any], *Case]]:
+    """Three times of two examples, with and without a bias; of cells, both results and each alone."""
+    inputs = np.sin(np.arange(3 * 2 * gates * 2) * 0.7).reshape(3, 2, gates * 2)
+    weight, bias = np.cos(np.arange(gates * 2 * 2)).reshape(gates * 2, 2), np.cos(np.arange(gates * 2) * 2)
+    states = (U[:, :2], V[:, :2]) if name == "lstm" else (U[:, :2],)
+
+    def run(*args: Any) -> Any:
+        return call(COMPOSITES[f"{name}_layer"], *args)
+
+    pick: list[Callable[..., Any]] = [run] if name != "lstm" else [
+        run, lambda *args: run(*args)[0], lambda *args: run(*args)[1]]
+    return [(p, inputs, *states, weight, b) for p in pick for b in (bias, None)]
+
+
 def attention(q: Any, k: Any, v: Any) -> Any:
     mask = torch.tensor([[True, False], [False, False]])
     return F.scaled_dot_product_attention(q, k, v, mask) + F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -152,10 +166,13 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "lstm_cell": cell("lstm", 4), "gru_cell": cell("gru", 3), "rnn_tanh_cell": cell("rnn_tanh", 1),
     "rnn_relu_cell": cell("rnn_relu", 1), "lstm": layers("lstm", 4), "gru": layers("gru", 3),
     "rnn_tanh": layers("rnn_tanh", 1), "rnn_relu": layers("rnn_relu", 1),
+    "lstm_layer": one_way("lstm", 4), "gru_layer": one_way("gru", 3), "rnn_tanh_layer": one_way("rnn_tanh", 1),
+    "rnn_relu_layer": one_way("rnn_relu", 1),
 }
 NO_GRADIENT = {"one_hot"}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
-TWICE = ["standardize_batch", "embedding", "scaled_dot_product_attention", "gru_cell", "cdist"]
+TWICE = ["standardize_batch", "embedding", "scaled_dot_product_attention", "gru_cell", "cdist",
+         "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
 
 
 def placed(args: Case) -> tuple[list[Any], list[int]]:

@@ -55,6 +55,7 @@ from ..ops import products as _products  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401
 from ..ops import rectifiers as _rectifiers  # noqa: F401
 from ..ops import recurrent as _recurrent  # noqa: F401
+from ..ops import recurrent_layers as _recurrent_layers  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401

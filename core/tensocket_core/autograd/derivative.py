@@ -36,7 +36,7 @@ class Derivative:
     (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
     argument that is not needed itself. A function returns the argument's gradient;
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
-    tensor arguments as a tuple, for operators on lists.
+    tensor arguments as a tuple, for operators on lists and where one computation gives all of them.
 
     For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
     with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
@@ -52,6 +52,7 @@ class Derivative:
         "arrays",
         "functions",
         "joint",
+        "lists",
         "multiple",
         "name",
         "names",
@@ -75,6 +76,8 @@ class Derivative:
         self.parameters = 0
         self.multiple = any(_parameters(f)[0] == "grads" for f in (joint, *functions.values()) if f is not None)
         self.names: tuple[str, ...] = ()
+        #: Whether the operator takes a list of tensors.
+        self.lists = False
         #: ``needed`` so far, by which edges there are.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
@@ -97,6 +100,7 @@ class Derivative:
         names = self.names = schema.names
         self.parameters = len(names)
         self.tensors = schema.tensors
+        self.lists = any(p.is_tensor and p.type.endswith("[]") for p in schema.parameters)
         by_name = dict(zip(self.arguments, self.functions, strict=True))
         if self.joint is None:
             tensors = [names[k] for k in schema.tensors]

@@ -18,7 +18,7 @@ _new = object.__new__
 def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Callable[..., Any]:
     """``below`` with recording, for a key; specialised to operators of one and two arguments, which are most calls."""
     if derivative.joint is not None:
-        return _list_recorder(derivative, below)
+        return _list_recorder(derivative, below) if derivative.lists else _joint_recorder(derivative, below)
     if derivative.parameters == 1 and not derivative.multiple:
         return _unary_recorder(derivative, below)
     if derivative.parameters == 2 and len(derivative.tensors) == 2 and not derivative.multiple:
@@ -278,6 +278,17 @@ _NO_FORM: Final = (-1, 0, 0)
 _NUMBERS: Final = ((), (-1,), (-1, -1))
 #: Stands for the version of what is no tensor.
 _NO_COUNTER: Final = (-1,)
+
+
+def _joint_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
+    """For one function that returns the gradients of all tensor arguments."""
+    def record_joint(*args: Any) -> Any:
+        result = below(*args)
+        edges = tuple([edge_of(args[k]) for k in derivative.tensors])
+        (attach_all if derivative.multiple else attach)(result, derivative, edges, args, derivative.saved_positions)
+        return result
+
+    return record_joint
 
 
 def _list_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:

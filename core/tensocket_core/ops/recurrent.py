@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ShapeError
 
 from .._generated import functions
+from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
+from .recurrent_layers import gru_step, lstm_step, relu_step, tanh_step
 
 _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 _LAYERS = ("Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, "
            "bool batch_first")
-
-
-def _lstm_step(inputs: Any, hidden: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
-    """New output and cell state; the gates are input, forget, cell and output."""
-    i, f, g, o = (inputs + hidden).chunk(4, -1)
-    cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * cell.tanh(), cell
-
-
-def _gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    """New output; the gates are reset, update and new."""
-    (reset, update, new), (reset_h, update_h, new_h) = inputs.chunk(3, -1), hidden.chunk(3, -1)
-    update = (update + update_h).sigmoid()
-    new = (new + (reset + reset_h).sigmoid() * new_h).tanh()
-    return (new + update * (state[0] - new),)
-
-
-def _tanh_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    return ((inputs + hidden).tanh(),)
-
-
-def _relu_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    return ((inputs + hidden).relu(),)
 
 
 def _cell(operator: str, step: Callable[..., tuple[Any, ...]], gates: int, input: Any, state: tuple[Any, ...],
@@ -65,7 +45,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _cell("lstm_cell", _lstm_step, 4, input, tuple(hx), (w_ih, w_hh, b_ih, b_hh))
+    return _cell("lstm_cell", lstm_step, 4, input, tuple(hx), (w_ih, w_hh, b_ih, b_hh))
 
 
 @composite(f"gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
@@ -75,7 +55,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _cell("gru_cell", _gru_step, 3, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+    return _cell("gru_cell", gru_step, 3, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
 @composite(f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
@@ -85,7 +65,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _cell("rnn_tanh_cell", _tanh_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+    return _cell("rnn_tanh_cell", tanh_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
 @composite(f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False)
@@ -95,38 +75,47 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _cell("rnn_relu_cell", _relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
+    return _cell("rnn_relu_cell", relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-Step = Callable[..., tuple[Any, ...]]
-#: One layer in one direction: from (step, input, first state, weights, biases, reverse) to outputs and the last state.
-Direction = Callable[[Step, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
+#: The steps of the four kinds of networks.
+_STEPS: Final = {"lstm": lstm_step, "gru": gru_step, "rnn_tanh": tanh_step, "rnn_relu": relu_step}
+#: One layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs and the last state.
+Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
-def _advanced(step: Step, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any],
+def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any],
               biases: bool) -> tuple[Any, ...]:
     """The state after one moment, whose input is multiplied by its weight already."""
+    step: Callable[..., tuple[Any, ...]] = _STEPS[kind]
     state = step(inputs, functions.linear(state[0], weights[1], weights[3] if biases else None), state)
     if len(weights) % 2:
         state = (functions.linear(state[0], weights[-1]), *state[1:])
     return state
 
 
-def _direction(step: Step, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
-    inputs = functions.linear(input, weights[0], weights[2] if biases else None).unbind(0)
-    outputs = []
-    for moment in reversed(inputs) if reverse else inputs:
-        state = _advanced(step, moment, state, weights, biases)
-        outputs.append(state[0])
-    return functions.stack(outputs[::-1] if reverse else outputs), state
+    inputs = functions.linear(input, weights[0], weights[2] if biases else None)
+    inputs = inputs.flip(0) if reverse else inputs
+    if len(weights) % 2:
+        outputs = []
+        for moment in inputs.unbind(0):
+            state = _advanced(kind, moment, state, weights, biases)
+            outputs.append(state[0])
+        result = functions.stack(outputs)
+    else:
+        found = call(COMPOSITES[f"{kind}_layer"], inputs, *state, weights[1], weights[3] if biases else None)
+        states = found if isinstance(found, tuple) else (found,)
+        result, state = states[0], tuple(x[-1] for x in states)
+    return result.flip(0) if reverse else result, state
 
 
 def _packed_direction(sizes: Sequence[int]) -> Direction:
     """``_direction`` over packed sequences [sum of sizes, I], of which ``sizes[t]`` have an element at moment t."""
 
-    def run(step: Step, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+    def run(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
             reverse: bool) -> tuple[Any, tuple[Any, ...]]:
         inputs = functions.linear(input, weights[0], weights[2] if biases else None).split(list(sizes))
         outputs, first, ended = [], state, []
@@ -138,7 +127,7 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
                 state = tuple(x[:new] for x in state)
             elif new > old:
                 state = tuple(functions.cat([x, y[old:new]]) for x, y in zip(state, first, strict=True))
-            state = _advanced(step, moment, state, weights, biases)
+            state = _advanced(kind, moment, state, weights, biases)
             outputs.append(state[0])
         last = tuple(functions.cat(parts) for parts in zip(state, *reversed(ended), strict=True)) if ended else state
         return functions.cat(outputs[::-1] if reverse else outputs), last
@@ -146,7 +135,7 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
     return run
 
 
-def _stacked(run: Direction, step: Step, values: Any, states: tuple[Any, ...], params: Sequence[Any],
+def _stacked(run: Direction, kind: str, values: Any, states: tuple[Any, ...], params: Sequence[Any],
              has_biases: bool, num_layers: int, dropout: float, directions: int) -> tuple[Any, ...]:
     """Outputs of the last layer, and the last states of all layers."""
     each = len(params) // (num_layers * directions)
@@ -154,7 +143,7 @@ def _stacked(run: Direction, step: Step, values: Any, states: tuple[Any, ...], p
     for layer in range(num_layers):
         outputs = []
         for k in range(layer * directions, (layer + 1) * directions):
-            output, final = run(step, values, tuple(x[k] for x in states), params[k * each:(k + 1) * each],
+            output, final = run(kind, values, tuple(x[k] for x in states), params[k * each:(k + 1) * each],
                                 has_biases, k % directions == 1)
             outputs.append(output)
             finals.append(final)
@@ -164,7 +153,7 @@ def _stacked(run: Direction, step: Step, values: Any, states: tuple[Any, ...], p
     return values, *(functions.stack([final[k] for final in finals]) for k in range(len(states)))
 
 
-def _layers(operator: str, step: Step, input: Any, states: tuple[Any, ...], params: Sequence[Any], has_biases: bool,
+def _layers(operator: str, input: Any, states: tuple[Any, ...], params: Sequence[Any], has_biases: bool,
             num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple[Any, ...]:
     """Outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
     directions = 2 if bidirectional else 1
@@ -175,13 +164,9 @@ def _layers(operator: str, step: Step, input: Any, states: tuple[Any, ...], para
         raise ShapeError(operator, given,
                          "an input [T, N, I] goes with states [layers * directions, N, H] and parameters for each",
                          "check num_layers and batch_first")
-    values, *last = _stacked(_direction, step, input.transpose(0, 1) if batch_first else input, states, params,
+    values, *last = _stacked(_direction, operator, input.transpose(0, 1) if batch_first else input, states, params,
                              has_biases, num_layers, dropout if train else 0.0, directions)
     return values.transpose(0, 1) if batch_first else values, *last
-
-
-#: The steps of the four kinds of networks.
-_STEPS = {"lstm": _lstm_step, "gru": _gru_step, "rnn_tanh": _tanh_step, "rnn_relu": _relu_step}
 
 
 def packed_layers(operator: str, data: Any, batch_sizes: Sequence[int], states: tuple[Any, ...], params: Sequence[Any],
@@ -211,7 +196,7 @@ def packed_layers(operator: str, data: Any, batch_sizes: Sequence[int], states: 
         given = f"data {list(data.shape)}, batch sizes {list(batch_sizes)}, state {list(states[0].shape)}"
         raise ShapeError(operator, given, "packed sequences [elements, I] have as many elements as their batch sizes "
                          "say, and states [layers * directions, N, H]", "pass what pack_padded_sequence returns")
-    return _stacked(_packed_direction(batch_sizes), _STEPS[operator], data, states, params, has_biases, num_layers,
+    return _stacked(_packed_direction(batch_sizes), operator, data, states, params, has_biases, num_layers,
                     dropout if train else 0.0, directions)
 
 
@@ -234,7 +219,7 @@ def lstm(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dr
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _layers("lstm", _lstm_step, input, tuple(hx), params, has_biases, num_layers, dropout, train,
+    return _layers("lstm", input, tuple(hx), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)
 
 
@@ -246,7 +231,7 @@ def gru(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dro
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _layers("gru", _gru_step, input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional,
+    return _layers("gru", input, (hx,), params, has_biases, num_layers, dropout, train, bidirectional,
                    batch_first)
 
 
@@ -258,7 +243,7 @@ def rnn_tanh(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _layers("rnn_tanh", _tanh_step, input, (hx,), params, has_biases, num_layers, dropout, train,
+    return _layers("rnn_tanh", input, (hx,), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)
 
 
@@ -270,5 +255,5 @@ def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int
     Raises:
         ShapeError: The shapes do not fit.
     """
-    return _layers("rnn_relu", _relu_step, input, (hx,), params, has_biases, num_layers, dropout, train,
+    return _layers("rnn_relu", input, (hx,), params, has_biases, num_layers, dropout, train,
                    bidirectional, batch_first)
