@@ -62,6 +62,10 @@ class UninitializedOperator(TensocketError, ValueError):
     """An operator was given a parameter that has no values yet."""
 
 
+class NoClosedForm(TensocketError, NotImplementedError):
+    """A property of a distribution, or a pair of distributions, that is not known as a formula."""
+
+
 class ScalerError(TensocketError, RuntimeError, AssertionError):
     """Methods of a ``GradScaler`` in the wrong order, or settings that it cannot have."""
 
@@ -120,6 +124,7 @@ __all__ = [
     "MissingDataError",
     "MissingPackage",
     "ModuleAttributeError",
+    "NoClosedForm",
     "OutOfMemoryError",
     "ProcessGroupError",
     "ScalerError",

@@ -226,6 +226,19 @@ def test_names_of_the_package():
     (torch.optim.swa_utils, """AveragedModel SWALR get_ema_avg_fn get_ema_multi_avg_fn get_swa_avg_fn
      get_swa_multi_avg_fn update_bn"""),
     (torch.amp, "GradScaler autocast custom_bwd custom_fwd is_autocast_available"),
+    (torch.distributions, """AbsTransform AffineTransform Bernoulli Beta Binomial CatTransform Categorical Cauchy
+     Chi2 ComposeTransform ContinuousBernoulli CorrCholeskyTransform
+     CumulativeDistributionTransform Dirichlet Distribution ExpTransform Exponential
+     ExponentialFamily FisherSnedecor Gamma GeneralizedPareto Geometric Gumbel HalfCauchy
+     HalfNormal Independent IndependentTransform InverseGamma Kumaraswamy LKJCholesky Laplace
+     LogNormal LogisticNormal LowRankMultivariateNormal LowerCholeskyTransform
+     MixtureSameFamily Multinomial MultivariateNormal NegativeBinomial Normal
+     OneHotCategorical OneHotCategoricalStraightThrough Pareto Poisson
+     PositiveDefiniteTransform PowerTransform RelaxedBernoulli RelaxedOneHotCategorical
+     ReshapeTransform SigmoidTransform SoftmaxTransform SoftplusTransform StackTransform
+     StickBreakingTransform StudentT TanhTransform Transform TransformedDistribution Uniform
+     VonMises Weibull Wishart biject_to identity_transform kl_divergence register_kl
+     transform_to"""),
     (torch.profiler, """DeviceType ProfilerAction ProfilerActivity kineto_available profile record_function schedule
      supported_activities tensorboard_trace_handler"""),
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),

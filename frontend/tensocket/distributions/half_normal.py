@@ -1,0 +1,69 @@
+"""Distances of normal numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import tensocket as torch
+
+from . import constraints
+from .normal import Normal
+from .transformed_distribution import TransformedDistribution
+from .transforms import AbsTransform
+
+
+class HalfNormal(TransformedDistribution):
+    """|x| with x normal around 0.
+
+    Args:
+        scale: Standard deviation of x.
+        validate_args: Whether parameters and values are checked.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+
+    @property
+    def scale(self) -> Any:
+        """Standard deviation of x."""
+        return self.base_dist.scale
+
+    @property
+    def mean(self) -> Any:
+        """Scale sqrt(2 / pi)."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def mode(self) -> Any:
+        """0."""
+        return torch.zeros_like(self.scale)
+
+    @property
+    def variance(self) -> Any:
+        """scale**2 (1 - 2 / pi)."""
+        return self.scale.pow(2) * (1 - 2 / math.pi)
+
+    def log_prob(self, value: Any) -> Any:
+        """Log-density; -inf below 0."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return torch.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        """2 F(x) - 1."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Any:
+        """The inverse of ``cdf``."""
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Any:
+        """That of x, less log 2."""
+        return self.base_dist.entropy() - math.log(2)
