@@ -254,8 +254,8 @@ def test_names_of_the_package():
      get_all_sharing_strategies get_all_start_methods get_context get_logger get_sharing_strategy get_start_method
      init_reductions log_to_stderr parent_process pool queues reducer reduction reductions set_executable
      set_forkserver_preload set_sharing_strategy set_start_method spawn start_processes"""),
-    (torch.serialization, """LoadEndianness StorageType add_safe_globals clear_safe_globals default_restore_location
-     get_crc32_options get_default_load_endianness get_default_mmap_options get_safe_globals
+    (torch.serialization, """LoadEndianness SourceChangeWarning StorageType add_safe_globals clear_safe_globals
+     default_restore_location get_crc32_options get_default_load_endianness get_default_mmap_options get_safe_globals
      get_unsafe_globals_in_checkpoint load load_safetensors location_tag register_package safe_globals save
      save_safetensors set_crc32_options set_default_load_endianness set_default_mmap_options skip_data"""),
 ], ids=lambda part: getattr(part, "__name__", ""))

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
-_NEXT: Final = itertools.count()
+#: The next number of a hook.
+_NEXT: Final = [itertools.count()]
 Hooks = OrderedDict[int, Callable[..., Any]]
 
 
@@ -23,7 +24,7 @@ class RemovableHandle:
     """
 
     def __init__(self, hooks: MutableMapping[int, Any], *extra: MutableMapping[int, Any]) -> None:
-        self.id = next(_NEXT)
+        self.id = next(_NEXT[0])
         self._tables = tuple(weakref.ref(table) for table in (hooks, *extra))
 
     def remove(self) -> None:
@@ -38,6 +39,16 @@ class RemovableHandle:
 
     def __exit__(self, *raised: object) -> None:
         self.remove()
+
+    def __getstate__(self) -> tuple[Any, int, tuple[Any, ...]]:
+        first, *rest = (table() for table in self._tables)
+        return first, self.id, tuple(rest)
+
+    def __setstate__(self, state: tuple[Any, int, tuple[Any, ...]]) -> None:
+        first, self.id, rest = state
+        self._tables = tuple(weakref.ref(OrderedDict() if table is None else table) for table in (first, *rest))
+        # Hooks that are added from now on have other numbers.
+        _NEXT[0] = itertools.count(max(next(_NEXT[0]), self.id + 1))
 
 
 class Extras:

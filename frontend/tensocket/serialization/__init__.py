@@ -8,6 +8,7 @@ from .names import StorageType
 from .names import _get_layout as _get_layout
 from .options import (
     LoadEndianness,
+    SourceChangeWarning,
     get_crc32_options,
     get_default_load_endianness,
     get_default_mmap_options,
@@ -23,6 +24,7 @@ from .saving import save
 
 __all__ = [
     "LoadEndianness",
+    "SourceChangeWarning",
     "StorageType",
     "add_safe_globals",
     "clear_safe_globals",

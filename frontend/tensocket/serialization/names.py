@@ -12,6 +12,7 @@ from tensocket import _utils
 from tensocket.errors import SerializationError
 from tensocket_core import TypedStorage, UntypedStorage
 from tensocket_core import device as Device
+from tensocket_core.autograd.hooks import RemovableHandle
 from tensocket_core.formats import layout, memory_format, sparse_coo, sparse_csr, strided
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 
@@ -55,6 +56,7 @@ TABLE: Final[dict[str, Any]] = {
     "torch.serialization._get_layout": _get_layout,
     "torch.Tensor": core.Tensor, "torch.Size": core.Size, "torch.device": Device, "torch.dtype": DType,
     "torch.layout": layout, "torch.memory_format": memory_format, "torch.Generator": core.Generator,
+    "torch.utils.hooks.RemovableHandle": RemovableHandle,
     "torch.storage.UntypedStorage": UntypedStorage, "torch.storage.TypedStorage": TypedStorage,
     **{f"torch.{name}": StorageType(name) for name in STORAGE_NAMES},
     **{f"torch.{name}": kind for name, kind in BY_NAME.items()},

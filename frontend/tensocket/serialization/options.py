@@ -10,6 +10,10 @@ from typing import Any, Final
 from tensocket.errors import ArgumentError, ArgumentTypeError
 
 
+class SourceChangeWarning(Warning):
+    """A class in a file has another source now. Files hold no sources, so nothing warns; programs filter it by name."""
+
+
 class LoadEndianness(Enum):
     """The order of bytes that ``load`` assumes for files that do not tell."""
 

@@ -235,3 +235,23 @@ def test_tables_hold_the_hooks_themselves():
     handle.remove()
     assert not module._forward_pre_hooks
     assert not module._forward_pre_hooks_with_kwargs
+
+
+def test_hooks_and_handles_are_pickled_with_their_module():
+    layer = nn.Linear(1, 1)
+    layer.handle = layer.register_forward_hook(_twice)
+    found = pickle.loads(pickle.dumps(layer))
+    found.register_forward_hook(_twice)
+    x = torch.ones(1, 1)
+    plain = nn.functional.linear(x, layer.weight, layer.bias).item()
+    assert found(x).item() == pytest.approx(4 * plain)
+    found.handle.remove()
+    assert found(x).item() == pytest.approx(2 * plain)
+    assert layer(x).item() == pytest.approx(2 * plain)
+    layer.handle.remove()
+    handle = pickle.loads(pickle.dumps(layer.handle))
+    handle.remove()
+
+
+def _twice(module, args, output):
+    return 2 * output

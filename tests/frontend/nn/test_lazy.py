@@ -105,3 +105,12 @@ def test_lazy_modules_define_their_initialization():
         Nothing()(1)
     with pytest.raises(UninitializedError, match="all parameters are materialized before the first call"):
         Half()(1)
+
+
+def test_lazy_modules_are_pickled():
+    layer = nn.LazyLinear(3)
+    found = pickle.loads(pickle.dumps(layer))
+    assert found.has_uninitialized_params()
+    assert found(torch.ones(2, 5)).shape == (2, 3)
+    assert type(found) is nn.Linear
+    assert layer.has_uninitialized_params()
