@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from itertools import groupby
+from typing import Any
 
 from tensocket_plugins.contract.errors import ShapeError
 
@@ -78,58 +79,57 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     return _cell("rnn_relu_cell", relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-#: The steps of the four kinds of networks.
-_STEPS: Final = {"lstm": lstm_step, "gru": gru_step, "rnn_tanh": tanh_step, "rnn_relu": relu_step}
 #: One layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs and the last state.
 Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
-def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any],
-              biases: bool) -> tuple[Any, ...]:
-    """The state after one moment, whose input is multiplied by its weight already."""
-    step: Callable[..., tuple[Any, ...]] = _STEPS[kind]
-    state = step(inputs, functions.linear(state[0], weights[1], weights[3] if biases else None), state)
+def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+              reverse: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Outputs [T, N, H] and the last state, from inputs that are multiplied by their weight already."""
+    inputs = inputs.flip(0) if reverse else inputs
+    b_hh = weights[3] if biases else None
     if len(weights) % 2:
-        state = (functions.linear(state[0], weights[-1]), *state[1:])
-    return state
+        outputs = []
+        for moment in inputs.unbind(0):
+            hidden, cell = lstm_step(moment, functions.linear(state[0], weights[1], b_hh), (state[0], state[1]))
+            state = functions.linear(hidden, weights[-1]), cell
+            outputs.append(state[0])
+        result = functions.stack(outputs)
+    else:
+        found = call(COMPOSITES[f"{kind}_layer"], inputs, *state, weights[1], b_hh)
+        states = found if isinstance(found, tuple) else (found,)
+        result, state = states[0], tuple(x[-1] for x in states)
+    return result.flip(0) if reverse else result, state
 
 
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
     inputs = functions.linear(input, weights[0], weights[2] if biases else None)
-    inputs = inputs.flip(0) if reverse else inputs
-    if len(weights) % 2:
-        outputs = []
-        for moment in inputs.unbind(0):
-            state = _advanced(kind, moment, state, weights, biases)
-            outputs.append(state[0])
-        result = functions.stack(outputs)
-    else:
-        found = call(COMPOSITES[f"{kind}_layer"], inputs, *state, weights[1], weights[3] if biases else None)
-        states = found if isinstance(found, tuple) else (found,)
-        result, state = states[0], tuple(x[-1] for x in states)
-    return result.flip(0) if reverse else result, state
+    return _advanced(kind, inputs, state, weights, biases, reverse)
 
 
 def _packed_direction(sizes: Sequence[int]) -> Direction:
     """``_direction`` over packed sequences [sum of sizes, I], of which ``sizes[t]`` have an element at moment t."""
+    # Moments with the same sequences are computed together.
+    runs = [(size, len(list(moments))) for size, moments in groupby(sizes)]
 
     def run(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
             reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-        inputs = functions.linear(input, weights[0], weights[2] if biases else None).split(list(sizes))
+        inputs = functions.linear(input, weights[0], weights[2] if biases else None)
+        parts = list(zip(runs, inputs.split([size * count for size, count in runs]), strict=True))
         outputs, first, ended = [], state, []
         state = tuple(x[:sizes[-1]] for x in first) if reverse else first
-        for moment in reversed(inputs) if reverse else inputs:
-            old, new = state[0].shape[0], moment.shape[0]
-            if new < old:
-                ended.append(tuple(x[new:] for x in state))
-                state = tuple(x[:new] for x in state)
-            elif new > old:
-                state = tuple(functions.cat([x, y[old:new]]) for x, y in zip(state, first, strict=True))
-            state = _advanced(kind, moment, state, weights, biases)
-            outputs.append(state[0])
-        last = tuple(functions.cat(parts) for parts in zip(state, *reversed(ended), strict=True)) if ended else state
+        for (size, count), part in reversed(parts) if reverse else parts:
+            old = state[0].shape[0]
+            if size < old:
+                ended.append(tuple(x[size:] for x in state))
+                state = tuple(x[:size] for x in state)
+            elif size > old:
+                state = tuple(functions.cat([x, y[old:size]]) for x, y in zip(state, first, strict=True))
+            output, state = _advanced(kind, part.reshape(count, size, -1), state, weights, biases, reverse)
+            outputs.append(output.reshape(count * size, -1))
+        last = tuple(functions.cat(ends) for ends in zip(state, *reversed(ended), strict=True)) if ended else state
         return functions.cat(outputs[::-1] if reverse else outputs), last
 
     return run
