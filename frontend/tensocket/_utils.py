@@ -37,9 +37,10 @@ def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:
         ArgumentTypeError: One is no sequence of natural numbers.
     """
     for group in groups:
-        if not isinstance(group, (tuple, list)) or len(group) > 64 or any(type(n) is not int or n < 0 for n in group):
+        if not isinstance(group, (tuple, list)) or len(group) > 64 or not all(
+                type(n) is int and 0 <= n < 1 << 63 for n in group):
             raise ArgumentTypeError(operator, f"sizes of type {type(group).__name__}", "shape, strides and offset are "
-                                    "at most 64 natural numbers", "the file is damaged; get it again")
+                                    "at most 64 natural numbers of 63 bits", "the file is damaged; get it again")
     return [tuple(group) for group in groups]
 
 

@@ -153,6 +153,9 @@ def _importable(value: Any) -> Any:
     return reduce(value)
 
 
+_STORAGES: Final = frozenset({TypedStorage, UntypedStorage})
+_PLAIN_TYPES: Final = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type, types.FunctionType,
+                                 type(None), OrderedDict, UntypedStorage, TypedStorage})
 #: The pickler in Python: names of what it writes can be chosen.
 _Base: Final[Any] = pickle._Pickler
 
@@ -161,11 +164,12 @@ class _Pickler(_Base):  # type: ignore[misc]  # the class is not typed
     shelf: Shelf
     dispatch: ClassVar[dict[Any, Any]] = dict(_Base.dispatch)
 
+    # Both are called for every object, most of which are plain.
     def persistent_id(self, value: Any) -> Any:
-        return self.shelf.persistent_id(value)
+        return self.shelf.persistent_id(value) if type(value) in _STORAGES else None
 
     def reducer_override(self, value: Any) -> Any:
-        return reduce(value)
+        return NotImplemented if type(value) in _PLAIN_TYPES else reduce(value)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         found = names.written_name(obj, name)

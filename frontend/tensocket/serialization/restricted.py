@@ -212,12 +212,12 @@ class Restricted:
 
     def _make_tensor(self, *arguments: Any) -> Any:
         if len(arguments) > 6 and arguments[6]:
-            self._copy(16 * math.prod(arguments[2]))
+            self._copy(16 * math.prod(*_utils._sizes("_rebuild_tensor", arguments[2])))
         return _utils._rebuild_tensor_v2(*arguments)
 
     def _make_tensor_of_dtype(self, *arguments: Any) -> Any:
         if len(arguments) > 7 and arguments[7]:
-            self._copy(16 * math.prod(arguments[2]))
+            self._copy(16 * math.prod(*_utils._sizes("_rebuild_tensor", arguments[2])))
         return _utils._rebuild_tensor_v3(*arguments)
 
     def _make_moved(self, data: Any, *arguments: Any) -> Any:

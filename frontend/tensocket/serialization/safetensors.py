@@ -91,8 +91,8 @@ def _read(stream: IO[bytes]) -> dict[str, Tensor]:
     found, position = {}, 0
     for name, entry in sorted(head.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape, (start, end) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
-        if any(type(n) is not int or n < 0 for n in (*shape, start, end)):
-            raise ValueError(f"sizes of {name!r} are not natural numbers")
+        if len(shape) > 64 or not all(type(n) is int and 0 <= n < 1 << 63 for n in (*shape, start, end)):
+            raise ValueError(f"sizes of {name!r} are not at most 64 natural numbers of 63 bits")
         if start != position or end > size - 8 - length or end - start != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{name!r} of shape {shape} lies at bytes {start} to {end} of {size - 8 - length}")
         found[name] = from_bytes(bytearray(stream.read(end - start)), dtype).reshape(shape)

@@ -291,7 +291,7 @@ def test_tensors_that_lie(with_pickle, text):
 
 
 @pytest.mark.parametrize(("text", "rule"), [
-    (tensor(size=(-2, -2)), "shape, strides and offset are at most 64 natural numbers"),
+    (tensor(size=(-2, -2)), "shape, strides and offset are at most 64 natural numbers of 63 bits"),
     (tensor(size=(4,)), "every dimension has a size and a stride"),
     (tensor(b"N"), "a tensor lies in a typed storage"),
     (tensor(size=(2**40,), stride=(0,), more=({"conj": True},)), "such a tensor has memory for all its elements"),
@@ -365,6 +365,12 @@ def test_instructions_that_claim_to_be_long(with_pickle):
     for text in (b"X\xff\xff\xff\xff", b"\x8d" + b"\xff" * 8, b"\x8e" + b"\x00" * 7 + b"\x01", b"T\xff\xff\xff\x7f",
                  b"\x8b\xff\xff\xff\x7f", b"\x96" + b"\xff" * 8, b"B\xff\xff\xff\xff"):
         check_refused(with_pickle(b"\x80\x04" + text + b"."))
+
+
+def test_sizes_whose_product_takes_long(with_pickle):
+    for size in ((2**60,) * 20_000, (256**100_000 - 1,) * 3):
+        for more in ((), ({"conj": True},)):
+            check_refused(with_pickle(b"\x80\x02" + tensor(size=size, stride=size, more=more) + b".", DATA))
 
 
 def test_a_large_number_in_the_memo_takes_no_memory(with_pickle):

@@ -70,6 +70,7 @@ def entry(shape=(2,), offsets=(0, 8), dtype="F32"):
     ({"a": entry()}, {"length": 10**15}), ({"a": entry()}, {"length": 1}), ({"a": entry()}, {"data": b"\0" * 7}),
     ({"a": entry()}, {"data": b"\0" * 9}), ({"a": entry(shape=(3,))}, {}), ({"a": entry(offsets=(4, 12))}, {}),
     ({"a": entry(offsets=(8, 0))}, {}), ({"a": entry(shape=(-2,))}, {}), ({"a": entry(shape=(2.0,))}, {}),
+    ({"a": entry(shape=(1,) * 65)}, {}), ({"a": entry(shape=(2**64, 0))}, {}),
     ({"a": entry(dtype="F31")}, {}), ({"a": {}}, {}), ({"a": entry(), "b": entry()}, {}), ([], {}), (b"{", {}),
     (b'{"a":%b,"a":%b}' % ((b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}',) * 2), {}),
 ])
