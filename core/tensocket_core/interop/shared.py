@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import tempfile
 from functools import cache
 from typing import Any, Final
 
@@ -43,8 +42,10 @@ def _anonymous_file() -> int:
     """Descriptor of a file in memory, or of one without a name where the system has no files in memory."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("tensocket", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile(buffering=0) as file:
-        return os.dup(file.fileno())
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"tensocket-{os.urandom(8).hex()}")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    os.unlink(path)
+    return descriptor
 
 
 class Segment:

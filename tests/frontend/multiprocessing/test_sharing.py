@@ -94,6 +94,15 @@ def test_odd_tensors():
     assert np.shares_memory(number.numpy(), number.share_memory_().numpy())
 
 
+def test_systems_without_files_in_memory(monkeypatch, tmp_path):
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tensor = torch.zeros(3).share_memory_()
+    in_child(lambda: tensor.add_(2))
+    assert tensor.tolist() == [2, 2, 2]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tensors_of_transforms_have_no_memory_to_share():
     with pytest.raises(ArgumentTypeError, match=r"\[share_memory_\] a BatchTensor without memory of its own — tensors "
                                                 "of transforms live within their call"):
