@@ -240,6 +240,19 @@ def test_errors_keep_type_and_traceback(error):
     assert getattr(caught.value, "left", 1) == 1
 
 
+def test_a_pass_goes_on_after_an_error_of_the_data_set():
+    batches = iter(loader(lambda index: 6 // (index - 2)))
+    given = []
+    while True:
+        try:
+            given.append(next(batches).item())
+        except ZeroDivisionError:
+            given.append(None)
+        except StopIteration:
+            break
+    assert given == [-3, -6, None, 6, 3, 2]
+
+
 def test_errors_that_cannot_be_sent_or_made_again():
     class Local(Exception):
         pass
@@ -292,8 +305,12 @@ def test_a_worker_that_exits():
 
 def test_a_worker_that_takes_too_long():
     message = "no batch for 0.2 seconds — DataLoader timed out: workers give a batch within the timeout"
+    batches = iter(loader(lambda index: time.sleep(600), num_workers=1, timeout=0.2))
     with pytest.raises(WorkerError, match=message):
-        list(loader(lambda index: time.sleep(600), num_workers=1, timeout=0.2))
+        next(batches)
+    with pytest.raises(WorkerError, match="a pass without its workers — "
+                                          "a pass ends with the first worker that is lost, and with an interrupt"):
+        next(batches)
 
 
 def test_a_pass_that_is_abandoned_ends_its_workers():
@@ -357,8 +374,9 @@ class Slow(Dataset):
         return os.getpid()
 
 passes = iter(DataLoader(Slow(), num_workers=2, multiprocessing_context="fork"))
-print(*{next(passes).item() for _ in range(4)}, flush=True)
+pids = {next(passes).item() for _ in range(4)}
 try:
+    print(*pids, flush=True)
     time.sleep(600) if sys.argv[1] == "idle" else next(passes)
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -163,7 +163,7 @@ class WorkersIterator(LoaderIterator):
             self._given += 1
             self._ask()
             if isinstance(answer, Failure):
-                self._fail(answer)
+                answer.raise_again()  # the pass can go on after it
             if not isinstance(answer, StreamEnd):
                 return answer
         if not self._loader.persistent_workers:
@@ -174,6 +174,9 @@ class WorkersIterator(LoaderIterator):
         limit = self._loader.timeout or None
         until = None if limit is None else time.monotonic() + limit
         while True:
+            if not self.is_usable:
+                raise WorkerError("DataLoader", "a pass without its workers", "a pass ends with the first worker that "
+                                  "is lost, and with an interrupt", "iterate over the loader anew")
             if self._loader.in_order:
                 if self._given in self._answers:
                     return self._answers.pop(self._given)
@@ -187,11 +190,6 @@ class WorkersIterator(LoaderIterator):
                                       "DataLoader timed out: workers give a batch within the timeout",
                                       "pass a longer timeout, more workers, or see what the data set waits for")
             self._note(received)
-
-    def _fail(self, failure: Failure) -> None:
-        if not self._loader.persistent_workers:
-            self.close()
-        failure.raise_again()
 
 
 class _ending:
