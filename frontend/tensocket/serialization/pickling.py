@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from tensocket import _utils
-from tensocket.errors import SerializationError
+from tensocket.errors import SerializationError, UnpicklableError
 from tensocket.nn.parameter import Buffer, Parameter
 from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
+from tensocket_core.dispatch.subclasses import without_memory
 from tensocket_core.formats import layout
 from tensocket_core.sparse.tensor import SparseTensor
 from tensocket_plugins.contract.dtypes import DType, uint8
@@ -86,7 +87,11 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
 
 
 def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Function and arguments for a tensor without attributes."""
+    """Function and arguments for a tensor without attributes.
+
+    Raises:
+        UnpicklableError: It has no memory of its own: it belongs to a transform, or its class knows its elements.
+    """
     if isinstance(tensor, SparseTensor):
         size = Size(tensor.shape)
         if tensor.layout is sparse_coo:
@@ -94,6 +99,10 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         else:
             data = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), size)
         return _utils._rebuild_sparse_tensor, (tensor.layout, data)
+    if tensor._level or without_memory(tensor):
+        raise UnpicklableError("save", f"a {type(tensor).__name__} without memory of its own", "tensors of transforms "
+                               "live within their call, and other classes know their elements", "take it outside of "
+                               "the transform, or define __reduce_ex__ in its class")
     shape, stride, dtype = tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype
     if tensor.device.type == "meta":
         return _utils._rebuild_meta_tensor_no_storage, (dtype, shape, stride, tensor.requires_grad)

@@ -201,6 +201,15 @@ def test_whole_modules(saved, loaded, copied):
         copied(net)
 
 
+def test_recurrent_modules_bring_the_list_of_their_weights(copied):
+    layer = nn.LSTM(2, 3)
+    assert [id(x) for x in layer.__getstate__()["_flat_weights"]] == [id(x) for x in layer.parameters()]
+    found = copied(layer, weights_only=False)
+    assert "_flat_weights" not in found.__dict__
+    x = torch.ones(1, 1, 2)
+    assert found(x)[0].tolist() == layer(x)[0].tolist()
+
+
 def test_other_objects(copied):
     optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.5)
     found = copied([Plain(3), len, np.float64(2.5), np.arange(3), optimizer], weights_only=False)
@@ -273,6 +282,12 @@ def test_what_cannot_be_pickled(saved, value):
     with pytest.raises(torch.errors.UnpicklableError, match="everything in the object can be pickled") as caught:
         saved({"a": value})
     assert isinstance(caught.value, (AttributeError, pickle.PicklingError, RuntimeError))
+
+
+def test_tensors_of_transforms(saved):
+    with pytest.raises(torch.errors.UnpicklableError, match="tensors of transforms live within their call, and other "
+                                                            "classes know their elements"):
+        torch.func.vmap(lambda x: saved(x))(torch.ones(3))
 
 
 def test_deep_nesting(saved):

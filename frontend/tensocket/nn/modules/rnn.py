@@ -117,6 +117,15 @@ class RNNBase(Module):
         for name, shape in zip(self._all_weights[-1], shapes.values(), strict=True):
             self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Attributes for a pickle, with the list of weights that PyTorch's modules keep."""
+        return {**self.__dict__, "_flat_weights": self._flat_weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for name in ("_flat_weights", "_flat_weight_refs"):
+            self.__dict__.pop(name, None)
+
     @property
     def _flat_weights(self) -> list[Any]:
         """The parameters in the order in which operators take them, as they are at the moment."""
