@@ -43,7 +43,7 @@ def resolves(name: str) -> bool:
         path = f"{path}.{part}"
         try:
             found = getattr(found, part)
-        except AttributeError:
+        except (AttributeError, ModuleNotFoundError):
             try:
                 found = importlib.import_module(path)
             except ImportError:
