@@ -103,6 +103,10 @@ _ANNOTATIONS: Final = {
 }
 
 
+#: NumPy's names of parameters, which functions take, too.
+_NUMPY = {"dim": "axis", "keepdim": "keepdims"}
+
+
 def _annotation(parameter: Parameter) -> str:
     kind = _ANNOTATIONS[parameter.type.removesuffix("...")]
     return f"{kind} | None" if parameter.optional and kind != "Any" else kind
@@ -122,6 +126,9 @@ def _signature(operator: Operator) -> str:
         if parameter.keyword_only and not before.keyword_only and before.name != operator.variadic:
             parts.append("*")
         default = "" if parameter.default is None else f" = {parameter.default}"
+        if _can_be_left_out(operator, position):
+            parts.append(f"{parameter.name}: Any = MISSING")
+            continue
         parts.append(f"{parameter.name}: {_annotation(parameter)}{default}")
     extra = _keywords(operator)
     if extra or _has_out(operator):
@@ -133,8 +140,25 @@ def _signature(operator: Operator) -> str:
 
 
 def _keywords(operator: Operator) -> dict[str, tuple[str, str]]:
-    """Keywords of the public function that are settled before dispatch, with their defaults and statements."""
-    return getattr(operator, "keywords", {})
+    """Keywords of the public function that are settled before dispatch, with their defaults and statements.
+
+    They are the record's own, and NumPy's names of dimensions.
+    """
+    given = dict(getattr(operator, "keywords", {}))
+    for position, parameter in enumerate(operator.schema.parameters):
+        numpy = _NUMPY.get(parameter.name, "")
+        if not numpy or numpy in operator.schema.names or numpy in given or parameter.type == "int...":
+            continue
+        if parameter.default is not None or _can_be_left_out(operator, position):
+            given[numpy] = ("None", f"{parameter.name} = {numpy}")
+    return given
+
+
+def _can_be_left_out(operator: Operator, position: int) -> bool:
+    """Whether a parameter without a default can get one, to be given by NumPy's name: no other one follows it."""
+    here, *after = operator.schema.parameters[position:]
+    required = here.name in _NUMPY and here.default is None and not operator.variadic
+    return required and all(parameter.default is not None or parameter.keyword_only for parameter in after)
 
 
 def _has_out(operator: Operator) -> bool:
@@ -252,6 +276,10 @@ def _function(operator: Operator) -> str:
               for p in operator.schema.parameters if p.type == "int..."]
     for name, (default, statement) in _keywords(operator).items():
         test = f"{name} is not None" if default == "None" else f"{name} != {default}"
+        parameter = statement.partition(" ")[0]
+        position = operator.schema.names.index(parameter) if parameter in operator.schema.names else -1
+        if position >= 0 and _can_be_left_out(operator, position):
+            test, statement = f"{parameter} is MISSING", f"{parameter} = settled({operator.name!r}, {name})"
         lines += [f"if {test}:", *_asked_first(operator, name), f"    {statement}"]
     if _has_out(operator):
         given = ", ".join(
@@ -320,7 +348,7 @@ def functions_source() -> str:
     # Modules that no generated statement uses are imported for the records that they define.
     lines += [f"from ..ops import {module} as _{module}{'' if f' _{module}.' in functions else '  # noqa: F401'}\n"
               for module in _modules()]
-    lines.append("from ..ops.out import again, called_again, foreign_key, write_out\n\n")
+    lines.append("from ..ops.out import MISSING, again, called_again, foreign_key, settled, write_out\n\n")
     for o in records:
         source = "COMPOSITES" if isinstance(o, Composite) else "OPERATORS"
         lines.append(f"_{_label(o)} = {source}[{o.name!r}]\n_{_label(o)}_table = _{_label(o)}.table\n")

@@ -162,6 +162,9 @@ class Surface:
         """The tensor itself; copies to devices need no pinned memory."""
         return self
 
+    def record_stream(self, stream: Any) -> None:
+        """Nothing: memory is kept until all streams that use it are done."""
+
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, device: Any = None,
                           requires_grad: bool = False) -> Any:
         """An uninitialised tensor with the given strides, of this tensor's dtype and device."""

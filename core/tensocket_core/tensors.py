@@ -276,8 +276,11 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @property
     def data(self) -> Tensor:
-        """The same memory without autograd."""
-        return self.detach()
+        """The same memory without autograd, which does not notice what is written there."""
+        alias = self.detach()
+        if type(alias) is Tensor:
+            alias._version_counter = None
+        return alias
 
     @data.setter
     def data(self, value: Tensor) -> None:

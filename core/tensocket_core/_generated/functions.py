@@ -70,7 +70,7 @@ from ..ops import statistics as _statistics  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops import unpooling as _unpooling  # noqa: F401
 from ..ops import view_copies as _view_copies  # noqa: F401
-from ..ops.out import again, called_again, foreign_key, write_out
+from ..ops.out import MISSING, again, called_again, foreign_key, settled, write_out
 
 _add = OPERATORS['add']
 _add_table = _add.table
@@ -3282,8 +3282,12 @@ def expand(input: Any, *size_: int, size: Any = None) -> Any:
     return run(input, size)
 
 
-def unsqueeze(input: Any, dim: int) -> Any:
+def unsqueeze(input: Any, dim: Any = MISSING, *, axis: Any = None) -> Any:
     """A new dimension of size 1."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_unsqueeze, input, dim, axis=axis)
+        dim = settled('unsqueeze', axis)
     try:
         key = input._key
     except AttributeError:
@@ -3297,8 +3301,12 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return run(input, dim)
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Without dimensions of size 1."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_squeeze, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -3372,8 +3380,12 @@ def method_embed_index(input: Any, shape: Any, index: Any) -> Any:
     return run(input, shape, index)
 
 
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> Any:
     """Tensors joined along a dimension."""
+    if axis is not None:
+        if overridden(tensors):
+            return asked(_cat, tensors, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(tensors, out):
             return asked(_cat, tensors, dim, out=out)
@@ -6701,12 +6713,16 @@ def method_fill_(input: Any, value: float) -> Any:
     return run(input, value)
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Sum of the elements; int64 for integers and bools."""
     if axis is not None:
         if overridden(input):
-            return asked(_sum, input, dim, keepdim, dtype, axis=axis, out=out)
+            return asked(_sum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_sum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_sum, input, dim, keepdim, dtype, out=out)
@@ -6724,12 +6740,16 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return run(input, dim, keepdim, dtype)
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Arithmetic mean; NaN of no elements."""
     if axis is not None:
         if overridden(input):
-            return asked(_mean, input, dim, keepdim, dtype, axis=axis, out=out)
+            return asked(_mean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_mean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_mean, input, dim, keepdim, dtype, out=out)
@@ -6747,12 +6767,16 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return run(input, dim, keepdim, dtype)
 
 
-def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Product of the elements; int64 for integers and bools."""
     if axis is not None:
         if overridden(input):
-            return asked(_prod, input, dim, keepdim, dtype, axis=axis, out=out)
+            return asked(_prod, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_prod, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_prod, input, dim, keepdim, dtype, out=out)
@@ -6770,12 +6794,16 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return run(input, dim, keepdim, dtype)
 
 
-def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Largest element; NaN if there is one."""
     if axis is not None:
         if overridden(input):
-            return asked(_amax, input, dim, keepdim, axis=axis, out=out)
+            return asked(_amax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_amax, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_amax, input, dim, keepdim, out=out)
@@ -6793,12 +6821,16 @@ def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
     return run(input, dim, keepdim)
 
 
-def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Smallest element; NaN if there is one."""
     if axis is not None:
         if overridden(input):
-            return asked(_amin, input, dim, keepdim, axis=axis, out=out)
+            return asked(_amin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_amin, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_amin, input, dim, keepdim, out=out)
@@ -6816,12 +6848,16 @@ def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
     return run(input, dim, keepdim)
 
 
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Whether an element is not zero."""
     if axis is not None:
         if overridden(input):
-            return asked(_any, input, dim, keepdim, axis=axis, out=out)
+            return asked(_any, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_any, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_any, input, dim, keepdim, out=out)
@@ -6839,12 +6875,16 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     return run(input, dim, keepdim)
 
 
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Whether no element is zero."""
     if axis is not None:
         if overridden(input):
-            return asked(_all, input, dim, keepdim, axis=axis, out=out)
+            return asked(_all, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_all, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_all, input, dim, keepdim, out=out)
@@ -6862,12 +6902,16 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     return run(input, dim, keepdim)
 
 
-def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Position of the largest element, the first of equals; over all dimensions it counts row-major."""
     if axis is not None:
         if overridden(input):
-            return asked(_argmax, input, dim, keepdim, axis=axis, out=out)
+            return asked(_argmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_argmax, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_argmax, input, dim, keepdim, out=out)
@@ -6885,12 +6929,16 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     return run(input, dim, keepdim)
 
 
-def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, out: Any = None) -> Any:
+def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
     if axis is not None:
         if overridden(input):
-            return asked(_argmin, input, dim, keepdim, axis=axis, out=out)
+            return asked(_argmin, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_argmin, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_argmin, input, dim, keepdim, out=out)
@@ -6923,12 +6971,16 @@ def method_unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return run(input, dimension, size, step)
 
 
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Sum of the elements that are not NaN; int64 for integers and bools."""
     if axis is not None:
         if overridden(input):
-            return asked(_nansum, input, dim, keepdim, dtype, axis=axis, out=out)
+            return asked(_nansum, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
         dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_nansum, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_nansum, input, dim, keepdim, dtype, out=out)
@@ -7037,23 +7089,43 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return run(input, dim, start, length)
 
 
-def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
-    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
+    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
+
+    Args:
+        input: Any shape.
+        split_size_or_sections: The size, or the sizes.
+        dim: The dimension that is divided.
+        split_size: The method's name of ``split_size_or_sections``.
+
+    Raises:
+        ArgumentTypeError: No size is given.
+        ArgumentError: The size is not positive.
+        ShapeError: The sizes do not add up to that of the dimension.
+    """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_split, input, split_size_or_sections, dim, split_size, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_split, (input, split_size_or_sections, dim,))
+        key = foreign_key(_c_split, (input, split_size_or_sections, dim, split_size,))
     if ACTIVE:
-        return run_with_modes(_c_split, key, (input, split_size_or_sections, dim))
+        return run_with_modes(_c_split, key, (input, split_size_or_sections, dim, split_size))
     try:
         run = _c_split_table[key]
     except KeyError:
         run = _c_split.resolve(key)
-    return run(input, split_size_or_sections, dim)
+    return run(input, split_size_or_sections, dim, split_size=split_size)
 
 
-def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+def chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:
     """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_chunk, input, chunks, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -7067,8 +7139,12 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return run(input, chunks, dim)
 
 
-def unbind(input: Any, dim: int = 0) -> Any:
+def unbind(input: Any, dim: int = 0, *, axis: Any = None) -> Any:
     """Views of every position of a dimension."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unbind, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -7855,13 +7931,17 @@ def tile(input: Any, *dims_: int, dims: Any = None) -> Any:
     return run(input, *dims)
 
 
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None, axis: Any = None) -> Any:
     """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
 
     Raises:
         ArgumentError: A count is negative.
         ShapeError: There is not one count for every element.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_repeat_interleave, input, repeats, dim, output_size, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -7894,7 +7974,7 @@ def take(input: Any, index: Any, *, out: Any = None) -> Any:
     return run(input, index)
 
 
-def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
     Negative positions count from the end of ``dim``.
@@ -7903,6 +7983,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         IndexOutOfRange: A position lies outside of the dimension.
         ShapeError: Both have different numbers of dimensions.
     """
+    if axis is not None:
+        if overridden(input, indices):
+            return asked(_c_take_along_dim, input, indices, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, indices, out):
             return asked(_c_take_along_dim, input, indices, dim, out=out)
@@ -7920,8 +8004,12 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     return run(input, indices, dim)
 
 
-def count_nonzero(input: Any, dim: Any = None) -> Any:
+def count_nonzero(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Number of elements that are not zero."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_count_nonzero, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -7969,8 +8057,12 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     return run(input, vec2)
 
 
-def cross(input: Any, other: Any, dim: int | None = None, *, out: Any = None) -> Any:
+def cross(input: Any, other: Any, dim: int | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Vector product along a dimension of size 3, by default the first one."""
+    if axis is not None:
+        if overridden(input, other):
+            return asked(_c_cross, input, other, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_cross, input, other, dim, out=out)
@@ -8601,12 +8693,16 @@ def rrelu(input: Any, lower: float = 0.125, upper: float = 0.3333333333333333, t
     return run(input, lower, upper, training)
 
 
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Any, dim: int = -1, *, axis: Any = None) -> Any:
     """The first half along ``dim`` times the sigmoid of the second.
 
     Raises:
         ShapeError: The dimension has no halves, or there is none.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_glu, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -8620,8 +8716,12 @@ def glu(input: Any, dim: int = -1) -> Any:
     return run(input, dim)
 
 
-def softmin(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def softmin(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     """``softmax(-input)``."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_softmin, input, dim, dtype, axis=axis)
+        dim = settled('softmin', axis)
     try:
         key = input._key
     except AttributeError:
@@ -8988,8 +9088,12 @@ def method_mvlgamma_(input: Any, p: int) -> Any:
     return run(input, p)
 
 
-def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_fft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_fft, input, n, dim, norm, out=out)
@@ -9007,8 +9111,12 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     return run(input, n, dim, norm)
 
 
-def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``fft``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ifft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ifft, input, n, dim, norm, out=out)
@@ -9026,8 +9134,12 @@ def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_rfft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_rfft, input, n, dim, norm, out=out)
@@ -9045,8 +9157,12 @@ def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_irfft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_irfft, input, n, dim, norm, out=out)
@@ -9064,8 +9180,12 @@ def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     return run(input, n, dim, norm)
 
 
-def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform of values of which the mirrored half is left out; the result is real."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_hfft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_hfft, input, n, dim, norm, out=out)
@@ -9083,8 +9203,12 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return run(input, n, dim, norm)
 
 
-def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``hfft``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ihfft, input, n, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ihfft, input, n, dim, norm, out=out)
@@ -9102,8 +9226,12 @@ def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
     return run(input, n, dim, norm)
 
 
-def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform along several dimensions, by default all."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_fftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_fftn, input, s, dim, norm, out=out)
@@ -9121,8 +9249,12 @@ def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None
     return run(input, s, dim, norm)
 
 
-def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform along two dimensions."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_fft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_fft2, input, s, dim, norm, out=out)
@@ -9140,8 +9272,12 @@ def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
     return run(input, s, dim, norm)
 
 
-def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse transform along several dimensions, by default all."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ifftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ifftn, input, s, dim, norm, out=out)
@@ -9159,8 +9295,12 @@ def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     return run(input, s, dim, norm)
 
 
-def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse transform along two dimensions."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ifft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ifft2, input, s, dim, norm, out=out)
@@ -9178,8 +9318,12 @@ def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return run(input, s, dim, norm)
 
 
-def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform of real values along several dimensions, by default all; the last one is halved."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_rfftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_rfftn, input, s, dim, norm, out=out)
@@ -9197,8 +9341,12 @@ def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     return run(input, s, dim, norm)
 
 
-def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform of real values along two dimensions; the last one is halved."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_rfft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_rfft2, input, s, dim, norm, out=out)
@@ -9216,8 +9364,12 @@ def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return run(input, s, dim, norm)
 
 
-def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``rfftn``; the last size is that of the result."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_irfftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_irfftn, input, s, dim, norm, out=out)
@@ -9235,8 +9387,12 @@ def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
     return run(input, s, dim, norm)
 
 
-def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``rfft2``; the last size is that of the result."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_irfft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_irfft2, input, s, dim, norm, out=out)
@@ -9254,8 +9410,12 @@ def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
     return run(input, s, dim, norm)
 
 
-def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_hfftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_hfftn, input, s, dim, norm, out=out)
@@ -9273,8 +9433,12 @@ def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
     return run(input, s, dim, norm)
 
 
-def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """``hfftn`` along two dimensions."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_hfft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_hfft2, input, s, dim, norm, out=out)
@@ -9292,8 +9456,12 @@ def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return run(input, s, dim, norm)
 
 
-def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """Inverse of ``hfftn``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ihfftn, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ihfftn, input, s, dim, norm, out=out)
@@ -9311,8 +9479,12 @@ def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
     return run(input, s, dim, norm)
 
 
-def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Any:
     """``ihfftn`` along two dimensions."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ihfft2, input, s, dim, norm, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_fft_ihfft2, input, s, dim, norm, out=out)
@@ -9330,8 +9502,12 @@ def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
     return run(input, s, dim, norm)
 
 
-def fft_fftshift(input: Any, dim: Any = None) -> Any:
+def fft_fftshift(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Elements rolled so that frequency 0 is in the middle."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_fftshift, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -9345,8 +9521,12 @@ def fft_fftshift(input: Any, dim: Any = None) -> Any:
     return run(input, dim)
 
 
-def fft_ifftshift(input: Any, dim: Any = None) -> Any:
+def fft_ifftshift(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Inverse of ``fftshift``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_fft_ifftshift, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -9525,8 +9705,12 @@ def corrcoef(input: Any) -> Any:
     return run(input)
 
 
-def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1, axis: Any = None) -> Any:
     """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
+    if axis is not None:
+        if overridden(y, x):
+            return asked(_c_trapezoid, y, x, dx, dim, axis=axis)
+        dim = axis
     try:
         key = y._key | (0 if x is None else x._key)
     except AttributeError:
@@ -9540,8 +9724,12 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     return run(y, x, dx=dx, dim=dim)
 
 
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1, axis: Any = None) -> Any:
     """Running integral of sampled values by the trapezoid rule, one element less than samples."""
+    if axis is not None:
+        if overridden(y, x):
+            return asked(_c_cumulative_trapezoid, y, x, dx, dim, axis=axis)
+        dim = axis
     try:
         key = y._key | (0 if x is None else x._key)
     except AttributeError:
@@ -9939,8 +10127,16 @@ def linalg_eigvals(A: Any, *, out: Any = None) -> Any:
     return run(A)
 
 
-def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
+    if axis is not None:
+        if overridden(x):
+            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(x):
+            return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(x, out):
             return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, out=out)
@@ -9958,12 +10154,20 @@ def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = 
     return run(x, ord, dim, keepdim, dtype=dtype)
 
 
-def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
         ArgumentError: The order is another one.
     """
+    if axis is not None:
+        if overridden(A):
+            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(A):
+            return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, out=out)
@@ -9981,8 +10185,16 @@ def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: b
     return run(A, ord, dim, keepdim, dtype=dtype)
 
 
-def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    if axis is not None:
+        if overridden(A):
+            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(A):
+            return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, out=out)
@@ -10019,8 +10231,12 @@ def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
     return run(A, n)
 
 
-def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> Any:
+def linalg_cross(input: Any, other: Any, *, dim: int = -1, axis: Any = None, out: Any = None) -> Any:
     """Vector product along a dimension of size 3."""
+    if axis is not None:
+        if overridden(input, other):
+            return asked(_c_linalg_cross, input, other, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_linalg_cross, input, other, dim, out=out)
@@ -10038,8 +10254,12 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
     return run(input, other, dim=dim)
 
 
-def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
+def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, axis: Any = None, out: Any = None) -> Any:
     """Inner products along a dimension; the first operand is conjugated."""
+    if axis is not None:
+        if overridden(x, y):
+            return asked(_c_linalg_vecdot, x, y, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(x, y, out):
             return asked(_c_linalg_vecdot, x, y, dim, out=out)
@@ -10296,12 +10516,20 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
     return run(input, some, compute_uv)
 
 
-def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
 
     Raises:
         ArgumentError: There is no such norm.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_norm, input, p, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_norm, input, p, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_norm, input, p, dim, keepdim, dtype, out=out)
@@ -10457,8 +10685,12 @@ def method_triu_(input: Any, diagonal: int = 0) -> Any:
     return run(input, diagonal)
 
 
-def method_cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def method_cumsum_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     """``cumsum`` in place."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumsum_, input, dim, dtype, axis=axis)
+        dim = settled('cumsum_', axis)
     try:
         key = input._key
     except AttributeError:
@@ -10472,8 +10704,12 @@ def method_cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def method_cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def method_cumprod_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
     """``cumprod`` in place."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumprod_, input, dim, dtype, axis=axis)
+        dim = settled('cumprod_', axis)
     try:
         key = input._key
     except AttributeError:
@@ -10487,8 +10723,12 @@ def method_cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_softmax, input, dim, dtype, axis=axis, out=out)
+        dim = settled('softmax', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_softmax, input, dim, dtype, out=out)
@@ -10506,8 +10746,12 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_log_softmax, input, dim, dtype, axis=axis, out=out)
+        dim = settled('log_softmax', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_log_softmax, input, dim, dtype, out=out)
@@ -10919,8 +11163,12 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
     return run(input, target, weight, reduction)
 
 
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, *, out: Any = None) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, *, axis: Any = None, out: Any = None) -> Any:
     """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_normalize, input, p, dim, eps, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_normalize, input, p, dim, eps, out=out)
@@ -10938,12 +11186,16 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, *, o
     return run(input, p, dim, eps)
 
 
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any:
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08, *, axis: Any = None) -> Any:
     """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
 
     Raises:
         DtypeError: No operand is of floats.
     """
+    if axis is not None:
+        if overridden(x1, x2):
+            return asked(_c_cosine_similarity, x1, x2, dim, eps, axis=axis)
+        dim = axis
     try:
         key = x1._key | x2._key
     except AttributeError:
@@ -10957,8 +11209,12 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any
     return run(x1, x2, dim, eps)
 
 
-def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Any:
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False, *, keepdims: Any = None) -> Any:
     """p-norms of x1 - x2 + eps along the last dimension."""
+    if keepdims is not None:
+        if overridden(x1, x2):
+            return asked(_c_pairwise_distance, x1, x2, p, eps, keepdim, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = x1._key | x2._key
     except AttributeError:
@@ -11321,7 +11577,7 @@ def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
     return run(input, p, train)
 
 
-def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
+def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1, *, axis: Any = None) -> Any:
     """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
 
     Args:
@@ -11330,6 +11586,10 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
         hard: Whether the result is one-hot, with the gradient of the soft one.
         dim: Dimension of the classes.
     """
+    if axis is not None:
+        if overridden(logits):
+            return asked(_c_gumbel_softmax, logits, tau, hard, dim, axis=axis)
+        dim = axis
     try:
         key = logits._key
     except AttributeError:
@@ -12145,8 +12405,12 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return run(x, N, increasing)
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> Any:
     """Tensors of one shape joined along a new dimension."""
+    if axis is not None:
+        if overridden(tensors):
+            return asked(_c_stack, tensors, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(tensors, out):
             return asked(_c_stack, tensors, dim, out=out)
@@ -12284,8 +12548,16 @@ def broadcast_tensors(*tensors: Any) -> Any:
     return run(*tensors)
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_max, input, dim, keepdim, out=out)
@@ -12303,8 +12575,16 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) 
     return run(input, dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_min, input, dim, keepdim, out=out)
@@ -12322,8 +12602,16 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) 
     return run(input, dim, keepdim)
 
 
-def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None) -> Any:
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_var, input, dim, unbiased, keepdim, correction, out=out)
@@ -12341,8 +12629,16 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None) -> Any:
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Standard deviation: square root of the variance."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_std, input, dim, unbiased, keepdim, correction, out=out)
@@ -12360,8 +12656,16 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """log(sum(exp(input))), without overflow."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = settled('logsumexp', axis)
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_logsumexp, input, dim, keepdim, out=out)
@@ -12463,8 +12767,12 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return run(input, src, dim, index)
 
 
-def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None) -> Any:
     """A copy of the tensor with ``src`` at a slice of a dimension."""
+    if axis is not None:
+        if overridden(input, src):
+            return asked(_c_slice_scatter, input, src, dim, start, end, step, axis=axis)
+        dim = axis
     try:
         key = input._key | src._key
     except AttributeError:
@@ -12538,8 +12846,12 @@ def method_t_(input: Any) -> Any:
     return run(input)
 
 
-def method_squeeze_(input: Any, dim: Any = None) -> Any:
+def method_squeeze_(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """``squeeze`` in place."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_squeeze_, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -12553,8 +12865,12 @@ def method_squeeze_(input: Any, dim: Any = None) -> Any:
     return run(input, dim)
 
 
-def method_unsqueeze_(input: Any, dim: int) -> Any:
+def method_unsqueeze_(input: Any, dim: Any = MISSING, *, axis: Any = None) -> Any:
     """``unsqueeze`` in place."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_unsqueeze_, input, dim, axis=axis)
+        dim = settled('unsqueeze_', axis)
     try:
         key = input._key
     except AttributeError:
@@ -12583,8 +12899,12 @@ def as_strided_(input: Any, size: Any, stride: Any, storage_offset: int | None =
     return run(input, size, stride, storage_offset)
 
 
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
     """Views of consecutive parts of the listed sizes."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_split_with_sizes, input, split_sizes, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -12598,13 +12918,17 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
     return run(input, split_sizes, dim)
 
 
-def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None) -> Any:
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
         ArgumentError: The number of parts is not positive.
         ShapeError: The tensor has no dimension.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_tensor_split, input, indices_or_sections, dim, sections, indices, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -13536,8 +13860,12 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return run(theta, size, align_corners)
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumsum, input, dim, dtype, axis=axis, out=out)
+        dim = settled('cumsum', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumsum, input, dim, dtype, out=out)
@@ -13555,8 +13883,12 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
     """Products of the elements up to each one along a dimension; int64 for integers and bools."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumprod, input, dim, dtype, axis=axis, out=out)
+        dim = settled('cumprod', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumprod, input, dim, dtype, out=out)
@@ -13574,8 +13906,12 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
     return run(input, dim, dtype=dtype)
 
 
-def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
+def cummax(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     """Largest element up to each one along a dimension, and its position, the last of equals."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cummax, input, dim, axis=axis, out=out)
+        dim = settled('cummax', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cummax, input, dim, out=out)
@@ -13593,8 +13929,12 @@ def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
     return run(input, dim)
 
 
-def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
+def cummin(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     """Smallest element up to each one along a dimension, and its position, the last of equals."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cummin, input, dim, axis=axis, out=out)
+        dim = settled('cummin', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cummin, input, dim, out=out)
@@ -13612,13 +13952,17 @@ def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
     return run(input, dim)
 
 
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, axis: Any = None) -> Any:
     """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
     Raises:
         ShapeError: The tensor has no dimensions.
         ArgumentError: n is negative.
     """
+    if axis is not None:
+        if overridden(input, prepend, append):
+            return asked(_c_diff, input, n, dim, prepend, append, axis=axis)
+        dim = axis
     try:
         key = input._key | (0 if prepend is None else prepend._key) | (0 if append is None else append._key)
     except AttributeError:
@@ -14161,8 +14505,12 @@ def linalg_tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> 
     return run(A, B, dims)
 
 
-def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, axis: Any = None) -> Any:
     """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_argsort, input, dim, descending, stable, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -14176,8 +14524,12 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return run(input, dim, descending, stable=stable)
 
 
-def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, axis: Any = None, out: Any = None) -> Any:
     """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_sort, input, dim, descending, stable, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_sort, input, dim, descending, stable, out=out)
@@ -14195,12 +14547,16 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     return run(input, dim, descending, stable=stable)
 
 
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, axis: Any = None, out: Any = None) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and where they were.
 
     Raises:
         ArgumentError: The dimension has fewer elements than k.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_topk, input, k, dim, largest, sorted, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_topk, input, k, dim, largest, sorted, out=out)
@@ -14261,12 +14617,16 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return run(input, boundaries, out_int32=out_int32, right=right)
 
 
-def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None, *, axis: Any = None) -> Any:
     """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
 
     Returns:
         The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unique, input, sorted, return_inverse, return_counts, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -14280,8 +14640,12 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     return run(input, sorted, return_inverse, return_counts, dim)
 
 
-def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None, *, axis: Any = None) -> Any:
     """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unique_consecutive, input, return_inverse, return_counts, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -14366,13 +14730,21 @@ def __setitem__(input: Any, index: Any, value: Any) -> Any:
     return run(input, index, value)
 
 
-def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
 
     Raises:
         DimensionError: The dimension has no elements.
         UndefinedDtype: The elements are complex or bools.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_median, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_median, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_median, input, dim, keepdim, out=out)
@@ -14390,13 +14762,21 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return run(input, dim, keepdim)
 
 
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
 
     Raises:
         DimensionError: The dimension has no elements.
         UndefinedDtype: The elements are complex or bools.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_nanmedian, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_nanmedian, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_nanmedian, input, dim, keepdim, out=out)
@@ -14414,13 +14794,21 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out:
     return run(input, dim, keepdim)
 
 
-def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def mode(input: Any, dim: int = -1, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The most frequent element along a dimension, the smallest of several, and the last of its positions.
 
     Raises:
         DimensionError: The dimension has no elements.
         UndefinedDtype: The elements are complex.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_mode, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_mode, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_mode, input, dim, keepdim, out=out)
@@ -14438,13 +14826,21 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False, *, out: Any = None) -
     return run(input, dim, keepdim)
 
 
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
     Raises:
         ArgumentError: k is less than 1 or greater than the dimension's size.
         UndefinedDtype: The elements are complex or bools.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_kthvalue, input, k, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_kthvalue, input, k, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_kthvalue, input, k, dim, keepdim, out=out)
@@ -14481,7 +14877,7 @@ def msort(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
-def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', out: Any = None) -> Any:
+def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
 
     With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
@@ -14499,6 +14895,14 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
         DtypeError: The elements, or those of q, have another dtype.
         ShapeError: q has more than one dimension, or there are no elements.
     """
+    if axis is not None:
+        if overridden(input, q):
+            return asked(_c_quantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, q):
+            return asked(_c_quantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, q, out):
             return asked(_c_quantile, input, q, dim, keepdim, interpolation, out=out)
@@ -14520,8 +14924,16 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
     return run(input, q, dim, keepdim, interpolation=interpolation)
 
 
-def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', out: Any = None) -> Any:
+def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """``quantile`` of the elements that are not NaN; NaN where there are no others."""
+    if axis is not None:
+        if overridden(input, q):
+            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, q):
+            return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, q, out):
             return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, out=out)
@@ -14543,8 +14955,16 @@ def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = Fals
     return run(input, q, dim, keepdim, interpolation=interpolation)
 
 
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The smallest and the largest element, of all or along a dimension."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_aminmax, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_aminmax, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_aminmax, input, dim, keepdim, out=out)
@@ -14562,8 +14982,16 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, out: A
     return run(input, dim=dim, keepdim=keepdim)
 
 
-def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Standard deviation and mean; arguments as of ``std``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_std_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_std_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key
     except AttributeError:
@@ -14577,8 +15005,16 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Variance and mean; arguments as of ``var``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_var_mean, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_var_mean, input, dim, unbiased, keepdim, correction, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key
     except AttributeError:
@@ -14592,12 +15028,20 @@ def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
     return run(input, dim, unbiased, keepdim, correction=correction)
 
 
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Mean of the elements that are not NaN; NaN where there are no others.
 
     Raises:
         DtypeError: The elements are integers or bools.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_nanmean, input, dim, keepdim, dtype, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_nanmean, input, dim, keepdim, dtype, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_nanmean, input, dim, keepdim, dtype, out=out)
@@ -14615,13 +15059,21 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return run(input, dim, keepdim, dtype=dtype)
 
 
-def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None) -> Any:
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
     Raises:
         ArgumentError: Another mode than 0.
         UndefinedDtype: The elements are complex.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_hash_tensor, input, dim, keepdim, mode, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_hash_tensor, input, dim, keepdim, mode, keepdims=keepdims, out=out)
+        keepdim = keepdims
     if out is not None:
         if overridden(input, out):
             return asked(_c_hash_tensor, input, dim, keepdim, mode, out=out)
@@ -14639,8 +15091,12 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     return run(input, dim, keepdim=keepdim, mode=mode)
 
 
-def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+def logcumsumexp(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_logcumsumexp, input, dim, axis=axis, out=out)
+        dim = settled('logcumsumexp', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_logcumsumexp, input, dim, out=out)
@@ -14908,8 +15364,12 @@ def select_copy(input: Any, dim: int, index: int, *, out: Any = None) -> Any:
     return run(input, dim, index)
 
 
-def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Any = None) -> Any:
+def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None, out: Any = None) -> Any:
     """A copy of positions of a dimension, as Python slices them."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_slice_copy, input, dim, start, end, step, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_slice_copy, input, dim, start, end, step, out=out)
@@ -14927,8 +15387,12 @@ def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | No
     return run(input, dim, start, end, step)
 
 
-def squeeze_copy(input: Any, dim: Any = None, *, out: Any = None) -> Any:
+def squeeze_copy(input: Any, dim: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     """A copy of ``squeeze``."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_squeeze_copy, input, dim, axis=axis, out=out)
+        dim = axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_squeeze_copy, input, dim, out=out)
@@ -15003,8 +15467,12 @@ def unfold_copy(input: Any, dimension: int, size: int, step: int, *, out: Any = 
     return run(input, dimension, size, step)
 
 
-def unsqueeze_copy(input: Any, dim: int, *, out: Any = None) -> Any:
+def unsqueeze_copy(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None) -> Any:
     """A copy of ``unsqueeze``."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_unsqueeze_copy, input, dim, axis=axis, out=out)
+        dim = settled('unsqueeze_copy', axis)
     if out is not None:
         if overridden(input, out):
             return asked(_c_unsqueeze_copy, input, dim, out=out)
@@ -15079,8 +15547,12 @@ def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
-def split_copy(input: Any, split_size: int, dim: int = 0) -> Any:
+def split_copy(input: Any, split_size: int, dim: int = 0, *, axis: Any = None) -> Any:
     """Copies of ``split``'s parts."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_split_copy, input, split_size, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15094,8 +15566,12 @@ def split_copy(input: Any, split_size: int, dim: int = 0) -> Any:
     return run(input, split_size, dim)
 
 
-def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
     """Copies of ``split_with_sizes``' parts."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_split_with_sizes_copy, input, split_sizes, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15109,8 +15585,12 @@ def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0) -> Any:
     return run(input, split_sizes, dim)
 
 
-def unbind_copy(input: Any, dim: int = 0) -> Any:
+def unbind_copy(input: Any, dim: int = 0, *, axis: Any = None) -> Any:
     """Copies of ``unbind``'s parts."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unbind_copy, input, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15124,8 +15604,12 @@ def unbind_copy(input: Any, dim: int = 0) -> Any:
     return run(input, dim)
 
 
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:
     """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unsafe_chunk, input, chunks, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15139,8 +15623,12 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return run(input, chunks, dim)
 
 
-def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
+def unsafe_split(input: Any, split_size: int, dim: int = 0, *, axis: Any = None) -> Any:
     """``split``; the name is that of parts which may be changed in place, as all may here."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unsafe_split, input, split_size, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15154,8 +15642,12 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
     return run(input, split_size, dim)
 
 
-def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
     """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_unsafe_split_with_sizes, input, split_sizes, dim, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15481,7 +15973,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return run(input, r, with_replacement)
 
 
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1, axis: Any = None) -> Any:
     """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
 
     Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
@@ -15497,6 +15989,10 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
         DtypeError: The elements are bools.
         ShapeError: A dimension has too few points, or not as many as coordinates.
     """
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_gradient, input, spacing, dim, edge_order, axis=axis)
+        dim = axis
     try:
         key = input._key
     except AttributeError:
@@ -15580,8 +16076,16 @@ def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int
     return run(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
 
 
-def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Sum of the elements that the mask holds; int64 for integers and bools."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_sum, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_sum, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15595,8 +16099,16 @@ def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Product of the elements that the mask holds; int64 for integers and bools."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_prod, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_prod, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15610,8 +16122,16 @@ def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_amax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_amax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15625,8 +16145,16 @@ def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_amin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_amin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15640,8 +16168,16 @@ def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_argmax, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_argmax, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15655,8 +16191,16 @@ def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, 
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_argmin, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_argmin, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15670,12 +16214,20 @@ def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, 
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Mean of the elements that the mask holds; NaN where it holds none.
 
     Raises:
         ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
     """
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_mean, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_mean, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15689,12 +16241,20 @@ def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
 
     Raises:
         ArgumentError: The elements are integers and the mask holds none of a row.
     """
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_median, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_median, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15708,8 +16268,16 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
     return run(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """``linalg.vector_norm`` of the elements that the mask holds."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_norm, input, ord, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15723,8 +16291,16 @@ def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool 
     return run(input, ord, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Variance of the elements that the mask holds; arguments as of ``var``."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_var, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15738,8 +16314,16 @@ def masked_var(input: Any, dim: Any = None, unbiased: bool | None = None, *, cor
     return run(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_std, input, dim, unbiased, correction, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15753,8 +16337,16 @@ def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, cor
     return run(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
-def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Logarithm of the sum of exponentials of the elements that the mask holds."""
+    if axis is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, axis=axis, keepdims=keepdims)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input, mask):
+            return asked(_c_masked_logsumexp, input, dim, keepdim, dtype, mask, keepdims=keepdims)
+        keepdim = keepdims
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15783,8 +16375,12 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
     return run(input, other, dtype=dtype, input_mask=input_mask, other_mask=other_mask)
 
 
-def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def masked_cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """Sums of the elements up to each one that the mask holds."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_cumsum, input, dim, dtype, mask, axis=axis)
+        dim = settled('masked_cumsum', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15798,8 +16394,12 @@ def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) 
     return run(input, dim, dtype=dtype, mask=mask)
 
 
-def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def masked_cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """Products of the elements up to each one that the mask holds."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_cumprod, input, dim, dtype, mask, axis=axis)
+        dim = settled('masked_cumprod', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15813,8 +16413,12 @@ def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None)
     return run(input, dim, dtype=dtype, mask=mask)
 
 
-def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def masked_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_softmax, input, dim, dtype, mask, axis=axis)
+        dim = settled('masked_softmax', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15828,8 +16432,12 @@ def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None)
     return run(input, dim, dtype=dtype, mask=mask)
 
 
-def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def masked_log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """Logarithm of ``masked.softmax``."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_log_softmax, input, dim, dtype, mask, axis=axis)
+        dim = settled('masked_log_softmax', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15843,8 +16451,12 @@ def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = N
     return run(input, dim, dtype=dtype, mask=mask)
 
 
-def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def masked_softmin(input: Any, dim: Any = MISSING, *, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """``masked.softmax`` of the negated elements."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_softmin, input, dim, dtype, mask, axis=axis)
+        dim = settled('masked_softmin', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:
@@ -15858,8 +16470,12 @@ def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None)
     return run(input, dim, dtype=dtype, mask=mask)
 
 
-def masked_normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
+def masked_normalize(input: Any, ord: float, dim: Any = MISSING, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None, axis: Any = None) -> Any:
     """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
+    if dim is MISSING:
+        if overridden(input, mask):
+            return asked(_c_masked_normalize, input, ord, dim, eps, dtype, mask, axis=axis)
+        dim = settled('masked_normalize', axis)
     try:
         key = input._key | (0 if mask is None else mask._key)
     except AttributeError:

@@ -223,10 +223,10 @@ def permute(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
 def expand(input: Tensor, *size: _int | Sequence[_int]) -> Tensor:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
 
-def unsqueeze(input: Tensor, dim: _int) -> Tensor:
+def unsqueeze(input: Tensor, dim: _int, *, axis: Any = None) -> Tensor:
     """A new dimension of size 1."""
 
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Without dimensions of size 1."""
 
 def method_basic_index(input: Tensor, index: Any) -> Tensor:
@@ -241,7 +241,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 def method_embed_index(input: Tensor, shape: _int | Sequence[_int], index: Any) -> Tensor:
     """Zeros of a shape, with input at a basic index."""
 
-def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: Any = None, out: Any = None) -> Tensor:
     """Tensors joined along a dimension."""
 concat = cat
 concatenate = cat
@@ -763,37 +763,37 @@ def method_copy_(input: Tensor, src: Operand, non_blocking: _bool = False) -> Te
 def method_fill_(input: Tensor, value: Scalar) -> Tensor:
     """One value everywhere, in place."""
 
-def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Sum of the elements; int64 for integers and bools."""
 
-def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Arithmetic mean; NaN of no elements."""
 
-def prod(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def prod(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Product of the elements; int64 for integers and bools."""
 
-def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Largest element; NaN if there is one."""
 
-def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Smallest element; NaN if there is one."""
 
-def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Whether an element is not zero."""
 
-def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Whether no element is zero."""
 
-def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Position of the largest element, the first of equals; over all dimensions it counts row-major."""
 
-def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
 
 def method_unfold(input: Tensor, dimension: _int, size: _int, step: _int) -> Tensor:
     """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
 
-def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Sum of the elements that are not NaN; int64 for integers and bools."""
 
 def reshape(input: Tensor, *shape: _int | Sequence[_int]) -> Tensor:
@@ -814,13 +814,25 @@ def select(input: Tensor, dim: _int, index: _int) -> Tensor:
 def narrow(input: Tensor, dim: _int, start: Any, length: _int) -> Tensor:
     """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
 
-def split(input: Tensor, split_size_or_sections: Any, dim: _int = 0) -> Any:
-    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+def split(input: Tensor, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
+    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
-def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> Any:
+    Args:
+        input: Any shape.
+        split_size_or_sections: The size, or the sizes.
+        dim: The dimension that is divided.
+        split_size: The method's name of ``split_size_or_sections``.
+
+    Raises:
+        ArgumentTypeError: No size is given.
+        ArgumentError: The size is not positive.
+        ShapeError: The sizes do not add up to that of the dimension.
+    """
+
+def chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
     """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
 
-def unbind(input: Tensor, dim: _int = 0) -> Any:
+def unbind(input: Tensor, dim: _int = 0, *, axis: Any = None) -> Any:
     """Views of every position of a dimension."""
 
 def clamp(input: Tensor, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
@@ -1003,7 +1015,7 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
 def tile(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
     """Copies of the tensor along its last dimensions (or new leading ones)."""
 
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
     """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
 
     Raises:
@@ -1014,7 +1026,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = Non
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     """Elements at row-major positions; the result has the index's shape."""
 
-def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
     Negative positions count from the end of ``dim``.
@@ -1024,7 +1036,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, o
         ShapeError: Both have different numbers of dimensions.
     """
 
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Number of elements that are not zero."""
 
 def positive(input: Tensor) -> Tensor:
@@ -1034,7 +1046,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Products of all pairs of elements of two vectors."""
 ger = outer
 
-def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Vector product along a dimension of size 3, by default the first one."""
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -1207,14 +1219,14 @@ def rrelu(input: Tensor, lower: _float = 0.125, upper: _float = 0.33333333333333
         ArgumentError: lower is above upper.
     """
 
-def glu(input: Tensor, dim: _int = -1) -> Tensor:
+def glu(input: Tensor, dim: _int = -1, *, axis: Any = None) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second.
 
     Raises:
         ShapeError: The dimension has no halves, or there is none.
     """
 
-def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None) -> Tensor:
+def softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None) -> Tensor:
     """``softmax(-input)``."""
 
 def linalg_cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False, out: Any = None) -> Any:
@@ -1310,64 +1322,64 @@ def mvlgamma(input: Tensor, p: _int, *, out: Any = None) -> Tensor:
 def method_mvlgamma_(input: Tensor, p: _int) -> Tensor:
     """``mvlgamma`` in place."""
 
-def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform along a dimension: result[k] = sum of input[j] * exp(-2i pi j k / n)."""
 
-def fft_ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``fft``."""
 
-def fft_rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """The first n // 2 + 1 elements of ``fft`` of real values; the others mirror them."""
 
-def fft_irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``rfft``; n is the size of the result, by default 2 * (m - 1)."""
 
-def fft_hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform of values of which the mirrored half is left out; the result is real."""
 
-def fft_ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``hfft``."""
 
-def fft_fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform along several dimensions, by default all."""
 
-def fft_fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform along two dimensions."""
 
-def fft_ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse transform along several dimensions, by default all."""
 
-def fft_ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse transform along two dimensions."""
 
-def fft_rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform of real values along several dimensions, by default all; the last one is halved."""
 
-def fft_rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform of real values along two dimensions; the last one is halved."""
 
-def fft_irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``rfftn``; the last size is that of the result."""
 
-def fft_irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``rfft2``; the last size is that of the result."""
 
-def fft_hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Transform of values of which the mirrored half of the last dimension is left out; the result is real."""
 
-def fft_hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """``hfftn`` along two dimensions."""
 
-def fft_ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Inverse of ``hfftn``."""
 
-def fft_ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft_ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """``ihfftn`` along two dimensions."""
 
-def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_fftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Elements rolled so that frequency 0 is in the middle."""
 
-def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_ifftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Inverse of ``fftshift``."""
 
 def nonzero(input: Tensor, *, as_tuple: _bool = False, out: Any = None) -> Any:
@@ -1415,11 +1427,11 @@ def corrcoef(input: Tensor) -> Tensor:
         ShapeError: The input has more than two dimensions.
     """
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1, axis: Any = None) -> Tensor:
     """Integral of sampled values by the trapezoid rule; samples are dx (by default 1) apart, or at the places x."""
 trapz = trapezoid
 
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Scalar | None = None, dim: _int = -1, axis: Any = None) -> Tensor:
     """Running integral of sampled values by the trapezoid rule, one element less than samples."""
 
 def renorm(input: Tensor, p: Scalar, dim: _int, maxnorm: Scalar, *, out: Any = None) -> Tensor:
@@ -1510,26 +1522,26 @@ def linalg_eig(A: Tensor, *, out: Any = None) -> Any:
 def linalg_eigvals(A: Tensor, *, out: Any = None) -> Tensor:
     """Eigenvalues of square matrices, complex."""
 
-def linalg_vector_norm(x: Tensor, ord: Scalar = 2, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def linalg_vector_norm(x: Tensor, ord: Scalar = 2, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
 
-def linalg_matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] = (-2, -1), keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def linalg_matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] = (-2, -1), keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Norms of matrices along two dimensions: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.
 
     Raises:
         ArgumentError: The order is another one.
     """
 
-def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
 
 def linalg_matrix_power(A: Tensor, n: _int, *, out: Any = None) -> Tensor:
     """A @ A @ ..., n times; negative powers are those of the inverse."""
 
-def linalg_cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Any = None) -> Tensor:
+def linalg_cross(input: Tensor, other: Tensor, *, dim: _int = -1, axis: Any = None, out: Any = None) -> Tensor:
     """Vector product along a dimension of size 3."""
 
-def linalg_vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Any = None) -> Tensor:
+def linalg_vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, axis: Any = None, out: Any = None) -> Tensor:
     """Inner products along a dimension; the first operand is conjugated."""
 
 def linalg_diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
@@ -1595,7 +1607,7 @@ def qr(input: Tensor, some: _bool = True, *, out: Any = None) -> Any:
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
     """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
 
-def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
 
     Raises:
@@ -1639,16 +1651,16 @@ def method_tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
 def method_triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
     """``triu`` in place."""
 
-def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None) -> Tensor:
+def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
     """``cumsum`` in place."""
 
-def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None) -> Tensor:
+def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
     """``cumprod`` in place."""
 
-def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
-def log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:
@@ -1829,17 +1841,17 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
         reduction: ``none`` (a value for each row), ``mean`` or ``sum``.
     """
 
-def normalize(input: Tensor, p: _float = 2.0, dim: Any = 1, eps: _float = 1e-12, *, out: Any = None) -> Tensor:
+def normalize(input: Tensor, p: _float = 2.0, dim: Any = 1, eps: _float = 1e-12, *, axis: Any = None, out: Any = None) -> Tensor:
     """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
 
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08, *, axis: Any = None) -> Tensor:
     """x1 · x2 / (max(‖x1‖, eps) * max(‖x2‖, eps)) along ``dim``, of broadcast operands.
 
     Raises:
         DtypeError: No operand is of floats.
     """
 
-def pairwise_distance(x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> Tensor:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False, *, keepdims: Any = None) -> Tensor:
     """p-norms of x1 - x2 + eps along the last dimension."""
 
 def dist(input: Tensor, other: Tensor, p: Scalar = 2) -> Tensor:
@@ -1987,7 +1999,7 @@ def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """``feature_alpha_dropout`` in place."""
 
-def gumbel_softmax(logits: Tensor, tau: _float = 1.0, hard: _bool = False, dim: _int = -1) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: _float = 1.0, hard: _bool = False, dim: _int = -1, *, axis: Any = None) -> Tensor:
     """softmax((logits + g) / tau) with draws g of Gumbel's distribution (Jang et al., 2017).
 
     Args:
@@ -2333,7 +2345,7 @@ def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tenso
         ShapeError: x is no vector.
     """
 
-def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: Any = None, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
 
 def flip(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
@@ -2358,19 +2370,19 @@ def method_view_as(input: Tensor, other: Tensor) -> Tensor:
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape."""
 
-def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
 
-def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
 
-def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, out: Any = None) -> Tensor:
+def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
 
-def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, out: Any = None) -> Tensor:
+def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Standard deviation: square root of the variance."""
 
-def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Any = None) -> Tensor:
+def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """log(sum(exp(input))), without overflow."""
 
 def unflatten(input: Tensor, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
@@ -2396,7 +2408,7 @@ def method_sum_to_size(input: Tensor, *size: _int | Sequence[_int]) -> Tensor:
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of the tensor with ``src`` at one position of a dimension."""
 
-def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None) -> Tensor:
     """A copy of the tensor with ``src`` at a slice of a dimension."""
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
@@ -2411,19 +2423,19 @@ def method_transpose_(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
 def method_t_(input: Tensor) -> Tensor:
     """``t`` in place."""
 
-def method_squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+def method_squeeze_(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """``squeeze`` in place."""
 
-def method_unsqueeze_(input: Tensor, dim: _int) -> Tensor:
+def method_unsqueeze_(input: Tensor, dim: _int, *, axis: Any = None) -> Tensor:
     """``unsqueeze`` in place."""
 
 def as_strided_(input: Tensor, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """``as_strided`` in place."""
 
-def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
     """Views of consecutive parts of the listed sizes."""
 
-def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None) -> Any:
+def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
@@ -2655,19 +2667,19 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Ten
 def affine_grid(theta: Tensor, size: Any, align_corners: _bool | None = None) -> Tensor:
     """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
 
-def cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
     """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
 
-def cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
     """Products of the elements up to each one along a dimension; int64 for integers and bools."""
 
-def cummax(input: Tensor, dim: _int, *, out: Any = None) -> Any:
+def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
     """Largest element up to each one along a dimension, and its position, the last of equals."""
 
-def cummin(input: Tensor, dim: _int, *, out: Any = None) -> Any:
+def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
     """Smallest element up to each one along a dimension, and its position, the last of equals."""
 
-def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None) -> Tensor:
     """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
     Raises:
@@ -2816,13 +2828,13 @@ def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = Non
         ShapeError: A is no square matrix for B.
     """
 
-def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
     """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
 
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Any = None) -> Any:
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
     """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
 
-def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Any = None) -> Any:
+def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
     """The k largest (or smallest) elements along a dimension, in order, and where they were.
 
     Raises:
@@ -2840,14 +2852,14 @@ def searchsorted(sorted_sequence: Tensor, input: Operand, *, out_int32: _bool = 
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None) -> Tensor:
     """The interval between boundaries that each element lies in."""
 
-def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
     """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
 
     Returns:
         The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
     """
 
-def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
     """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: _bool = False, invert: _bool = False) -> Tensor:
@@ -2863,7 +2875,7 @@ def method_getitem(input: Tensor, index: Any) -> Tensor:
 def method_setitem(input: Tensor, index: Any, value: Any) -> Any:
     """``input[index] = value``."""
 
-def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
 
     Raises:
@@ -2871,7 +2883,7 @@ def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, ou
         UndefinedDtype: The elements are complex or bools.
     """
 
-def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
 
     Raises:
@@ -2879,7 +2891,7 @@ def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *,
         UndefinedDtype: The elements are complex or bools.
     """
 
-def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The most frequent element along a dimension, the smallest of several, and the last of its positions.
 
     Raises:
@@ -2887,7 +2899,7 @@ def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Any = No
         UndefinedDtype: The elements are complex.
     """
 
-def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
     Raises:
@@ -2898,7 +2910,7 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
     """Elements in order along the first dimension; NaN counts as the largest."""
 
-def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
 
     With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
@@ -2917,26 +2929,26 @@ def quantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool 
         ShapeError: q has more than one dimension, or there are no elements.
     """
 
-def nanquantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+def nanquantile(input: Tensor, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """``quantile`` of the elements that are not NaN; NaN where there are no others."""
 
-def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None) -> Any:
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
     """The smallest and the largest element, of all or along a dimension."""
 
-def std_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None) -> Any:
+def std_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Standard deviation and mean; arguments as of ``std``."""
 
-def var_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None) -> Any:
+def var_mean(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     """Variance and mean; arguments as of ``var``."""
 
-def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """Mean of the elements that are not NaN; NaN where there are no others.
 
     Raises:
         DtypeError: The elements are integers or bools.
     """
 
-def hash_tensor(input: Tensor, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
+def hash_tensor(input: Tensor, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
     """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
     Raises:
@@ -2944,7 +2956,7 @@ def hash_tensor(input: Tensor, dim: _int | Sequence[_int] | None = (), *, keepdi
         UndefinedDtype: The elements are complex.
     """
 
-def logcumsumexp(input: Tensor, dim: _int, *, out: Any = None) -> Tensor:
+def logcumsumexp(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
     """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
@@ -3029,10 +3041,10 @@ def permute_copy(input: Tensor, dims: _int | Sequence[_int], *, out: Any = None)
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Any = None) -> Tensor:
     """A copy of ``select``."""
 
-def slice_copy(input: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Any = None) -> Tensor:
+def slice_copy(input: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
     """A copy of positions of a dimension, as Python slices them."""
 
-def squeeze_copy(input: Tensor, dim: Any = None, *, out: Any = None) -> Tensor:
+def squeeze_copy(input: Tensor, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """A copy of ``squeeze``."""
 
 def t_copy(input: Tensor, *, out: Any = None) -> Tensor:
@@ -3044,7 +3056,7 @@ def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Any = None) ->
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor:
     """A copy of ``unfold``."""
 
-def unsqueeze_copy(input: Tensor, dim: _int, *, out: Any = None) -> Tensor:
+def unsqueeze_copy(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
     """A copy of ``unsqueeze``."""
 
 def view_copy(input: Tensor, size: Any, *, out: Any = None) -> Tensor:
@@ -3056,22 +3068,22 @@ def view_as_real_copy(input: Tensor, *, out: Any = None) -> Tensor:
 def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """A copy of ``view_as_complex``."""
 
-def split_copy(input: Tensor, split_size: _int, dim: _int = 0) -> Any:
+def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
     """Copies of ``split``'s parts."""
 
-def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
     """Copies of ``split_with_sizes``' parts."""
 
-def unbind_copy(input: Tensor, dim: _int = 0) -> Any:
+def unbind_copy(input: Tensor, dim: _int = 0, *, axis: Any = None) -> Any:
     """Copies of ``unbind``'s parts."""
 
-def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> Any:
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
     """``chunk``; the name is that of parts which may be changed in place, as all may here."""
 
-def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> Any:
+def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
     """``split``; the name is that of parts which may be changed in place, as all may here."""
 
-def unsafe_split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
     """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
 
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
@@ -3204,7 +3216,7 @@ def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) ->
         ShapeError: The tensor is no vector.
     """
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1) -> Any:
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1, axis: Any = None) -> Any:
     """Estimates of partial derivatives of a function that is sampled on a grid, one for each dimension.
 
     Inside, the error is of second order in the distance of points; at the ends of ``edge_order``.
@@ -3267,69 +3279,69 @@ def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length
         ShapeError: The spectra or the window have another shape.
     """
 
-def masked_sum(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_sum(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Sum of the elements that the mask holds; int64 for integers and bools."""
 
-def masked_prod(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_prod(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Product of the elements that the mask holds; int64 for integers and bools."""
 
-def masked_amax(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_amax(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
 
-def masked_amin(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_amin(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
 
-def masked_argmax(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_argmax(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
 
-def masked_argmin(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_argmin(input: Tensor, dim: _int | None = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
 
-def masked_mean(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_mean(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Mean of the elements that the mask holds; NaN where it holds none.
 
     Raises:
         ArgumentError: The elements are integers or bools, and no ``dtype`` is given.
     """
 
-def masked_median(input: Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_median(input: Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Median of the elements that the mask holds and that are not NaN, the lower of two middle ones.
 
     Raises:
         ArgumentError: The elements are integers and the mask holds none of a row.
     """
 
-def masked_norm(input: Tensor, ord: Scalar = 2.0, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_norm(input: Tensor, ord: Scalar = 2.0, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """``linalg.vector_norm`` of the elements that the mask holds."""
 
-def masked_var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Variance of the elements that the mask holds; arguments as of ``var``."""
 
-def masked_std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, *, correction: Scalar | None = None, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Standard deviation of the elements that the mask holds; arguments as of ``std``."""
 
-def masked_logsumexp(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_logsumexp(input: Tensor, dim: Any = None, *, keepdim: _bool = False, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Tensor:
     """Logarithm of the sum of exponentials of the elements that the mask holds."""
 
 def masked_logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
     """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
 
-def masked_cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_cumsum(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """Sums of the elements up to each one that the mask holds."""
 
-def masked_cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_cumprod(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """Products of the elements up to each one that the mask holds."""
 
-def masked_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
 
-def masked_log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """Logarithm of ``masked.softmax``."""
 
-def masked_softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_softmin(input: Tensor, dim: _int, *, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """``masked.softmax`` of the negated elements."""
 
-def masked_normalize(input: Tensor, ord: Scalar, dim: _int, *, eps: _float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def masked_normalize(input: Tensor, ord: Scalar, dim: _int, *, eps: _float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None, axis: Any = None) -> Tensor:
     """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
 
 neg_ = method_neg_

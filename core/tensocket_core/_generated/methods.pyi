@@ -334,10 +334,10 @@ class Operators:
     def expand(self, *size: _int | Sequence[_int]) -> Tensor:
         """Dimensions of size 1 repeated without copying; -1 keeps a size."""
 
-    def unsqueeze(self, dim: _int) -> Tensor:
+    def unsqueeze(self, dim: _int, *, axis: Any = None) -> Tensor:
         """A new dimension of size 1."""
 
-    def squeeze(self, dim: Any = None) -> Tensor:
+    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """Without dimensions of size 1."""
 
     def basic_index(self, index: Any) -> Tensor:
@@ -868,37 +868,37 @@ class Operators:
     def fill_(self, value: Scalar) -> Tensor:
         """One value everywhere, in place."""
 
-    def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Sum of the elements; int64 for integers and bools."""
 
-    def mean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def mean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Arithmetic mean; NaN of no elements."""
 
-    def prod(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def prod(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Product of the elements; int64 for integers and bools."""
 
-    def amax(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def amax(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Largest element; NaN if there is one."""
 
-    def amin(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def amin(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Smallest element; NaN if there is one."""
 
-    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Whether an element is not zero."""
 
-    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Whether no element is zero."""
 
-    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Position of the largest element, the first of equals; over all dimensions it counts row-major."""
 
-    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Position of the smallest element, the first of equals; over all dimensions it counts row-major."""
 
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """Windows of ``size`` elements along a dimension, ``step`` apart; their elements are a new last dimension."""
 
-    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Sum of the elements that are not NaN; int64 for integers and bools."""
 
     def reshape(self, *shape: _int | Sequence[_int]) -> Tensor:
@@ -919,13 +919,25 @@ class Operators:
     def narrow(self, dim: _int, start: Any, length: _int) -> Tensor:
         """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
 
-    def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
-        """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+    def split(self, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None, axis: Any = None) -> Any:
+        """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
-    def chunk(self, chunks: _int, dim: _int = 0) -> Any:
+        Args:
+            input: Any shape.
+            split_size_or_sections: The size, or the sizes.
+            dim: The dimension that is divided.
+            split_size: The method's name of ``split_size_or_sections``.
+
+        Raises:
+            ArgumentTypeError: No size is given.
+            ArgumentError: The size is not positive.
+            ShapeError: The sizes do not add up to that of the dimension.
+        """
+
+    def chunk(self, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
         """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
 
-    def unbind(self, dim: _int = 0) -> Any:
+    def unbind(self, dim: _int = 0, *, axis: Any = None) -> Any:
         """Views of every position of a dimension."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Tensor:
@@ -1064,7 +1076,7 @@ class Operators:
     def tile(self, *dims: _int | Sequence[_int]) -> Tensor:
         """Copies of the tensor along its last dimensions (or new leading ones)."""
 
-    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
         """Every element (or slice along a dimension) repeated; with counts alone, their positions repeated.
 
         Raises:
@@ -1075,7 +1087,7 @@ class Operators:
     def take(self, index: Tensor, *, out: Any = None) -> Tensor:
         """Elements at row-major positions; the result has the index's shape."""
 
-    def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
+    def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """Elements at positions along a dimension, one position for each element of ``indices``; the rest broadcasts.
 
         Negative positions count from the end of ``dim``.
@@ -1085,7 +1097,7 @@ class Operators:
             ShapeError: Both have different numbers of dimensions.
         """
 
-    def count_nonzero(self, dim: Any = None) -> Tensor:
+    def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """Number of elements that are not zero."""
 
     def positive(self) -> Tensor:
@@ -1097,7 +1109,7 @@ class Operators:
     def ger(self, vec2: Tensor, *, out: Any = None) -> Tensor:
         """Products of all pairs of elements of two vectors."""
 
-    def cross(self, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor:
+    def cross(self, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """Vector product along a dimension of size 3, by default the first one."""
 
     def matmul(self, other: Tensor, *, out: Any = None) -> Tensor:
@@ -1305,7 +1317,7 @@ class Operators:
     def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
         """U, S and V with input == U @ diag(S) @ V.mH; without ``compute_uv``, U and V are zeros."""
 
-    def norm(self, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def norm(self, p: Any = 'fro', dim: Any = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Norms of vectors: (sum |x| ** p) ** (1 / p) over dimensions, by default all; 'nuc' is that of matrices.
 
         Raises:
@@ -1349,16 +1361,16 @@ class Operators:
     def triu_(self, diagonal: _int = 0) -> Tensor:
         """``triu`` in place."""
 
-    def cumsum_(self, dim: _int, *, dtype: Any = None) -> Tensor:
+    def cumsum_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
         """``cumsum`` in place."""
 
-    def cumprod_(self, dim: _int, *, dtype: Any = None) -> Tensor:
+    def cumprod_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
         """``cumprod`` in place."""
 
-    def softmax(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def softmax(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
-    def log_softmax(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def log_softmax(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
     def dist(self, other: Tensor, p: Scalar = 2) -> Tensor:
@@ -1423,19 +1435,19 @@ class Operators:
     def view_as(self, other: Tensor) -> Tensor:
         """The tensor viewed as another tensor's shape."""
 
-    def max(self, dim: Any = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
 
-    def min(self, dim: Any = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
 
-    def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, out: Any = None) -> Tensor:
+    def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
 
-    def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, out: Any = None) -> Tensor:
+    def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Standard deviation: square root of the variance."""
 
-    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Any = None) -> Tensor:
+    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """log(sum(exp(input))), without overflow."""
 
     def unflatten(self, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
@@ -1461,7 +1473,7 @@ class Operators:
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """A copy of the tensor with ``src`` at one position of a dimension."""
 
-    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None) -> Tensor:
         """A copy of the tensor with ``src`` at a slice of a dimension."""
 
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
@@ -1482,19 +1494,19 @@ class Operators:
     def t_(self) -> Tensor:
         """``t`` in place."""
 
-    def squeeze_(self, dim: Any = None) -> Tensor:
+    def squeeze_(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """``squeeze`` in place."""
 
-    def unsqueeze_(self, dim: _int) -> Tensor:
+    def unsqueeze_(self, dim: _int, *, axis: Any = None) -> Tensor:
         """``unsqueeze`` in place."""
 
     def as_strided_(self, size: _int | Sequence[_int], stride: _int | Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """``as_strided`` in place."""
 
-    def split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+    def split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
         """Views of consecutive parts of the listed sizes."""
 
-    def tensor_split(self, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None) -> Any:
+    def tensor_split(self, indices_or_sections: Any = None, dim: _int = 0, *, sections: Any = None, indices: Any = None, axis: Any = None) -> Any:
         """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
         Raises:
@@ -1511,19 +1523,19 @@ class Operators:
     def dsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along the third dimension."""
 
-    def cumsum(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def cumsum(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """Sums of the elements up to each one along a dimension; int64 for integers and bools."""
 
-    def cumprod(self, dim: _int, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def cumprod(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """Products of the elements up to each one along a dimension; int64 for integers and bools."""
 
-    def cummax(self, dim: _int, *, out: Any = None) -> Any:
+    def cummax(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
         """Largest element up to each one along a dimension, and its position, the last of equals."""
 
-    def cummin(self, dim: _int, *, out: Any = None) -> Any:
+    def cummin(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
         """Smallest element up to each one along a dimension, and its position, the last of equals."""
 
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None) -> Tensor:
         """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
         Raises:
@@ -1613,27 +1625,27 @@ class Operators:
     def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
         """X with A @ X == input (``transpose``: A.mT @ X == input) for triangular A, and a copy of A."""
 
-    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
+    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None) -> Tensor:
         """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
 
-    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Any = None) -> Any:
+    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, axis: Any = None, out: Any = None) -> Any:
         """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
 
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Any = None) -> Any:
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, axis: Any = None, out: Any = None) -> Any:
         """The k largest (or smallest) elements along a dimension, in order, and where they were.
 
         Raises:
             ArgumentError: The dimension has fewer elements than k.
         """
 
-    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
         """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
 
         Returns:
             The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
         """
 
-    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
         """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -1642,7 +1654,7 @@ class Operators:
     def __setitem__(self, index: Any, value: Any) -> Any:
         """``input[index] = value``."""
 
-    def median(self, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def median(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """The median, the lower of two middle elements; along a dimension (values, indices). NaN if there is one.
 
         Raises:
@@ -1650,7 +1662,7 @@ class Operators:
             UndefinedDtype: The elements are complex or bools.
         """
 
-    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """The median of the elements that are not NaN; NaN where there are no others. Results as of ``median``.
 
         Raises:
@@ -1658,7 +1670,7 @@ class Operators:
             UndefinedDtype: The elements are complex or bools.
         """
 
-    def mode(self, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def mode(self, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """The most frequent element along a dimension, the smallest of several, and the last of its positions.
 
         Raises:
@@ -1666,7 +1678,7 @@ class Operators:
             UndefinedDtype: The elements are complex.
         """
 
-    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> Any:
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """The k-th smallest element along a dimension, counted from 1, and its position; NaN is the largest.
 
         Raises:
@@ -1677,7 +1689,7 @@ class Operators:
     def msort(self, *, out: Any = None) -> Tensor:
         """Elements in order along the first dimension; NaN counts as the largest."""
 
-    def quantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+    def quantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """The elements at the fractions q of the order, along a dimension or of all; NaN if there is one.
 
         With n elements, the rank is q * (n - 1). Between two ranks, ``interpolation`` says what is taken: ``linear``, a
@@ -1696,20 +1708,20 @@ class Operators:
             ShapeError: q has more than one dimension, or there are no elements.
         """
 
-    def nanquantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Any = None) -> Tensor:
+    def nanquantile(self, q: Operand, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """``quantile`` of the elements that are not NaN; NaN where there are no others."""
 
-    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None) -> Any:
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
         """The smallest and the largest element, of all or along a dimension."""
 
-    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, out: Any = None) -> Tensor:
+    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """Mean of the elements that are not NaN; NaN where there are no others.
 
         Raises:
             DtypeError: The elements are integers or bools.
         """
 
-    def hash_tensor(self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor:
+    def hash_tensor(self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
         """A hash of the elements, uint64: exclusive or of their bits as float64 or 64-bit integers.
 
         Raises:
@@ -1717,7 +1729,7 @@ class Operators:
             UndefinedDtype: The elements are complex.
         """
 
-    def logcumsumexp(self, dim: _int, *, out: Any = None) -> Tensor:
+    def logcumsumexp(self, dim: _int, *, axis: Any = None, out: Any = None) -> Tensor:
         """Logarithm of the sum of exponentials of the elements up to each one, without overflow."""
 
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
@@ -1765,13 +1777,13 @@ class Operators:
             ShapeError: The bounds are no vector, or there is not one weight for every element.
         """
 
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> Any:
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
         """``chunk``; the name is that of parts which may be changed in place, as all may here."""
 
-    def unsafe_split(self, split_size: _int, dim: _int = 0) -> Any:
+    def unsafe_split(self, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
         """``split``; the name is that of parts which may be changed in place, as all may here."""
 
-    def unsafe_split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0) -> Any:
+    def unsafe_split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
         """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:

@@ -17,6 +17,13 @@ from ..dispatch.overrides import overrides_functions, participants
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
 
+#: Functions whose first operand may be a number if the second one is a tensor.
+_NUMBER_FIRST: Final = frozenset({
+    "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "float_power", "pow",
+    "remainder", "xlogy",
+})
+#: The value of a dimension that was not given under its own name.
+MISSING: Final[Any] = object()
 _COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
 
@@ -25,6 +32,17 @@ def argument_error(operator: str, *arguments: Any) -> ArgumentTypeError:
     kinds = ", ".join(type(a).__name__ for a in arguments)
     return ArgumentTypeError(operator, f"arguments of types {kinds}", "operands are tensors, the first one at least",
                              "convert them with tensocket.tensor(...)")
+
+
+def settled(operator: str, axis: Any) -> Any:
+    """A dimension that was given as ``axis``.
+
+    Raises:
+        ArgumentTypeError: It was not given at all.
+    """
+    if axis is None:
+        raise ArgumentTypeError(operator, "no dim", "the argument 'dim' is required", "pass dim")
+    return axis
 
 
 def python_number(value: Any) -> Any:
@@ -66,6 +84,8 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
         ArgumentTypeError: It is no number.
     """
     number = python_number(other)
+    if operator.name in _NUMBER_FIRST and hasattr(other, "_key") and python_number(input) is not None:
+        return function(as_tensor(python_number(input), device=other.device), other)
     if number is None or not hasattr(input, "_key"):
         foreign_key(operator, (input, other))
         return operator(input, other)

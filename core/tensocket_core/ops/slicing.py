@@ -6,7 +6,14 @@ import math
 import operator
 from typing import Any
 
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, IndexOutOfRange, ShapeError, TensocketError
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimensionError,
+    IndexOutOfRange,
+    ShapeError,
+    TensocketError,
+)
 
 from ..autograd.rebase import extent
 from ..dispatch.call import call
@@ -123,9 +130,25 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return input.basic_index((slice(None),) * axis + (slice(first, first + length),))
 
 
-@composite("split(Tensor input, any split_size_or_sections, int dim=0) -> any")
-def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes."""
+@composite("split(Tensor input, any split_size_or_sections=None, int dim=0, *, any split_size=None) -> any")
+def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Any, ...]:
+    """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
+
+    Args:
+        input: Any shape.
+        split_size_or_sections: The size, or the sizes.
+        dim: The dimension that is divided.
+        split_size: The method's name of ``split_size_or_sections``.
+
+    Raises:
+        ArgumentTypeError: No size is given.
+        ArgumentError: The size is not positive.
+        ShapeError: The sizes do not add up to that of the dimension.
+    """
+    if split_size_or_sections is None:
+        if split_size is None:
+            raise ArgumentTypeError("split", "no sizes", "the size of parts is required", "pass split_size_or_sections")
+        split_size_or_sections = split_size
     size = input._array.shape[_own_axis("split", input, dim)]
     if isinstance(split_size_or_sections, int):
         step = split_size_or_sections

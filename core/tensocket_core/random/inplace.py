@@ -39,8 +39,13 @@ def uniforms(input: Any, generator: Generator | None) -> Any:
     return floats("rand", UNIFORM, tuple(input.shape), work, input._entry, generator)
 
 
-def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Uniform numbers in [a, b), in place."""
+def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None,
+             **bounds: float) -> Any:
+    """Uniform numbers in [a, b), in place; the bounds are called ``from`` and ``to``, too, as in PyTorch."""
+    a, b = bounds.pop("from", a), bounds.pop("to", b)
+    if bounds:
+        raise ArgumentTypeError("uniform_", f"arguments {sorted(bounds)}", "the bounds are called from and to",
+                                "pass these")
     if a > b:
         raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
     drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)

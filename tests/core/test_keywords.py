@@ -1,0 +1,83 @@
+"""Other names of arguments that programs use, and memory that gradients do not watch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+
+VALUES = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def x():
+    return torch.tensor(VALUES.tolist())
+
+
+@pytest.mark.parametrize(("call", "expected"), [
+    (lambda x: x.sum(axis=1, keepdims=True), VALUES.sum(1, keepdims=True)),
+    (lambda x: torch.cat((x, x), axis=1), np.concatenate((VALUES, VALUES), 1)),
+    (lambda x: torch.stack((x, x), axis=1), np.stack((VALUES, VALUES), 1)),
+    (lambda x: x.max(axis=1)[0], VALUES.max(1)),
+    (lambda x: x.argmax(axis=1), VALUES.argmax(1)),
+    (lambda x: torch.unsqueeze(x, axis=0), VALUES[None]),
+    (lambda x: x.unsqueeze(axis=-1), VALUES[..., None]),
+    (lambda x: torch.squeeze(x[:1], axis=0), VALUES[0]),
+    (lambda x: x.cumsum(axis=0), VALUES.cumsum(0)),
+    (lambda x: torch.softmax(x * 0, axis=1), np.full((2, 3), 1 / 3, np.float32)),
+    (lambda x: x.std(axis=0, keepdims=True), VALUES.std(0, ddof=1, keepdims=True)),
+], ids=[str(k) for k in range(11)])
+def test_dimensions_have_numpys_names(x, call, expected):
+    np.testing.assert_allclose(call(x).numpy(force=True), expected, rtol=1e-6)
+
+
+def test_a_dimension_that_is_required_is_asked_for(x):
+    with pytest.raises(ArgumentTypeError, match="the argument 'dim' is required"):
+        torch.unsqueeze(x)
+    with pytest.raises(TypeError, match="the argument 'dim' is required"):
+        x.cumsum()
+
+
+def test_sizes_of_parts_have_two_names(x):
+    assert [part.shape for part in x.split(split_size=2, dim=1)] == [(2, 2), (2, 1)]
+    assert [part.shape for part in x.split(split_size=[1, 2], dim=1)] == [(2, 1), (2, 2)]
+    assert [part.shape for part in torch.split(x, split_size_or_sections=1)] == [(1, 3), (1, 3)]
+    with pytest.raises(ArgumentTypeError, match="the size of parts is required"):
+        x.split()
+
+
+def test_a_number_can_come_first(x):
+    np.testing.assert_allclose(torch.pow(2, x).numpy(force=True), 2**VALUES, rtol=1e-6)
+    assert torch.pow(2, torch.tensor([1, 2])).tolist() == [2, 4]
+    assert torch.remainder(5, torch.tensor([2, 3])).tolist() == [1, 2]
+    assert torch.bitwise_and(6, torch.tensor([3])).tolist() == [2]
+    assert torch.pow(np.float64(2), x).dtype == torch.float32
+    with pytest.raises(ArgumentTypeError, match="operands are tensors, the first one at least"):
+        torch.maximum(2, x)
+
+
+def test_bounds_have_pytorchs_names(x):
+    drawn = x.uniform_(**{"from": 3, "to": 4})
+    assert 3 <= drawn.min().item() <= drawn.max().item() <= 4
+    with pytest.raises(ArgumentTypeError, match="the bounds are called from and to"):
+        x.uniform_(low=1)
+
+
+def test_what_is_written_to_data_is_not_noticed():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 1
+    z = y * y
+    y.data[0] = 5
+    z.sum().backward()
+    assert x.grad.tolist() == [10, 4]
+    y = x * 1
+    z = y * y
+    y.detach()[0] = 5
+    with pytest.raises(AutogradError, match="was modified"):
+        z.sum().backward()
+
+
+def test_streams_need_not_be_recorded(x):
+    assert x.record_stream(None) is None
