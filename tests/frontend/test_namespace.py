@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,10 @@ def test_names_of_the_package():
      transform_to"""),
     (torch.profiler, """DeviceType ProfilerAction ProfilerActivity kineto_available profile record_function schedule
      supported_activities tensorboard_trace_handler"""),
+    (import_module("tensocket.utils.viz"), "ComputationGraph ModuleSummary computation_graph memory_timeline summary"),
+    (import_module("tensocket.utils.tensorboard"), "FileWriter SummaryWriter"),
+    (import_module("tensocket.autograd.profiler"), """EventList FunctionEvent FunctionEventAvg emit_itt emit_nvtx
+     kineto_available profile record_function"""),
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
     (torch.cpu.amp, "GradScaler autocast"),
     (torch.utils, "checkpoint data deterministic dlpack hooks progress"),

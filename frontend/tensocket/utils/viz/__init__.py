@@ -1,7 +1,13 @@
-"""Pictures of programs: the memory of a profile over time. They need matplotlib, the extra ``viz``."""
+"""Pictures of programs: the computation graph of a loss, the modules of a model, memory over time.
+
+Pictures are written as SVG, PNG, PDF or HTML by matplotlib (the extra ``viz``), and need no other program; texts need
+nothing.
+"""
 
 from __future__ import annotations
 
+from .graph import ComputationGraph, computation_graph
 from .memory import memory_timeline
+from .summary import ModuleSummary, summary
 
-__all__ = ["memory_timeline"]
+__all__ = ["ComputationGraph", "ModuleSummary", "computation_graph", "memory_timeline", "summary"]
