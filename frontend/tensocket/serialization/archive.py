@@ -5,8 +5,11 @@ mapped into memory. Nothing is unpacked to the file system, and no size is belie
 from __future__ import annotations
 
 import struct
+import threading
 import zipfile
 import zlib
+from collections import deque
+from collections.abc import Iterable
 from typing import IO, Any, Final, NamedTuple
 
 from .options import SETTINGS
@@ -20,6 +23,10 @@ _FULL: Final = 0xFFFFFFFF
 _DAY: Final = 0x21
 #: Names are UTF-8.
 _UTF8: Final = 0x800
+#: Bytes whose check sum takes longer than starting a thread.
+_LARGE: Final = 1 << 20
+#: Check sums that are computed while other files are read.
+_AT_ONCE: Final = 2
 #: An extra field with padding.
 _PADDING: Final = b"FB"
 
@@ -31,6 +38,36 @@ class Entry(NamedTuple):
     start: int
     size: int
     crc: int
+
+
+class CheckSum:
+    """The check sum of some memory, computed by a thread where that takes longer than starting one.
+
+    Args:
+        data: The memory.
+        wanted: Whether to compute it; it is 0 otherwise.
+    """
+
+    def __init__(self, data: Any, wanted: bool = True) -> None:
+        self._data = memoryview(data)
+        self._value = 0
+        self._thread: threading.Thread | None = None
+        if not wanted:
+            return
+        if self._data.nbytes < _LARGE:
+            self._compute()
+        else:
+            self._thread = threading.Thread(target=self._compute)
+            self._thread.start()
+
+    def _compute(self) -> None:
+        self._value = zlib.crc32(self._data)
+
+    def value(self) -> int:
+        """The check sum, or 0."""
+        if self._thread is not None:
+            self._thread.join()
+        return self._value
 
 
 class Writer:
@@ -51,9 +88,23 @@ class Writer:
 
     def add(self, name: str, data: Any) -> None:
         """One file; ``data`` is contiguous memory."""
+        self.add_all([(name, data)])
+
+    def add_all(self, files: Iterable[tuple[str, Any]]) -> None:
+        """Several files. While one is written, the check sum of the next one is computed."""
+        before: tuple[str, memoryview, CheckSum] | None = None
+        for name, data in files:
+            following = name, memoryview(data), CheckSum(data, SETTINGS.crc32)
+            if before is not None:
+                self._add(*before)
+            before = following
+        if before is not None:
+            self._add(*before)
+
+    def _add(self, name: str, data: memoryview, check_sum: CheckSum) -> None:
+        crc = check_sum.value()
         label = f"{self._folder}/{name}".encode()
-        data = memoryview(data)
-        size, crc = data.nbytes, zlib.crc32(data) if SETTINGS.crc32 else 0
+        size = data.nbytes
         start = self._at
         large = struct.pack("<2H2Q", 1, 16, size, size) if size >= _FULL else b""
         head = start + _LOCAL.size + len(label) + len(large) + 4
@@ -102,6 +153,7 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
+        self._sums: deque[tuple[str, int, CheckSum]] = deque()
         total = stream.seek(0, 2)
         with zipfile.ZipFile(stream) as archive:
             found = archive.infolist()
@@ -152,8 +204,13 @@ class Reader:
         self.read_into(name, memoryview(data))
         return data
 
-    def read_into(self, name: str, target: memoryview) -> None:
+    def read_into(self, name: str, target: memoryview, *, later: bool = False) -> None:
         """Read a file's content into memory of its size.
+
+        Args:
+            name: The file.
+            target: The memory.
+            later: Whether ``check`` tells if the check sum is wrong, which is computed meanwhile.
 
         Raises:
             ValueError: The check sum is wrong.
@@ -161,8 +218,20 @@ class Reader:
         entry = self.entry(name)
         self._stream.seek(entry.start)
         fill(self._stream, target)
-        if self._checked and zlib.crc32(target) != entry.crc:
-            raise ValueError(f"the check sum of entry {name!r} is wrong")
+        if self._checked:
+            self._sums.append((name, entry.crc, CheckSum(target)))
+            self.check(_AT_ONCE if later else 0)
+
+    def check(self, left: int = 0) -> None:
+        """Compare the check sums of what was read, but for the last few.
+
+        Raises:
+            ValueError: One is wrong.
+        """
+        while len(self._sums) > left:
+            name, expected, found = self._sums.popleft()
+            if found.value() != expected:
+                raise ValueError(f"the check sum of entry {name!r} is wrong")
 
 
 def fill(stream: IO[bytes], target: memoryview) -> None:

@@ -71,10 +71,12 @@ def replacing(file: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        if target.exists():
+        known = target.exists()
+        if known:
             temporary.chmod(target.stat().st_mode & 0o7777)
         temporary.replace(target)
-        _sync_folder(target.parent)
+        if not known:  # without it, what was there before might come back after a power cut, which is whole, too
+            _sync_folder(target.parent)
     except OSError as error:
         raise _unwritable(file, error) from error
     finally:

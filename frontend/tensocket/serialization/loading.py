@@ -146,7 +146,9 @@ class _Job:
                 raise ValueError(f"storage {key!r} of {count} elements has {storage.nbytes()} bytes")
             return TypedStorage(storage, kind)
 
-        return self.unpickled(archive.read("data.pkl"), persistent_load, size)[0]
+        value, _ = self.unpickled(archive.read("data.pkl"), persistent_load, size)
+        archive.check()
+        return value
 
 
 def storage_from(archive: Reader, key: str, kind: DType, mapping: Any, swapped: bool) -> UntypedStorage:
@@ -157,7 +159,8 @@ def storage_from(archive: Reader, key: str, kind: DType, mapping: Any, swapped: 
     storage = UntypedStorage(entry.size, device=HOST_DEVICE)
     if not LOCAL.skip:
         target = storage._bytes._host()
-        archive.read_into(f"data/{key}", target.data)
+        # What is changed below has to be checked before.
+        archive.read_into(f"data/{key}", target.data, later=not swapped and kind.kind != "bool")
         normalise(target, kind, swapped)
     return storage
 

@@ -73,8 +73,7 @@ def _save(
     writer.add(".storage_alignment", str(ALIGNMENT).encode())
     if byteorder:
         writer.add("byteorder", sys.byteorder.encode())
-    for key, storage in shelf.storages.items():
-        writer.add(f"data/{key}", content(storage))
+    writer.add_all((f"data/{key}", content(storage)) for key, storage in shelf.storages.items())
     writer.add("version", b"3\n")
     writer.add(".data/serialization_id", writer.identity().encode())
     writer.finish()
