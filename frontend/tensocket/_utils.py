@@ -6,13 +6,11 @@ their storage, and no more memory is taken than the file has.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 from tensocket.nn.parameter import Buffer, Parameter
 from tensocket_core import (
-    Size,
     Tensor,
     cat,
     dtype,
@@ -184,10 +182,6 @@ def _rebuild_qtensor(*args: Any) -> Any:
 def _element_size(dtype: dtype) -> int:
     """Bytes of one element."""
     return dtype.itemsize
-
-
-def _numel(size: Size) -> int:
-    return math.prod(size)
 
 
 def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:

@@ -44,6 +44,10 @@ def test_dtypes_keep_their_bits(copied, name):
     assert bytes(found.untyped_storage().tolist()) == bytes(tensor.untyped_storage().tolist())
 
 
+def test_sizes_of_elements():
+    assert [torch._utils._element_size(kind) for kind in (torch.bool, torch.complex128)] == [1, 16]
+
+
 def test_place_in_autograd_and_class(copied):
     assert copied(torch.ones(1, requires_grad=True)).requires_grad
     assert copied(torch.ones(1, requires_grad=True) * 2).is_leaf
