@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -58,10 +59,36 @@ def switch(kind: str, dtype: DType | None) -> None:
     enabled.pop(kind, None)
     if dtype is not None:
         enabled[kind] = dtype
+    _enable(enabled)
+
+
+def _enable(enabled: dict[str, DType]) -> None:
     PRECISION.enabled = enabled
     wanted = STATE.include | AUTOCAST if enabled else STATE.include & ~AUTOCAST
     if wanted != STATE.include:
         update_state(include=wanted)
+
+
+def choices() -> tuple[dict[str, DType], bool]:
+    """What this thread chose, for ``chosen``."""
+    return PRECISION.enabled, PRECISION.caching
+
+
+@contextmanager
+def chosen(enabled: dict[str, DType], caching: bool) -> Iterator[None]:
+    """A block in which this thread chooses as ``choices`` said elsewhere."""
+    before = choices()
+    _enable(enabled)
+    PRECISION.caching = caching
+    PRECISION.depth += 1
+    try:
+        yield
+    finally:
+        PRECISION.depth -= 1
+        if not PRECISION.depth:
+            forget_conversions()
+        _enable(before[0])
+        PRECISION.caching = before[1]
 
 
 def forget_conversions() -> None:

@@ -19,6 +19,7 @@ from tensocket_core import Tensor, enable_grad, errors, float32, is_grad_enabled
 from tensocket_core.autograd import Function, backward
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.graph import saved_tensors_hooks
+from tensocket_core.dispatch.autocast import choices, chosen
 from tensocket_core.random import fork_rng_states, rng_states
 
 __all__ = [
@@ -188,6 +189,7 @@ class _Frame:
         self.check = check
         self.early_stop = early_stop
         self.states = rng_states() if preserve else None
+        self.precisions = choices()
         self.places: list[weakref.ref[_Place]] = []
         self.descriptions: list[str] = []
         self.keywords = tuple(kwargs)
@@ -251,7 +253,8 @@ class _Frame:
 
         restored = contextlib.nullcontext() if self.states is None else fork_rng_states(self.states)
         try:
-            with restored, enable_grad(), saved_tensors_hooks(pack, lambda tensor: tensor), self.contexts[1]:
+            with (restored, chosen(*self.precisions), enable_grad(),
+                  saved_tensors_hooks(pack, lambda tensor: tensor), self.contexts[1]):
                 self.function(*args, **kwargs)
         except _Stop as stop:
             if stop.frame is not self:
@@ -288,6 +291,7 @@ class CheckpointFunction(Function):
             warnings.warn("checkpoint: no input requires grad, so that the result has no gradient", stacklevel=3)
         ctx.run_function = run_function
         ctx.states = rng_states() if preserve_rng_state else None
+        ctx.precisions = choices()
         ctx.arguments = [None if isinstance(a, Tensor) else a for a in args]
         ctx.positions = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*tensors)
@@ -308,7 +312,7 @@ class CheckpointFunction(Function):
         for position, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
             arguments[position] = tensor.detach().requires_grad_(tensor.requires_grad)
         restored = contextlib.nullcontext() if ctx.states is None else fork_rng_states(ctx.states)
-        with restored, enable_grad():
+        with restored, chosen(*ctx.precisions), enable_grad():
             outputs = ctx.run_function(*arguments)
         pairs = [(output, grad)
                  for output, grad in zip(outputs if isinstance(outputs, tuple) else (outputs,), grads, strict=True)

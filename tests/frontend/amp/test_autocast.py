@@ -283,6 +283,28 @@ def test_custom_operators() -> None:
     assert product(X, X).dtype == F32
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_compute_again_in_the_same_precision(reentrant: bool) -> None:
+    from tensocket.utils.checkpoint import checkpoint
+
+    layer, seen = nn.Linear(4, 4), []
+
+    def run(x: Tensor) -> Tensor:
+        y = layer(x)
+        seen.append(y.dtype)
+        return y.relu().square()
+
+    x = X.clone().requires_grad_()
+    with torch.autocast("cpu"):
+        plain = run(x).float().sum()
+        result = checkpoint(run, x, use_reentrant=reentrant).float().sum()
+    expected = torch.autograd.grad(plain, (x, layer.weight))
+    result.backward()
+    assert seen == [B16] * 3
+    np.testing.assert_allclose(x.grad.numpy(), expected[0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(layer.weight.grad.numpy(), expected[1].numpy(), rtol=1e-6)
+
+
 # ------------------------------------------------------------------------------------------------------------- state
 
 
