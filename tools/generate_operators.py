@@ -106,6 +106,15 @@ _ANNOTATIONS: Final = {
 #: NumPy's names of parameters, which functions take, too.
 _NUMPY = {"dim": "axis", "keepdim": "keepdims"}
 
+#: Statements for calls with a number between the tensors, as PyTorch has had before there were keywords.
+_OLD_FORMS = {"add": "alpha, other = other, last", "sub": "alpha, other = other, last",
+              "addcmul": "value, tensor1, tensor2 = tensor1, tensor2, last",
+              "addcdiv": "value, tensor1, tensor2 = tensor1, tensor2, last"}
+
+
+def _old_form(operator: Operator) -> str:
+    return _OLD_FORMS.get(operator.name.removesuffix("_"), "")
+
 
 def _annotation(parameter: Parameter) -> str:
     kind = _ANNOTATIONS[parameter.type.removesuffix("...")]
@@ -115,6 +124,7 @@ def _annotation(parameter: Parameter) -> str:
 def _signature(operator: Operator) -> str:
     """Parameters in Python's form."""
     parts: list[str] = []
+    last = ["last: Any = None"] if _old_form(operator) else []
     for position, parameter in enumerate(operator.schema.parameters):
         if parameter.type == "int...":  # what is collected may also be given as one sequence by name
             parts += [f"*{parameter.name}_: int", f"{parameter.name}: Any = None"]
@@ -124,7 +134,7 @@ def _signature(operator: Operator) -> str:
             continue
         before = operator.schema.parameters[position - 1]
         if parameter.keyword_only and not before.keyword_only and before.name != operator.variadic:
-            parts.append("*")
+            parts += [*last, "*"]
         default = "" if parameter.default is None else f" = {parameter.default}"
         if _can_be_left_out(operator, position):
             parts.append(f"{parameter.name}: Any = MISSING")
@@ -132,7 +142,7 @@ def _signature(operator: Operator) -> str:
         parts.append(f"{parameter.name}: {_annotation(parameter)}{default}")
     extra = _keywords(operator)
     if extra or _has_out(operator):
-        parts += [] if any(part.startswith("*") for part in parts) else ["*"]
+        parts += [] if any(part.startswith("*") for part in parts) else [*last, "*"]
         parts += [f"{name}: Any = {default}" for name, (default, _) in extra.items()]
     if _has_out(operator):
         parts.append("out: Any = None")
@@ -274,6 +284,7 @@ def _function(operator: Operator) -> str:
     lines: list[str] = []
     lines += [f"{p.name} = {p.name}_ if {p.name} is None else ({p.name},)"
               for p in operator.schema.parameters if p.type == "int..."]
+    lines += ["if last is not None:", f"    {_old_form(operator)}"] if _old_form(operator) else []
     for name, (default, statement) in _keywords(operator).items():
         test = f"{name} is not None" if default == "None" else f"{name} != {default}"
         parameter = statement.partition(" ")[0]

@@ -81,3 +81,12 @@ def test_what_is_written_to_data_is_not_noticed():
 
 def test_streams_need_not_be_recorded(x):
     assert x.record_stream(None) is None
+
+
+def test_numbers_between_tensors():
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])
+    assert x.add(0.5, y).tolist() == torch.add(x, 0.5, y).tolist() == [2, 4]
+    assert x.sub(0.5, y).tolist() == [0, 0]
+    assert torch.addcmul(x, 2, y, y).tolist() == [9, 34]
+    assert x.addcdiv(2, y, y).tolist() == [3, 4]
+    assert x.add_(0.5, y).addcmul_(0.5, y, y).addcdiv_(1, y, y).tolist() == [5, 13]

@@ -1518,8 +1518,10 @@ _c_masked_normalize = COMPOSITES['masked_normalize']
 _c_masked_normalize_table = _c_masked_normalize.table
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Any:
     """Sum: input + alpha * other."""
+    if last is not None:
+        alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
             return asked(_add, input, other, alpha=alpha, out=out)
@@ -1577,8 +1579,10 @@ def __radd__(input: Any, other: Any) -> Any:
     return run(other, input)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Any:
     """Difference: input - alpha * other."""
+    if last is not None:
+        alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub, input, other, alpha=alpha, out=out)
@@ -2090,8 +2094,10 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     return run(input, max)
 
 
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: Any = None) -> Any:
+def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 * tensor2."""
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
             return asked(_addcmul, input, tensor1, tensor2, value, out=out)
@@ -2109,8 +2115,10 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: An
     return run(input, tensor1, tensor2, value)
 
 
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1, out: Any = None) -> Any:
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 / tensor2."""
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
             return asked(_addcdiv, input, tensor1, tensor2, value, out=out)
@@ -5098,8 +5106,10 @@ def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any
     return run(input, n)
 
 
-def method_add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
+    if last is not None:
+        alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
             return asked(_add_, input, other, alpha=alpha)
@@ -5139,8 +5149,10 @@ def __iadd__(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def method_sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
+    if last is not None:
+        alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub_, input, other, alpha=alpha)
@@ -5456,8 +5468,10 @@ def method_clamp_max_(input: Any, max: Any) -> Any:
     return run(input, max)
 
 
-def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1) -> Any:
     """In-place form of addcmul."""
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
@@ -5471,8 +5485,10 @@ def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1)
     return run(input, tensor1, tensor2, value)
 
 
-def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Any:
+def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1) -> Any:
     """In-place form of addcdiv."""
+    if last is not None:
+        value, tensor1, tensor2 = tensor1, tensor2, last
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
