@@ -148,8 +148,14 @@ def pickler(module: Any, stream: Any, protocol: int, shelf: Shelf) -> Any:
         made: Any = _Pickler(stream, protocol)
         made.shelf = shelf
         return made
+
+    def reducer_override(self: Any, value: Any) -> Any:
+        ours = _importable(value)
+        theirs = getattr(module.Pickler, "reducer_override", None)
+        return theirs(self, value) if ours is NotImplemented and theirs is not None else ours
+
     kind = type("Pickler", (module.Pickler,), {"persistent_id": lambda self, value: shelf.persistent_id(value),
-                                               "reducer_override": lambda self, value: _importable(value)})
+                                               "reducer_override": reducer_override})
     return kind(stream, protocol)
 
 

@@ -12,7 +12,7 @@ from tensocket.errors import TensocketError, UnpicklableError
 
 from .archive import ALIGNMENT, Writer
 from .contents import content
-from .files import FileLike, describe, is_path, replacing, writable
+from .files import FileLike, is_path, replacing, writable
 from .legacy import write_legacy
 from .pickling import Shelf, pickler
 
@@ -61,7 +61,7 @@ def _save(
     except TensocketError:
         raise
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError) as error:
-        raise UnpicklableError("save", f"{describe(obj)}: {str(error) or type(error).__name__}",
+        raise UnpicklableError("save", f"a {type(obj).__name__}: {str(error) or type(error).__name__}",
                                "everything in the object can be pickled", "save a state_dict(), and classes and "
                                "functions from the top level of modules") from error
     if not archive:
