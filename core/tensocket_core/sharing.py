@@ -32,17 +32,17 @@ def share_memory(tensor: Any) -> Any:
         # What refers to one tensor's array: the tensor, the name here and the argument; and to memory that is not
         # that array: the array, the name and the argument.
         alone = sys.getrefcount(memory) <= 3 + (array is memory) and sys.getrefcount(array) <= 3 + (array is memory)
-        _move([tensor] if alone else _tensors_on(memory), memory)
+        _move([tensor] if alone else [tensor, *_others_on(memory, tensor)], memory)
     return tensor
 
 
-def _tensors_on(memory: Any) -> list[Any]:
-    """All tensors on some memory. Python knows all objects; tensors do not know their views."""
+def _others_on(memory: Any, known: Any) -> list[Any]:
+    """All tensors on some memory but the known one. Python knows all objects; tensors do not know their views."""
     found = []
     for each in gc.get_objects():
         if issubclass(type(each), tensors.Tensor):  # isinstance would ask proxies what they stand for
             array = getattr(each, "_array", None)
-            if type(array) is np.ndarray and memory_of(array) is memory:
+            if type(array) is np.ndarray and memory_of(array) is memory and each is not known:
                 found.append(each)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import itertools
 import sys
 from types import SimpleNamespace
 
@@ -51,14 +50,6 @@ def test_draws_with_replacement(squares, seeded):
     drawn = list(RandomSampler(squares(5), replacement=True, num_samples=200, generator=seeded(3)))
     assert len(drawn) == 200
     assert set(drawn) == set(range(5))
-
-
-def test_endless_draws_are_made_as_they_are_needed(squares, seeded):
-    sampler = RandomSampler(squares(5), replacement=True, num_samples=10**10, generator=seeded(3))
-    drawn = list(itertools.islice(sampler, 5000))
-    assert len(drawn) == 5000
-    assert set(drawn) == set(range(5))
-    assert len(sampler) == 10**10
 
 
 def test_more_samples_than_there_are(squares, seeded):

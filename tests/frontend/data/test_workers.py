@@ -106,6 +106,7 @@ def test_other_objects_with_memory():
 def test_workers_know_themselves_and_have_one_thread():
     def sample(index):
         info = get_worker_info()
+        assert torch.initial_seed() == info.seed
         return info.id, info.num_workers, info.seed, len(info.dataset), torch.get_num_threads(), info.worker_method
 
     batches = list(loader(sample, 4, collate_fn=lambda batch: batch[0]))
