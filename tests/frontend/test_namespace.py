@@ -244,6 +244,7 @@ def test_names_of_the_package():
      supported_activities tensorboard_trace_handler"""),
     (import_module("tensocket.utils.viz"), "ComputationGraph ModuleSummary computation_graph memory_timeline summary"),
     (import_module("tensocket.utils.tensorboard"), "FileWriter SummaryWriter"),
+    (import_module("tensocket.autograd.profiler_util"), "EventList FunctionEvent FunctionEventAvg Interval"),
     (import_module("tensocket.autograd.profiler"), """EventList FunctionEvent FunctionEventAvg emit_itt emit_nvtx
      kineto_available profile record_function"""),
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),

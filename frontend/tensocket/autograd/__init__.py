@@ -28,8 +28,8 @@ from .variable import Variable
 
 def __getattr__(name: str) -> Any:
     """Modules that few programs need, imported when they are first asked for."""
-    if name == "profiler":
-        return import_module("tensocket.autograd.profiler")
+    if name in ("profiler", "profiler_util"):
+        return import_module(f"tensocket.autograd.{name}")
     raise AttributeError(f"module 'tensocket.autograd' has no attribute {name!r}")
 
 

@@ -59,16 +59,22 @@ class profile:
         """Sums over events with the same name."""
         return self._profile.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def table(self, *args: Any, **kwargs: Any) -> str:
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+              max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
+              top_level_events_only: bool = False) -> str:
         """See ``EventList.table``."""
-        return self.function_events.table(*args, **kwargs)
+        return self.function_events.table(sort_by, row_limit, max_src_column_width, max_name_column_width,
+                                          max_shapes_column_width, header, top_level_events_only)
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of all events."""
         return self.function_events.total_average()
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write a trace for ``chrome://tracing``."""
+    def export_chrome_trace(self, path: str, metadata: dict[str, str] | None = None,
+                            use_python_export: bool = False) -> None:
+        """Write a trace for ``chrome://tracing``, with texts by name."""
+        for key, value in (metadata or {}).items():
+            self._profile.add_metadata(key, value)
         self._profile.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:

@@ -11,10 +11,14 @@ from ..errors import ArgumentError
 
 
 class DeviceType(Enum):
-    """Where an event happened."""
+    """Where an event happened, by PyTorch's numbers."""
 
     CPU = 0
     CUDA = 1
+    OPENCL = 4
+    XPU = 12
+    MPS = 13
+    HPU = 15
     PrivateUse1 = 20
 
 
@@ -286,7 +290,7 @@ class EventList(list[Any]):
                   "Source Location": max_src_column_width}
         return table_of(self, sort_by, row_limit, widths, header, top_level_events_only, time_unit)
 
-    def export_chrome_trace(self, path: str) -> None:
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
         """Write the events for ``chrome://tracing`` and Perfetto; compressed if the path ends with ``.gz``."""
         from .exports import write_chrome_trace
 

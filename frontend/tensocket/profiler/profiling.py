@@ -283,8 +283,8 @@ class profile:
                                  flops=self.with_flops, stacks=self.with_stack)
         self._changes = collector.memory.changes if collector.memory is not None else []
 
-    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any] = ()) -> None:
-        """Pause (False) or go on (True) within a recording.
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Pause (False) or go on (True) within a recording, with all activities.
 
         Raises:
             ScheduleError: Nothing is recorded.
@@ -312,8 +312,13 @@ class profile:
         """Sums over events with the same name; see ``EventList.key_averages``."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write a trace for ``chrome://tracing`` and Perfetto; compressed if the path ends with ``.gz``."""
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """Write a trace for ``chrome://tracing`` and Perfetto; compressed if the path ends with ``.gz``.
+
+        Args:
+            path: The file.
+            use_python_export: Without effect.
+        """
         write_chrome_trace(path, self.events(), self._changes, {**self.metadata, "trace_id": self.get_trace_id()})
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:

@@ -328,7 +328,8 @@ def test_older_profiler(tmp_path: Path) -> None:
     assert "aten::exp" in str(p)
     assert p.total_average().count == 3
     assert p.self_cpu_time_total == pytest.approx(p.key_averages().self_cpu_time_total)
-    p.export_chrome_trace(str(tmp_path / "trace.json"))
+    p.export_chrome_trace(str(tmp_path / "trace.json"), {"note": "text"})
+    assert json.loads((tmp_path / "trace.json").read_text())["note"] == "text"
     assert p.table(sort_by="cpu_time")
     with older.profile(enabled=False) as off:
         torch.ones(1)

@@ -1,0 +1,7 @@
+"""What profiles consist of, at PyTorch's place."""
+
+from __future__ import annotations
+
+from ..profiler.events import EventList, FunctionEvent, FunctionEventAvg, Interval
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
