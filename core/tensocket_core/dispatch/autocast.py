@@ -158,7 +158,7 @@ def _run(operator: Operator, args: tuple[Any, ...], kind: str, rule: str | DType
         to = low if rule is LOW else dtypes.float32 if rule is WIDE else (
             rule if isinstance(rule, DType) else _widest(args, kind, low))
         args = tuple([_converted(value, kind, to, low) for value in args])
-    with thread_state(exclude=STATE.exclude | AUTOCAST):
+    with thread_state(include=STATE.include & ~AUTOCAST):
         return call(operator, *args)
 
 
