@@ -113,13 +113,15 @@ pi = math.pi
 
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
+    "_VF", "_jit_internal", "_tensor", "futures",
     "__config__", "_dynamo", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
     "profiler", "storage", "testing", "torch_version", "types", "xpu",
 })
 #: Functions of such modules.
 _LATER_NAMES = {
-    "compile": "compiler", "ScriptFunction": "jit", "ScriptModule": "jit", "BoolStorage": "storage",
+    "compile": "compiler", "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
+    "BoolStorage": "storage",
     "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",
     "HalfStorage": "storage", "IntStorage": "storage", "LongStorage": "storage", "ShortStorage": "storage",
 }

@@ -109,6 +109,11 @@ def _member(group: Any, operator: str) -> ProcessGroup:
     return group if isinstance(group, ProcessGroup) else world
 
 
+def _get_default_group() -> ProcessGroup:
+    """The group of all processes."""
+    return _member(None, "get_default_group")
+
+
 def _only(operator: str, rank: Any) -> None:
     """Check a rank that an operator names.
 

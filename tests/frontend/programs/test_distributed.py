@@ -178,3 +178,27 @@ def test_parts_of_batches():
     assert gather([None, None], "cpu") is None
     model = nn.Linear(2, 1)
     assert len(parallel_apply(nn.parallel.replicate(model, ["cpu", "cpu"]), [(x,), x])) == 2
+
+
+def test_optimizers_of_one_process(world):
+    from tensocket.distributed.optim import ZeroRedundancyOptimizer
+
+    model = nn.Linear(2, 1)
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.5, momentum=0.9)
+    before = model.bias.item()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert model.bias.item() == pytest.approx(before - 0.5)
+    optimizer.zero_grad()
+    assert model.bias.grad is None
+    optimizer.consolidate_state_dict()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    assert dist.distributed_c10d._get_default_group() is dist.group.WORLD
+
+
+def test_named_arguments_are_divided_too():
+    x = torch.arange(4.0)
+    positional, named = nn.parallel.scatter_gather.scatter_kwargs((x,), {"y": x[:2]}, ["cpu", "cpu"])
+    assert [part[0].tolist() for part in positional] == [[0, 1], [2, 3]]
+    assert [part["y"].tolist() for part in named] == [[0], [1]]

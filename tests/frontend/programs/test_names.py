@@ -128,3 +128,45 @@ def test_lists_of_tensors_in_one():
 def test_the_configuration_names_backends():
     assert "  - cpu: " in torch.__config__.show()
     assert "get_num_threads" in torch.__config__.parallel_info()
+
+
+def test_inner_modules_that_programs_import():
+    from tensocket import _VF, _jit_internal, _tensor
+    from tensocket.autograd.function import InplaceFunction
+    from tensocket.cuda import profiler
+    from tensocket.distributed.elastic.multiprocessing.errors import record
+    from tensocket.nn import _reduction
+
+    assert _tensor.Tensor is torch.Tensor
+    assert _VF.relu(torch.tensor([-1.0])).item() == 0
+    chosen = _jit_internal.boolean_dispatch("second", 1, False, lambda x, second: "yes", lambda x, second=False: "no",
+                                            "here", "chosen")
+    assert (chosen(1), chosen(1, True), chosen(1, second=True), chosen.__name__) == ("no", "yes", "yes", "chosen")
+    assert _jit_internal._overload(len) is record(len) is len
+    assert InplaceFunction is torch.autograd.Function
+    assert [_reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+    assert _reduction.legacy_get_enum(False, None) == 2
+    assert _reduction.legacy_get_string(None, False) == "none"
+    with pytest.raises(errors.ArgumentError, match="a reduction is 'none', 'mean' or 'sum'"):
+        _reduction.get_enum("all")
+    with profiler.profile():
+        assert profiler.start() is profiler.stop() is None
+
+
+def test_futures():
+    from tensocket.futures import collect_all, wait_all
+
+    first, second = torch.Future(), torch.Future()
+    together, after = collect_all([first, second]), first.then(lambda future: future.value() + 1)
+    seen = []
+    first.add_done_callback(lambda future: seen.append(future.wait()))
+    assert not first.done()
+    first.set_result(1)
+    second.set_result(2)
+    assert (wait_all([first, second, after]), seen) == ([1, 2, 2], [1])
+    assert [future.wait() for future in together.wait()] == [1, 2]
+    assert collect_all([]).wait() == []
+    broken = torch.Future()
+    broken.set_exception(KeyError("k"))
+    with pytest.raises(KeyError):
+        broken.then(lambda future: future.wait()).wait()

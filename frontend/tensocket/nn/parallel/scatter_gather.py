@@ -35,6 +35,22 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     return [inputs for _ in target_gpus]
 
 
+def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0) -> tuple[Any, Any]:
+    """``scatter`` of positional and of named arguments, in as many parts as the longer of both has.
+
+    Args:
+        inputs: A tuple.
+        kwargs: A dict.
+        target_gpus: Devices.
+        dim: The dimension of the batch.
+    """
+    positional = scatter(inputs, target_gpus, dim) if inputs else []
+    named = scatter(kwargs, target_gpus, dim) if kwargs else []
+    count = max(len(positional), len(named))
+    return (tuple(positional + [()] * (count - len(positional))),
+            tuple(named + [{} for _ in range(count - len(named))]))
+
+
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     """Results of all devices behind each other along ``dim``, on one device.
 
@@ -76,4 +92,4 @@ def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup:
             for module, given, options in zip(modules, inputs, named, strict=True)]
 
 
-__all__ = ["gather", "parallel_apply", "replicate", "scatter"]
+__all__ = ["gather", "parallel_apply", "replicate", "scatter", "scatter_kwargs"]

@@ -1,0 +1,34 @@
+"""Names that programs import from PyTorch's inner module of scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035  what programs import
+
+from tensocket.jit import Future, export, ignore, is_scripting, unused
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
+
+
+def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any],
+                     if_false: Callable[..., Any], module_name: str, func_name: str) -> Callable[..., Any]:
+    """A function that calls one of two others, as an argument says."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if chosen else if_false)(*args, **kwargs)
+
+    call.__name__, call.__module__ = func_name, module_name
+    return call
+
+
+def _overload(func: Any) -> Any:
+    """The function itself."""
+    return func
+
+
+_overload_method = _copy_to_script_wrapper = _overload
+weak_module = weak_script = weak_script_method = _overload
+
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "Dict", "Final", "Future", "List",
+           "Optional", "Tuple", "Union", "boolean_dispatch", "export", "ignore", "is_scripting", "unused"]

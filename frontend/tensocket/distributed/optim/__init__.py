@@ -1,0 +1,47 @@
+"""Optimizers whose state is divided over processes; one process has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensocket.optim import Optimizer
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """An optimizer for the parameters of this process, which are all.
+
+    Args:
+        params: Parameters or groups of them.
+        optimizer_class: The class that does the work.
+        process_group: Accepted as in PyTorch, as are the next two.
+        parameters_as_bucket_view: How gradients would be exchanged.
+        overlap_with_ddp: When they would be.
+        defaults: Arguments of ``optimizer_class``.
+    """
+
+    def __init__(self, params: Any, optimizer_class: type[Optimizer], process_group: Any = None,
+                 parameters_as_bucket_view: bool = False, overlap_with_ddp: bool = False, **defaults: Any) -> None:
+        self.optim = optimizer_class(params, **defaults)
+        super().__init__(self.optim.param_groups, self.optim.defaults)
+        self.param_groups = self.optim.param_groups
+        self.state = self.optim.state
+
+    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+        """Let the optimizer make its step."""
+        return self.optim.step(closure) if closure is not None else self.optim.step()
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Nothing: this process has all of the state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's own."""
+        return self.optim.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Set the optimizer's own."""
+        self.optim.load_state_dict(state_dict)
+        self.param_groups, self.state = self.optim.param_groups, self.optim.state
+
+
+__all__ = ["ZeroRedundancyOptimizer"]
