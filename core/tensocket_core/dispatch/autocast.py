@@ -18,9 +18,9 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..device import BY_KEY, DeviceEntry
-from .call import call, key_of
+from .call import key_of
 from .keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
-from .modes import STATE, thread_state, update_state
+from .modes import ACTIVE, STATE, run_with_modes, thread_state, update_state
 from .precisions import ACCELERATOR, AS_GIVEN, HOST, LOW, REFUSED, RESULT, WIDE
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ def _run(operator: Operator, args: tuple[Any, ...], kind: str, rule: str | DType
             rule if isinstance(rule, DType) else _widest(args, kind, low))
         args = tuple([_converted(value, kind, to, low) for value in args])
     with thread_state(include=STATE.include & ~AUTOCAST):
-        return call(operator, *args)
+        key = key_of(operator, args)
+        return run_with_modes(operator, key, args) if ACTIVE else operator.invoke(operator.below(key), args)
 
 
 def _with_dtype(operator: Operator, args: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
