@@ -145,6 +145,7 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "gather": [(lambda x, i: F.gather(x, 1, i), X, INDEX)],
     "index_put": [(lambda x, v, i: x.index_put((i,), v), X, Y, np.array([1, 0])),
                   (lambda x, v, i: x.index_put((i,), v, accumulate=True), X, Y, np.array([1, 1]))],
+    "fill_diagonal_": [(lambda x: (x * 1).fill_diagonal_(2.0), X)],
     "index_put_": [(lambda x, v, i: (x * 1).index_put_((None, i), v), X, Y[:, :2], np.array([2, 0]))],
     "index_select": [(lambda x, i: F.index_select(x, 1, i), X, np.array([2, 0, 2]))],
     "l1_loss": [(F.l1_loss, X, Y), (lambda x, y: F.l1_loss(x, y, reduction="none"), X, Y)],
@@ -290,9 +291,9 @@ COMPOSED |= {
 }
 
 #: No gradient, or one that central differences in float64 do not see.
-NO_GRADIENT = {"allclose", "argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero", "equal",
-               "int", "isclose", "isin", "linalg_matrix_rank", "long", "nonzero", "one_hot", "resize_", "resize_as_",
-               "searchsorted", "short", "unique", "unique_consecutive"}
+NO_GRADIENT = {"allclose", "apply_", "argsort", "argwhere", "bool", "bucketize", "byte", "char", "count_nonzero",
+               "equal", "int", "isclose", "isin", "linalg_matrix_rank", "long", "map2_", "map_", "nonzero", "one_hot",
+               "resize_", "resize_as_", "searchsorted", "short", "unique", "unique_consecutive"}
 # Composites of symmetric matrices; tests of Fourier transforms and of eigenvalues, whose results are complex.
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}

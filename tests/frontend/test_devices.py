@@ -85,6 +85,7 @@ def test_files_remember_the_device(device, tmp_path):
     base = torch.arange(6.0, device=device)
     stream = io.BytesIO()
     torch.save({"base": base, "part": base[2:4], "turned": base.reshape(2, 3).t()}, stream)
+    stream.seek(0)
     found = torch.load(stream)
     assert {str(t.device) for t in found.values()} == {device}
     found["base"].mul_(10)
@@ -101,6 +102,7 @@ def test_separate_tensors_do_not_become_one(device):
     tensors = [torch.full((3,), float(k), device=device) for k in range(20)]
     stream = io.BytesIO()
     torch.save(tensors, stream)
+    stream.seek(0)
     for k, tensor in enumerate(torch.load(stream)):
         assert tensor.tolist() == [k, k, k]
         tensor.zero_()

@@ -11,11 +11,10 @@ from tensocket.nn import Module
 from tensocket.notices import note
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
-_NO_TEXT: Final = "scripts are not translated, so that there is no graph and no code"
-
 
 def _text(what: str) -> ExportError:
-    return ExportError(what, "a script", _NO_TEXT, "look at the Python source")
+    return ExportError(what, "a script", "scripts are not translated, so that there is no graph and no code",
+                       "look at the Python source")
 
 
 class ScriptFunction:

@@ -18,7 +18,8 @@ def test_range_has_its_end():
     assert x.dtype == torch.float32
     with pytest.warns(UserWarning, match="range is deprecated"):
         assert torch.range(0, 3, dtype=torch.int64).tolist() == [0, 1, 2, 3]
-    with pytest.warns(UserWarning, match="deprecated"), pytest.raises(ValueError, match="the step leads from start"):
+    with pytest.warns(UserWarning, match="deprecated"), pytest.raises(
+            ValueError, match="the step leads from start to end"):
         torch.range(3, 1)
 
 
