@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, UserList, defaultdict, namedtuple
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -59,6 +60,23 @@ def test_types_of_containers_are_kept():
     assert type(default_collate([OrderedDict(a=1)])) is OrderedDict
     assert type(default_collate([UserList([1, 2])])) is UserList
     assert default_collate([MappingProxyType({"a": 1})])["a"].tolist() == [1]
+
+
+def test_sequences_that_are_made_of_a_list():
+    class Row(Sequence):
+        def __init__(self, parts):
+            self.parts = list(parts)
+
+        def __getitem__(self, position):
+            return self.parts[position]
+
+        def __len__(self):
+            return len(self.parts)
+
+    batch = default_collate([Row([1, 2.0]), Row([3, 4.0])])
+    assert type(batch) is Row
+    assert [part.tolist() for part in batch] == [[1, 3], [2, 4]]
+    assert type(default_convert(Row([np.ones(1)]))) is Row
 
 
 def test_containers_that_cannot_be_made_again():

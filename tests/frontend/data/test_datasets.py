@@ -122,6 +122,12 @@ def test_subset(squares):
     assert len(part) == 2
     assert [part[k] for k in range(2)] == [9, 1]
     assert Subset(part, [1]).__getitems__([0, 0]) == [1, 1]
+    assert StackDataset(part, [5, 6]).__getitems__([1]) == [(1, 6)]
+
+
+def test_subset_of_a_data_set_that_takes_lists():
+    part = Subset(TensorDataset(torch.arange(10)), [4, 2, 7])
+    assert part[[0, 2]][0].tolist() == [4, 7]
 
 
 def test_rows_are_gathered_through_subsets(rows):

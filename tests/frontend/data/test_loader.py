@@ -101,6 +101,8 @@ def test_a_context_is_a_context(squares):
     loader = DataLoader(squares(), num_workers=1, multiprocessing_context="spawn")
     assert loader.multiprocessing_context is multiprocessing.get_context("spawn")
     assert DataLoader(squares()).multiprocessing_context is None
+    given = multiprocessing.get_context("spawn")
+    assert DataLoader(squares(), num_workers=1, multiprocessing_context=given).multiprocessing_context is given
 
 
 def test_a_timeout_needs_workers(squares):

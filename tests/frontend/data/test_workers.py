@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import random
 import signal
 import socket
@@ -353,6 +354,11 @@ def test_a_child_does_not_end_the_workers_of_its_parent():
         os._exit(0 if not passes._iterator.is_usable else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert [batch.item() for batch in batches] == [1, 2, 3]
+
+
+def test_what_cannot_be_sent_to_a_spawned_worker():
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
+        iter(loader(lambda index: index, multiprocessing_context="spawn"))
 
 
 def test_spawned_workers():

@@ -81,11 +81,6 @@ class ProcessPool:
         self._processes.append(process)
 
     @property
-    def pids(self) -> list[int | None]:
-        """Process ids."""
-        return [process.pid for process in self._processes]
-
-    @property
     def is_own(self) -> bool:
         """Whether this process started the workers."""
         return self._owner == os.getpid()
