@@ -58,22 +58,46 @@ _AUGMENTED: Final = {
 _WITH_OUT: Final = frozenset({
     "addbmm", "addmm", "addmv", "addr", "alias_copy", "aminmax", "as_strided_copy", "baddbmm", "bmm", "bucketize",
     "cat", "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "clamp", "column_stack", "complex",
-    "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "dot", "dstack",
-    "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
+    "cross", "cummax", "cummin", "cumprod", "cumsum", "detach_copy", "diag", "diagonal_copy", "diff", "dot",
+    "dstack", "expand_copy", "fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_hfft2", "fft_hfftn", "fft_ifft",
     "fft_ifft2", "fft_ifftn", "fft_ihfft", "fft_ihfft2", "fft_ihfftn", "fft_irfft", "fft_irfft2", "fft_irfftn",
     "fft_rfft", "fft_rfft2", "fft_rfftn", "fill", "float_power", "frexp", "gather", "geqrf", "hash_tensor",
     "heaviside", "histc", "histogram", "hstack", "index_add", "index_copy", "index_reduce", "index_select",
-    "inner", "inverse", "kron", "kthvalue", "ldexp", "log_softmax", "logcumsumexp", "logsumexp", "lu", "lu_solve",
-    "lu_unpack", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv", "mvlgamma",
-    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static", "norm",
-    "normalize", "orgqr", "ormqr", "outer", "permute_copy", "polar", "polygamma", "qr", "quantile", "renorm",
-    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy", "softmax", "sort",
-    "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy", "take", "take_along_dim", "topk",
-    "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy", "unsqueeze_copy", "var", "vdot",
-    "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",
+    "inner", "inverse", "isin", "kron", "kthvalue", "ldexp", "log_softmax", "logcumsumexp", "logsumexp", "lu",
+    "lu_solve", "lu_unpack", "masked_select", "matmul", "max", "median", "min", "mm", "mode", "msort", "mv",
+    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static",
+    "norm", "normalize", "orgqr", "ormqr", "outer", "permute_copy", "polar", "polygamma", "qr", "quantile",
+    "renorm", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy",
+    "slice_scatter", "softmax", "sort", "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy", "take",
+    "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy",
+    "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",
 })
 #: Those of linear algebra, which have ``out=``, too, without the ones that have not.
 _WITHOUT_OUT: Final = frozenset({"linalg_diagonal", "linalg_vander"})
+#: Those whose ``out`` has the result's dtype, where others convert to any of its category.
+_EXACT_OUT: Final = frozenset({
+    "addbmm", "addmm", "addmv", "alias_copy", "amax", "amin", "aminmax", "argmax", "argmin", "as_strided_copy",
+    "baddbmm", "bitwise_not", "bmm", "bucketize", "ceil", "complex", "conj_physical", "cross", "cummax", "cummin",
+    "diag", "diagonal_copy", "diff", "dot", "expand_copy", "floor", "frac", "frexp", "gather", "gelu",
+    "hardshrink", "heaviside", "histc", "histogram", "index_add", "index_copy", "index_reduce", "index_select",
+    "inner", "isin", "isneginf", "isposinf", "kthvalue", "lerp", "linalg_cholesky", "linalg_cholesky_ex",
+    "linalg_cross", "linalg_det", "linalg_eigh", "linalg_eigvalsh", "linalg_inv", "linalg_inv_ex",
+    "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_ldl_solve", "linalg_lu", "linalg_lu_factor",
+    "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_matrix_norm", "linalg_matrix_power", "linalg_multi_dot",
+    "linalg_norm", "linalg_qr", "linalg_slogdet", "linalg_solve", "linalg_solve_ex", "linalg_solve_triangular",
+    "linalg_svd", "linalg_svdvals", "linalg_vecdot", "linalg_vector_norm", "log_softmax", "logcumsumexp",
+    "logsigmoid", "lu_solve", "lu_unpack", "masked_select", "matmul", "mm", "mode", "msort", "mv", "nan_to_num",
+    "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy", "polar", "qr", "quantile",
+    "renorm", "round", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "sgn", "sign", "signbit",
+    "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take", "take_along_dim", "tensordot", "topk",
+    "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy", "unsqueeze_copy", "vdot",
+    "view_copy", "where",
+})
+#: Those whose ``out`` shares no memory with the operands.
+_APART: Final = frozenset({
+    "aminmax", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
+    "masked_select", "max", "min", "mode", "take", "take_along_dim", "topk",
+})
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
     "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_", "erfc_",
@@ -297,8 +321,11 @@ def _function(operator: Operator) -> str:
             n if not p.keyword_only else f"{n}={n}"
             for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True)
         )
+        rules = ", exact=True" if operator.name in _EXACT_OUT else ""
+        if operator.name in _APART:
+            rules += f", apart=({''.join(f'{p.name}, ' for p in operator.schema.parameters if p.is_tensor)})"
         lines += ["if out is not None:", *_asked_first(operator, "out"),
-                  f"    return write_out({operator.name!r}, out, {_itself(operator)}({given}))"]
+                  f"    return write_out({operator.name!r}, out, {_itself(operator)}({given}){rules})"]
     lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))
     body = textwrap.indent("\n".join(lines), "    ")
     doc = textwrap.indent(inspect.cleandoc(operator.doc), "    ").strip()

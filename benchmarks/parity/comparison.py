@@ -21,8 +21,12 @@ SHAPE_ONLY: Final = frozenset({
 UP_TO_PHASE: Final = frozenset({
     "svd", "linalg.svd", "linalg.eig", "linalg.eigh", "linalg.qr", "qr", "geqrf", "linalg.householder_product",
 })
-#: (relative, absolute) tolerance of values and of gradients in float32.
+#: (relative, absolute) tolerance of values and of gradients in float32 (and complex64) and wider dtypes.
 TOLERANCE: Final = {"values": (1e-4, 1e-5), "gradients": (1e-3, 1e-4)}
+#: Those of float16 and bfloat16. The absolute one is a part of the largest element: sums round their terms.
+HALF_TOLERANCE: Final = (1.6e-2, 1e-2)
+#: Operators that may name any of several equal elements, with the position of ``dim`` among the sample's arguments.
+OF_EQUALS: Final = {"kthvalue": 1, "topk": 1, "mode": 0, "sort": 0, "argsort": 0}
 
 
 
@@ -38,11 +42,15 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def dense(value: Any) -> Any:
+    """All elements of a sparse tensor; every other result itself."""
+    sparse = hasattr(value, "layout") and "strided" not in str(value.layout)
+    return value.to_dense() if sparse else value
+
+
 def host(value: Any) -> np.ndarray[Any, Any]:
     """Values of a tensor of either library."""
-    value = value.detach()
-    if value.is_sparse or "csr" in str(value.layout):
-        value = value.to_dense()
+    value = dense(value.detach())
     name = str(value.dtype).rpartition(".")[2]
     if hasattr(value, "resolve_conj"):
         value = value.resolve_conj().resolve_neg()
@@ -89,17 +97,32 @@ def tensor_difference(x: Any, y: Any, kind: str, name: str) -> str:
     p, q = host(x), host(y)
     if name in UP_TO_PHASE:
         p, q = np.abs(p), np.abs(q)
-    if _near(p, q, kind):
+    if _near(p, q, kind, kinds[0] in ("float16", "bfloat16")):
         return ""
     with np.errstate(all="ignore"):
         worst = np.nanmax(np.abs(p.astype(np.complex128) - q.astype(np.complex128))) if p.size else math.nan
     return f"values differ by up to {worst:.3g}"
 
 
-def _near(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any], kind: str) -> bool:
+def _near(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any], kind: str, half: bool = False) -> bool:
     if p.dtype.kind not in "fc":
         return bool(np.array_equal(p, q)) if p.dtype.kind in "biu" else bool((p == q).all())
     relative, absolute = TOLERANCE[kind]
-    if p.dtype.itemsize <= 2:
-        relative, absolute = 1e-2, 1e-2
+    if half:
+        finite = np.abs(p[np.isfinite(p)])
+        relative, absolute = HALF_TOLERANCE[0], HALF_TOLERANCE[1] * float(finite.max(initial=0))
     return bool(np.allclose(q, p, rtol=relative, atol=absolute, equal_nan=True))
+
+
+def named_elements(sample: Any, name: str, results: Any) -> Any:
+    """Results with the elements that positions name instead of the positions."""
+    values = host(sample.input)
+    given = dict(sample.kwargs).get("dim", sample.args[OF_EQUALS[name]] if len(sample.args) > OF_EQUALS[name] else -1)
+    dim = given if isinstance(given, int) and not isinstance(given, bool) else -1
+    if not values.ndim:
+        return results
+    *others, positions = (results,) if name == "argsort" else tuple(results)
+    places = host(positions)
+    if places.ndim < values.ndim:
+        places = np.expand_dims(places, dim)
+    return (*others, *np.take_along_axis(values, places, dim).reshape(-1).tolist(), places.shape)

@@ -1,10 +1,13 @@
 """Operators beside PyTorch's: the samples of PyTorch's own test database, run through both libraries and compared.
 
     python benchmarks/parity/operators.py --peer-python ENV/bin/python [--device opencl] [--gradients] [--only abs,add]
+                                          [--dtype bfloat16] [--errors]
 
 ENV is an environment of the same Python version with PyTorch and what its test utilities import (expecttest). An entry
 of the database counts as equal only if all of its samples (float32; the first supported dtype for operators without
-it) agree in values, shapes and dtypes. Draws of random numbers are compared in shape and dtype.
+it) agree in values, shapes and dtypes. Draws of random numbers are compared in shape and dtype. With ``--dtype``, the
+entries that support it are run in it. With ``--errors``, the database's invalid calls are made, which have to raise
+what PyTorch raises.
 
 Copies to the host stay forbidden; entries that used a host kernel that the backend declares are counted apart.
 """
@@ -12,6 +15,7 @@ Copies to the host stay forbidden; entries that used a host kernel that the back
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import multiprocessing
 import signal
@@ -23,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from comparison import SHAPE_ONLY, difference, host, leaves, tensor_difference
+from comparison import OF_EQUALS, SHAPE_ONLY, dense, difference, host, leaves, named_elements, tensor_difference
 from translation import add_peer, convert, database, label, ours, rebind
 
 import tensocket
@@ -31,27 +35,33 @@ import tensocket
 #: Seconds that one entry may take.
 TIME_LIMIT: Final = 300
 PASSED: Final = "passed"
+#: Results of entries that are out of the question.
+NOT_COUNTED: Final = ("not differentiable", "no such dtype", "no invalid calls")
 
 
-def sample_dtype(entry: Any) -> Any:
-    """float32, or the first dtype of an operator without it."""
+def sample_dtype(entry: Any, wanted: str) -> Any:
+    """The wanted dtype; without a wish float32, or the first dtype of an operator without it. None: not supported."""
     import torch
 
     known = entry.supported_dtypes("cpu")
+    if wanted:
+        return next((dtype for dtype in known if str(dtype) == f"torch.{wanted}"), None)
     order = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float64)
     return next((dtype for dtype in order if dtype in known), None)
 
 
-def run_entry(entry: Any, device: str, gradients: bool) -> dict[str, Any]:
+def run_entry(entry: Any, device: str, gradients: bool, wanted: str = "") -> dict[str, Any]:
     """Compare all samples of an entry."""
     import torch
 
     report: dict[str, Any] = {"entry": label(entry), "samples": 0, "host": False}
-    call = ours(entry)
+    call, dtype = ours(entry), sample_dtype(entry, wanted)
+    if dtype is None:
+        return report | {"result": "no such dtype"}
     if call is None:
         return report | {"result": "missing"}
-    dtype = sample_dtype(entry)
-    differentiable = gradients and entry.supports_autograd and dtype == torch.float32
+    known = entry.supported_backward_dtypes("cpu") if wanted else (torch.float32,)
+    differentiable = gradients and entry.supports_autograd and dtype in known
     if gradients and not differentiable:
         return report | {"result": "not differentiable"}
     tensocket.reset_fallback_ledger()
@@ -79,12 +89,14 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
     theirs = entry.op(sample.input, *sample.args, **sample.kwargs)
     mine = call(*args, **keywords)
     draws = entry.name in SHAPE_ONLY or _drops(entry, sample)
+    if entry.name in OF_EQUALS and not gradients and difference(theirs, mine, "values", entry.name):
+        theirs, mine = named_elements(sample, entry.name, theirs), named_elements(sample, entry.name, mine)
     if not gradients:
         return difference(theirs, mine, "values", "nn.functional.dropout" if draws else entry.name)
     if draws:
         return ""
     process = sample.output_process_fn_grad
-    theirs, mine = process(theirs), rebind(process)(mine)
+    theirs, mine = dense(process(theirs)), dense(rebind(process)(mine))
     pairs = [(x, y) for x, y in zip(leaves(theirs), leaves(mine), strict=True)
              if isinstance(x, torch.Tensor) and x.requires_grad]
     if not pairs or not made:
@@ -96,6 +108,49 @@ def run_sample(entry: Any, call: Callable[..., Any], sample: Any, device: str, g
     cotangents = [tensocket.from_numpy(w).to(device, y.dtype) for (_, y), w in zip(pairs, weights, strict=True)]
     got = tensocket.autograd.grad([y for _, y in pairs], [b for _, b in made], cotangents, allow_unused=True)
     return _gradient_difference(expected, got)
+
+
+def run_errors(entry: Any, device: str) -> dict[str, Any]:
+    """Make the invalid calls of an entry; each has to raise what PyTorch raises."""
+    report: dict[str, Any] = {"entry": label(entry), "samples": 0, "host": False}
+    call = ours(entry)
+    if entry.error_inputs_func is None:
+        return report | {"result": "no invalid calls"}
+    if call is None:
+        return report | {"result": "missing"}
+    problems = []
+    for invalid in list(entry.error_inputs("cpu")):
+        report["samples"] += 1
+        given = str(invalid.sample_input)[:300]
+        text = _compare_errors(entry.op, call, invalid.sample_input, device)
+        if text:
+            problems.append(f"call {report['samples']}: {text}; given {given}")
+    return report | {"result": "\n    ".join(problems) or PASSED}
+
+
+def _compare_errors(theirs: Any, mine: Any, sample: Any, device: str) -> str:
+    """How the errors of one call differ."""
+    def converted() -> Any:
+        args, keywords = convert((sample.input, *sample.args), device, []), convert(dict(sample.kwargs), device, [])
+        return functools.partial(mine, *args, **keywords)
+
+    prepared = _outcome(converted)
+    got = prepared if isinstance(prepared, Exception) else _outcome(prepared)
+    wanted = _outcome(functools.partial(theirs, sample.input, *sample.args, **sample.kwargs))
+    if not isinstance(wanted, Exception) or not isinstance(got, Exception):
+        same = isinstance(wanted, Exception) is isinstance(got, Exception)
+        return "" if same else f"{got!r:.300} instead of {wanted!r:.300}"
+    name = type(wanted).__name__
+    same = any(base.__name__ == name for base in type(got).__mro__)
+    return "" if same else f"{got!r:.300} instead of {wanted!r:.300}"
+
+
+def _outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns or raises."""
+    try:
+        return call()
+    except Exception as error:
+        return error
 
 
 def _drops(entry: Any, sample: Any) -> bool:
@@ -139,11 +194,13 @@ def _start(python: str) -> None:
     signal.signal(signal.SIGALRM, _expired)
 
 
-def _work(job: tuple[int, str, bool]) -> dict[str, Any]:
-    index, device, gradients = job
+def _work(job: tuple[int, str, str, str]) -> dict[str, Any]:
+    index, device, compared, dtype = job
     signal.alarm(TIME_LIMIT)
     try:
-        return run_entry(database()[index], device, gradients)
+        if compared == "errors":
+            return run_errors(database()[index], device)
+        return run_entry(database()[index], device, compared == "gradients", dtype)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         return {"entry": label(database()[index]), "samples": 0, "host": False, "result": text}
@@ -153,7 +210,7 @@ def _work(job: tuple[int, str, bool]) -> dict[str, Any]:
 
 def summary(reports: list[dict[str, Any]]) -> dict[str, Any]:
     """Counts over entries."""
-    counted = [r for r in reports if r["result"] != "not differentiable"]
+    counted = [r for r in reports if r["result"] not in NOT_COUNTED]
     passed = [r for r in counted if r["result"] == PASSED]
     return {"entries": len(counted), "equal": len(passed),
             "of these on declared host kernels": sum(r["host"] for r in passed),
@@ -167,24 +224,26 @@ def main() -> int:
     parser.add_argument("--peer-python", required=True, help="interpreter of an environment with PyTorch")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--gradients", action="store_true", help="compare gradients instead of values")
+    parser.add_argument("--errors", action="store_true", help="make the database's invalid calls instead")
+    parser.add_argument("--dtype", default="", help="a dtype other than float32")
     parser.add_argument("--only", default="", help="names of operators, by comma")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--output", type=Path, help="a JSON file for all results")
     options = parser.parse_args()
     _start(options.peer_python)
     chosen = set(filter(None, options.only.split(",")))
-    jobs = [(i, options.device, options.gradients) for i, entry in enumerate(database())
+    compared = "errors" if options.errors else "gradients" if options.gradients else "values"
+    jobs = [(i, options.device, compared, options.dtype) for i, entry in enumerate(database())
             if not chosen or entry.name in chosen or label(entry) in chosen]
     started, reports = time.monotonic(), []
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(options.workers, len(jobs)), _start, (options.peer_python,), maxtasksperchild=200) as pool:
         for report in pool.imap_unordered(_work, jobs):
             reports.append(report)
-            if report["result"] not in (PASSED, "not differentiable"):
+            if report["result"] not in (PASSED, *NOT_COUNTED):
                 print(f"{report['entry']}: {report['result']}", *([report["given"]] if "given" in report else []),
                       sep="\n    ", flush=True)
-    compared = "gradients" if options.gradients else "values"
-    total = {"device": options.device, "compared": compared, **summary(reports),
+    total = {"device": options.device, "compared": compared, "dtype": options.dtype or "float32", **summary(reports),
              "seconds": round(time.monotonic() - started)}
     print(json.dumps(total, indent=1))
     if options.output:

@@ -131,10 +131,12 @@ def _tensor(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
         return rows
     if plain.layout != torch.strided:
         raise NotImplementedError(f"layout {plain.layout}")
-    widened = plain.float() if plain.dtype == torch.bfloat16 else plain
-    memory = torch.as_strided(widened, (widened.untyped_storage().nbytes() // widened.itemsize,), (1,), 0)
+    if plain.is_meta:
+        return tensocket.empty_strided(tuple(plain.shape), plain.stride(), dtype=dtype, device="meta")
+    memory = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0)
+    memory = memory.float() if plain.dtype == torch.bfloat16 else memory
     here = tensocket.as_tensor(np.array(memory.numpy(force=True)), dtype=dtype, device=device)
-    here = here.as_strided(tuple(plain.shape), plain.stride(), widened.storage_offset())
+    here = here.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
     if value.requires_grad:
         here.requires_grad_(True)
         made.append((value, here))

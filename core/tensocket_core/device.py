@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.backend import OpenDevice, Stream
 from tensocket_plugins.contract.devices import HOST_DEVICE, MEANT, SELECTION, Device, Selection, parse_device, stand_in
-from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch
+from tensocket_plugins.contract.errors import ArgumentTypeError, DeviceMismatch
 from tensocket_plugins.contract.registry import registry
 
 from .dispatch.keys import DEVICE_SHIFT
@@ -183,13 +183,13 @@ def entry_of_key(operator: str, key: int) -> DeviceEntry:
     """The one device in a key.
 
     Raises:
-        ArgumentError: The key has none: no tensor was passed.
+        ArgumentTypeError: The key has none: no tensor was passed.
         DeviceMismatch: The key has several devices.
     """
     bits = key >> DEVICE_SHIFT << DEVICE_SHIFT
     entry = BY_KEY.get(bits)
     if not bits:
-        raise ArgumentError(operator, "no tensors", "at least one tensor is needed", "pass a tensor")
+        raise ArgumentTypeError(operator, "no tensors", "at least one tensor is needed", "pass a tensor")
     if entry is None:
         names = " and ".join(str(e.device) for e in _ENTRIES if e.key & bits)
         raise DeviceMismatch(operator, f"tensors on {names}", "all tensors of one operator are on one device",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import tensocket_core as torch
+from tensocket_core._generated import functions as F
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch import composite as composites
 from tensocket_core.dispatch import fallback, keys
@@ -20,7 +21,6 @@ from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS, clear_tables
 from tensocket_core.dispatch.schema import parse_schema
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import (
-    ArgumentError,
     ArgumentTypeError,
     DeviceMismatch,
     ShapeError,
@@ -158,8 +158,27 @@ def test_zero_dimensional_tensors_follow_the_others() -> None:
 
 
 def test_a_call_without_tensors_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=re.escape("[cat] no tensors — at least one tensor is needed — pass")):
+    for function in (F.xlogy, F.float_power, F.special_zeta):
+        with pytest.raises(TypeError, match="tensor"):
+            function(2, 3)
+    with pytest.raises(ArgumentTypeError, match=re.escape("[xlogy] no tensors — at least one tensor is needed — pass")):
+        F.xlogy(1, 2)
+    with pytest.raises(ValueError, match=re.escape("[cat] no tensors — there is at least one — pass some")):
         torch.cat([])
+
+
+@pytest.mark.parametrize("name", [
+    "maximum", "minimum", "fmax", "fmin", "logical_and", "logical_or", "logical_xor", "atan2", "gcd", "lcm", "ldexp",
+    "hypot", "nextafter", "heaviside", "isclose", "complex", "polar", "matmul", "outer", "take", "logaddexp",
+])
+def test_numbers_are_no_tensors(name: str) -> None:
+    function, x = getattr(F, name), torch.tensor([1, 2])
+    with pytest.raises(ArgumentTypeError, match=r"a number as .* — this operand is a tensor — pass tensor\.new_tensor"):
+        function(x, 2)
+    with pytest.raises(TypeError):
+        function(2, x)
+    with pytest.raises(TypeError):
+        function(2, 3)
 
 
 # ----------------------------------------------------------------------------------------------------------- schemas

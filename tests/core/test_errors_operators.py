@@ -79,7 +79,7 @@ CASES: list[Case] = [
     (lambda: torch.zeros(0, 2).argmax(0), DimensionError, IndexError, "argmax",
      "no elements have no largest, smallest or positional value"),
     (lambda: f(2).sum(dtype="float"), ArgumentTypeError, TypeError, "sum", "dtype is a tensocket dtype"),
-    (lambda: f(2).sum(dtype=torch.bool_), DtypeError, RuntimeError, "sum", "sum is defined for numbers"),
+    (lambda: f(2).mean(dtype=torch.bool_), DtypeError, RuntimeError, "mean", "mean is defined for numbers"),
     (lambda: i(1).mean(), DtypeError, RuntimeError, "mean", "mean is defined for floating-point dtypes"),
     (lambda: f(2).var(unbiased=True, correction=1), ArgumentTypeError, TypeError, "var", "only one of both is given"),
     # matrix products

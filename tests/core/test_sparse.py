@@ -15,6 +15,7 @@ from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.gradcheck import gradcheck
 from tensocket_plugins.contract.errors import (
     ArgumentError,
+    AutogradError,
     DimensionError,
     IndexOutOfRange,
     ShapeError,
@@ -246,6 +247,23 @@ def test_the_first_sparse_gradient_is_a_copy():
     Given.apply(x).backward()
     given.stored.zero_()
     np.testing.assert_array_equal(x.grad.to_dense().tolist(), DENSE)
+
+
+def test_gradients_with_respect_to_sparse_tensors():
+    s = csr().detach().requires_grad_()
+    right = t(RIGHT, grad=True)
+    weight = np.array([[1.0, -2.0], [0.5, 3.0]])
+    of_sparse, of_dense = tc.autograd.grad(sparse.mm(s, right), (s, right), t(weight))
+    same(of_sparse, np.where(DENSE != 0, weight @ RIGHT.T, 0), tc.sparse_csr)
+    assert np.allclose(of_dense.tolist(), DENSE.T @ weight)
+    # Every one of several values at a position has the gradient of their sum.
+    twice = tc.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 3.0], (3,), requires_grad=True)
+    (found,) = tc.autograd.grad(twice.to_dense(), twice, tc.tensor([1.0, 2.0, 3.0]))
+    assert found.to_dense().tolist() == [1.0, 2.0, 0.0]
+    (found,) = tc.autograd.grad(s * 3, s, s.detach())
+    same(found, 3 * DENSE, tc.sparse_csr)
+    with pytest.raises(AutogradError, match="gradients are taken with respect to tensors that require grad"):
+        tc.autograd.grad(sparse.mm(s, right).sum(), csr())
 
 
 def test_presentation_and_copies():

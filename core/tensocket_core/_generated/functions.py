@@ -1759,7 +1759,7 @@ def neg(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_neg, input, out=out)
-        return write_out('neg', out, neg(input))
+        return write_out('neg', out, neg(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2008,14 +2008,10 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
         if overridden(input, other, out):
             return asked(_maximum, input, other, out=out)
         return write_out('maximum', out, maximum(input, other))
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_maximum, maximum, input, other)
+        key = key_of(_maximum, (input, other,))
     if ACTIVE:
         return run_with_modes(_maximum, key, (input, other))
     try:
@@ -2031,14 +2027,10 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
         if overridden(input, other, out):
             return asked(_minimum, input, other, out=out)
         return write_out('minimum', out, minimum(input, other))
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_minimum, minimum, input, other)
+        key = key_of(_minimum, (input, other,))
     if ACTIVE:
         return run_with_modes(_minimum, key, (input, other))
     try:
@@ -2141,7 +2133,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, end, weight, out):
             return asked(_lerp, input, end, weight, out=out)
-        return write_out('lerp', out, lerp(input, end, weight))
+        return write_out('lerp', out, lerp(input, end, weight), exact=True)
     try:
         key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
     except AttributeError:
@@ -2384,7 +2376,7 @@ def sigmoid(input: Any, *, out: Any = None) -> Any:
 
 
 def square(input: Any, *, out: Any = None) -> Any:
-    """input * input."""
+    """input * input; bools are numbers."""
     if out is not None:
         if overridden(input, out):
             return asked(_square, input, out=out)
@@ -2407,7 +2399,7 @@ def sign(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sign, input, out=out)
-        return write_out('sign', out, sign(input))
+        return write_out('sign', out, sign(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2426,7 +2418,7 @@ def floor(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_floor, input, out=out)
-        return write_out('floor', out, floor(input))
+        return write_out('floor', out, floor(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2445,7 +2437,7 @@ def ceil(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_ceil, input, out=out)
-        return write_out('ceil', out, ceil(input))
+        return write_out('ceil', out, ceil(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2464,7 +2456,7 @@ def trunc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_trunc, input, out=out)
-        return write_out('trunc', out, trunc(input))
+        return write_out('trunc', out, trunc(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2487,7 +2479,7 @@ def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_round, input, out=out)
-        return write_out('round', out, round(input))
+        return write_out('round', out, round(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2540,7 +2532,7 @@ def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_gelu, input, approximate, out=out)
-        return write_out('gelu', out, gelu(input, approximate=approximate))
+        return write_out('gelu', out, gelu(input, approximate=approximate), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -2950,14 +2942,10 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
         if overridden(input, other, out):
             return asked(_logical_and, input, other, out=out)
         return write_out('logical_and', out, logical_and(input, other))
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_and, logical_and, input, other)
+        key = key_of(_logical_and, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_and, key, (input, other))
     try:
@@ -2973,14 +2961,10 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
         if overridden(input, other, out):
             return asked(_logical_or, input, other, out=out)
         return write_out('logical_or', out, logical_or(input, other))
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_or, logical_or, input, other)
+        key = key_of(_logical_or, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_or, key, (input, other))
     try:
@@ -2996,14 +2980,10 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
         if overridden(input, other, out):
             return asked(_logical_xor, input, other, out=out)
         return write_out('logical_xor', out, logical_xor(input, other))
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_xor, logical_xor, input, other)
+        key = key_of(_logical_xor, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_xor, key, (input, other))
     try:
@@ -3183,7 +3163,7 @@ def bitwise_not(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_bitwise_not, input, out=out)
-        return write_out('bitwise_not', out, bitwise_not(input))
+        return write_out('bitwise_not', out, bitwise_not(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -3534,7 +3514,7 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_conj_physical, input, out=out)
-        return write_out('conj_physical', out, conj_physical(input))
+        return write_out('conj_physical', out, conj_physical(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -3572,7 +3552,7 @@ def sgn(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sgn, input, out=out)
-        return write_out('sgn', out, sgn(input))
+        return write_out('sgn', out, sgn(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -3910,7 +3890,7 @@ def signbit(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_signbit, input, out=out)
-        return write_out('signbit', out, signbit(input))
+        return write_out('signbit', out, signbit(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4009,7 +3989,7 @@ def frac(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_frac, input, out=out)
-        return write_out('frac', out, frac(input))
+        return write_out('frac', out, frac(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4066,7 +4046,7 @@ def isposinf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isposinf, input, out=out)
-        return write_out('isposinf', out, isposinf(input))
+        return write_out('isposinf', out, isposinf(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4085,7 +4065,7 @@ def isneginf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isneginf, input, out=out)
-        return write_out('isneginf', out, isneginf(input))
+        return write_out('isneginf', out, isneginf(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4237,7 +4217,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20, *, out: Any = N
     if out is not None:
         if overridden(input, out):
             return asked(_softplus, input, beta, threshold, out=out)
-        return write_out('softplus', out, softplus(input, beta, threshold))
+        return write_out('softplus', out, softplus(input, beta, threshold), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4256,7 +4236,7 @@ def logsigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_logsigmoid, input, out=out)
-        return write_out('logsigmoid', out, logsigmoid(input))
+        return write_out('logsigmoid', out, logsigmoid(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -4332,7 +4312,7 @@ def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_hardshrink, input, lambd, out=out)
-        return write_out('hardshrink', out, hardshrink(input, lambd))
+        return write_out('hardshrink', out, hardshrink(input, lambd), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -5937,14 +5917,10 @@ def method_logical_not_(input: Any) -> Any:
 
 def method_logical_and_(input: Any, other: Any) -> Any:
     """In-place form of logical_and."""
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_and_, method_logical_and_, input, other)
+        key = key_of(_logical_and_, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_and_, key, (input, other))
     try:
@@ -5956,14 +5932,10 @@ def method_logical_and_(input: Any, other: Any) -> Any:
 
 def method_logical_or_(input: Any, other: Any) -> Any:
     """In-place form of logical_or."""
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_or_, method_logical_or_, input, other)
+        key = key_of(_logical_or_, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_or_, key, (input, other))
     try:
@@ -5975,14 +5947,10 @@ def method_logical_or_(input: Any, other: Any) -> Any:
 
 def method_logical_xor_(input: Any, other: Any) -> Any:
     """In-place form of logical_xor."""
-    kind = type(other)
     try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | other._key
+        key = input._key | other._key
     except AttributeError:
-        return called_again(_logical_xor_, method_logical_xor_, input, other)
+        key = key_of(_logical_xor_, (input, other,))
     if ACTIVE:
         return run_with_modes(_logical_xor_, key, (input, other))
     try:
@@ -6823,7 +6791,7 @@ def amax(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
     if out is not None:
         if overridden(input, out):
             return asked(_amax, input, dim, keepdim, out=out)
-        return write_out('amax', out, amax(input, dim, keepdim))
+        return write_out('amax', out, amax(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -6850,7 +6818,7 @@ def amin(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None
     if out is not None:
         if overridden(input, out):
             return asked(_amin, input, dim, keepdim, out=out)
-        return write_out('amin', out, amin(input, dim, keepdim))
+        return write_out('amin', out, amin(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -6931,7 +6899,7 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     if out is not None:
         if overridden(input, out):
             return asked(_argmax, input, dim, keepdim, out=out)
-        return write_out('argmax', out, argmax(input, dim, keepdim))
+        return write_out('argmax', out, argmax(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -6958,7 +6926,7 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     if out is not None:
         if overridden(input, out):
             return asked(_argmin, input, dim, keepdim, out=out)
-        return write_out('argmin', out, argmin(input, dim, keepdim))
+        return write_out('argmin', out, argmin(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -7217,7 +7185,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if out is not None:
         if overridden(condition, input, other, out):
             return asked(_c_where, condition, input, other, out=out)
-        return write_out('where', out, where(condition, input, other))
+        return write_out('where', out, where(condition, input, other), exact=True)
     try:
         key = condition._key | (OPTIONAL[type(input)] if type(input) in OPTIONAL else input._key) | (OPTIONAL[type(other)] if type(other) in OPTIONAL else other._key)
     except AttributeError:
@@ -7658,7 +7626,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(real, imag, out):
             return asked(_c_complex, real, imag, out=out)
-        return write_out('complex', out, complex(real, imag))
+        return write_out('complex', out, complex(real, imag), exact=True)
     try:
         key = real._key | imag._key
     except AttributeError:
@@ -7677,7 +7645,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(abs, angle, out):
             return asked(_c_polar, abs, angle, out=out)
-        return write_out('polar', out, polar(abs, angle))
+        return write_out('polar', out, polar(abs, angle), exact=True)
     try:
         key = abs._key | angle._key
     except AttributeError:
@@ -7730,7 +7698,7 @@ def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_vdot, input, other, out=out)
-        return write_out('vdot', out, vdot(input, other))
+        return write_out('vdot', out, vdot(input, other), exact=True)
     try:
         key = input._key | other._key
     except AttributeError:
@@ -7764,7 +7732,7 @@ def gather(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_gather, input, dim, index, out=out)
-        return write_out('gather', out, gather(input, dim, index))
+        return write_out('gather', out, gather(input, dim, index), exact=True, apart=(input, index, ))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -7786,7 +7754,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     if out is not None:
         if overridden(input, index, src, value, out):
             return asked(_c_scatter, input, dim, index, src, value, reduce, out=out)
-        return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce))
+        return write_out('scatter', out, scatter(input, dim, index, src, value=value, reduce=reduce), exact=True)
     try:
         key = input._key | index._key | (OPTIONAL[type(src)] if type(src) in OPTIONAL else src._key) | (OPTIONAL[type(value)] if type(value) in OPTIONAL else value._key)
     except AttributeError:
@@ -7805,7 +7773,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) 
     if out is not None:
         if overridden(input, index, src, out):
             return asked(_c_scatter_add, input, dim, index, src, out=out)
-        return write_out('scatter_add', out, scatter_add(input, dim, index, src))
+        return write_out('scatter_add', out, scatter_add(input, dim, index, src), exact=True)
     try:
         key = input._key | index._key | src._key
     except AttributeError:
@@ -7824,7 +7792,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_index_select, input, dim, index, out=out)
-        return write_out('index_select', out, index_select(input, dim, index))
+        return write_out('index_select', out, index_select(input, dim, index), exact=True, apart=(input, index, ))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -7843,7 +7811,7 @@ def tril(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_tril, input, diagonal, out=out)
-        return write_out('tril', out, tril(input, diagonal))
+        return write_out('tril', out, tril(input, diagonal), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -7862,7 +7830,7 @@ def triu(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_triu, input, diagonal, out=out)
-        return write_out('triu', out, triu(input, diagonal))
+        return write_out('triu', out, triu(input, diagonal), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -7976,7 +7944,7 @@ def take(input: Any, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_take, input, index, out=out)
-        return write_out('take', out, take(input, index))
+        return write_out('take', out, take(input, index), exact=True, apart=(input, index, ))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -8006,7 +7974,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, axis: An
     if out is not None:
         if overridden(input, indices, out):
             return asked(_c_take_along_dim, input, indices, dim, out=out)
-        return write_out('take_along_dim', out, take_along_dim(input, indices, dim))
+        return write_out('take_along_dim', out, take_along_dim(input, indices, dim), exact=True, apart=(input, indices, ))
     try:
         key = input._key | indices._key
     except AttributeError:
@@ -8082,7 +8050,7 @@ def cross(input: Any, other: Any, dim: int | None = None, *, axis: Any = None, o
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_cross, input, other, dim, out=out)
-        return write_out('cross', out, cross(input, other, dim))
+        return write_out('cross', out, cross(input, other, dim), exact=True, apart=(input, other, ))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -8096,13 +8064,17 @@ def cross(input: Any, other: Any, dim: int | None = None, *, axis: Any = None, o
     return run(input, other, dim)
 
 
-def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+def tensordot(a: Any, b: Any, dims: Any = 2, *, out: Any = None) -> Any:
     """Sum of products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
 
     Raises:
         ArgumentError: dims is out of range.
         ShapeError: The dimensions have different sizes.
     """
+    if out is not None:
+        if overridden(a, b, out):
+            return asked(_c_tensordot, a, b, dims, out=out)
+        return write_out('tensordot', out, tensordot(a, b, dims), exact=True)
     try:
         key = a._key | b._key
     except AttributeError:
@@ -8121,7 +8093,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_matmul, input, other, out=out)
-        return write_out('matmul', out, matmul(input, other))
+        return write_out('matmul', out, matmul(input, other), exact=True)
     try:
         key = input._key | other._key
     except AttributeError:
@@ -8154,7 +8126,7 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mat2, out):
             return asked(_c_mm, input, mat2, out=out)
-        return write_out('mm', out, mm(input, mat2))
+        return write_out('mm', out, mm(input, mat2), exact=True)
     try:
         key = input._key | mat2._key
     except AttributeError:
@@ -8173,7 +8145,7 @@ def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mat2, out):
             return asked(_c_bmm, input, mat2, out=out)
-        return write_out('bmm', out, bmm(input, mat2))
+        return write_out('bmm', out, bmm(input, mat2), exact=True)
     try:
         key = input._key | mat2._key
     except AttributeError:
@@ -8192,7 +8164,7 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, vec, out):
             return asked(_c_mv, input, vec, out=out)
-        return write_out('mv', out, mv(input, vec))
+        return write_out('mv', out, mv(input, vec), exact=True)
     try:
         key = input._key | vec._key
     except AttributeError:
@@ -8211,7 +8183,7 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, tensor, out):
             return asked(_c_dot, input, tensor, out=out)
-        return write_out('dot', out, dot(input, tensor))
+        return write_out('dot', out, dot(input, tensor), exact=True)
     try:
         key = input._key | tensor._key
     except AttributeError:
@@ -8276,7 +8248,7 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, values, out):
             return asked(_c_heaviside, input, values, out=out)
-        return write_out('heaviside', out, heaviside(input, values))
+        return write_out('heaviside', out, heaviside(input, values), exact=True)
     try:
         key = input._key | values._key
     except AttributeError:
@@ -8313,7 +8285,7 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
     if out is not None:
         if overridden(input, out):
             return asked(_c_nan_to_num, input, nan, posinf, neginf, out=out)
-        return write_out('nan_to_num', out, nan_to_num(input, nan, posinf, neginf))
+        return write_out('nan_to_num', out, nan_to_num(input, nan, posinf, neginf), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -8351,7 +8323,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_frexp, input, out=out)
-        return write_out('frexp', out, frexp(input))
+        return write_out('frexp', out, frexp(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -8760,7 +8732,7 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_cholesky_ex, A, upper, check_errors, out=out)
-        return write_out('linalg_cholesky_ex', out, linalg_cholesky_ex(A, upper=upper, check_errors=check_errors))
+        return write_out('linalg_cholesky_ex', out, linalg_cholesky_ex(A, upper=upper, check_errors=check_errors), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8783,7 +8755,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_lu_factor_ex, A, pivot, check_errors, out=out)
-        return write_out('linalg_lu_factor_ex', out, linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors))
+        return write_out('linalg_lu_factor_ex', out, linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8806,7 +8778,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_lu_factor, A, pivot, out=out)
-        return write_out('linalg_lu_factor', out, linalg_lu_factor(A, pivot=pivot))
+        return write_out('linalg_lu_factor', out, linalg_lu_factor(A, pivot=pivot), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8830,7 +8802,7 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_lu, A, pivot, out=out)
-        return write_out('linalg_lu', out, linalg_lu(A, pivot=pivot))
+        return write_out('linalg_lu', out, linalg_lu(A, pivot=pivot), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8849,7 +8821,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     if out is not None:
         if overridden(LU_data, LU_pivots, out):
             return asked(_c_lu_unpack, LU_data, LU_pivots, unpack_data, unpack_pivots, out=out)
-        return write_out('lu_unpack', out, lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots))
+        return write_out('lu_unpack', out, lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots), exact=True)
     try:
         key = LU_data._key | LU_pivots._key
     except AttributeError:
@@ -8891,7 +8863,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_ldl_factor_ex, A, hermitian, check_errors, out=out)
-        return write_out('linalg_ldl_factor_ex', out, linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors))
+        return write_out('linalg_ldl_factor_ex', out, linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8914,7 +8886,7 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> An
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_ldl_factor, A, hermitian, out=out)
-        return write_out('linalg_ldl_factor', out, linalg_ldl_factor(A, hermitian=hermitian))
+        return write_out('linalg_ldl_factor', out, linalg_ldl_factor(A, hermitian=hermitian), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -8979,7 +8951,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     if out is not None:
         if overridden(input, tau, other, out):
             return asked(_c_ormqr, input, tau, other, left, transpose, out=out)
-        return write_out('ormqr', out, ormqr(input, tau, other, left, transpose))
+        return write_out('ormqr', out, ormqr(input, tau, other, left, transpose), exact=True)
     try:
         key = input._key | tau._key | other._key
     except AttributeError:
@@ -9561,7 +9533,7 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_nonzero, input, as_tuple, out=out)
-        return write_out('nonzero', out, nonzero(input, as_tuple=as_tuple))
+        return write_out('nonzero', out, nonzero(input, as_tuple=as_tuple), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -9769,7 +9741,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -
     if out is not None:
         if overridden(input, out):
             return asked(_c_renorm, input, p, dim, maxnorm, out=out)
-        return write_out('renorm', out, renorm(input, p, dim, maxnorm))
+        return write_out('renorm', out, renorm(input, p, dim, maxnorm), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -9807,7 +9779,7 @@ def linalg_inv(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_inv, A, out=out)
-        return write_out('linalg_inv', out, linalg_inv(A))
+        return write_out('linalg_inv', out, linalg_inv(A), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -9850,7 +9822,7 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, B, out):
             return asked(_c_linalg_solve, A, B, left, out=out)
-        return write_out('linalg_solve', out, linalg_solve(A, B, left=left))
+        return write_out('linalg_solve', out, linalg_solve(A, B, left=left), exact=True)
     try:
         key = A._key | B._key
     except AttributeError:
@@ -9869,7 +9841,7 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
     if out is not None:
         if overridden(A, B, out):
             return asked(_c_linalg_solve_triangular, A, B, upper, left, unitriangular, out=out)
-        return write_out('linalg_solve_triangular', out, linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular))
+        return write_out('linalg_solve_triangular', out, linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular), exact=True)
     try:
         key = A._key | B._key
     except AttributeError:
@@ -9926,7 +9898,7 @@ def linalg_det(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_det, A, out=out)
-        return write_out('linalg_det', out, linalg_det(A))
+        return write_out('linalg_det', out, linalg_det(A), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -9960,7 +9932,7 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_slogdet, A, out=out)
-        return write_out('linalg_slogdet', out, linalg_slogdet(A))
+        return write_out('linalg_slogdet', out, linalg_slogdet(A), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -9983,7 +9955,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_cholesky, A, upper, out=out)
-        return write_out('linalg_cholesky', out, linalg_cholesky(A, upper=upper))
+        return write_out('linalg_cholesky', out, linalg_cholesky(A, upper=upper), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10010,7 +9982,7 @@ def linalg_qr(A: Any, mode: str = 'reduced', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_qr, A, mode, out=out)
-        return write_out('linalg_qr', out, linalg_qr(A, mode))
+        return write_out('linalg_qr', out, linalg_qr(A, mode), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10034,7 +10006,7 @@ def linalg_svd(A: Any, full_matrices: bool = True, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_svd, A, full_matrices, out=out)
-        return write_out('linalg_svd', out, linalg_svd(A, full_matrices))
+        return write_out('linalg_svd', out, linalg_svd(A, full_matrices), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10053,7 +10025,7 @@ def linalg_svdvals(A: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_svdvals, A, out=out)
-        return write_out('linalg_svdvals', out, linalg_svdvals(A))
+        return write_out('linalg_svdvals', out, linalg_svdvals(A), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10072,7 +10044,7 @@ def linalg_eigh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_eigh, A, UPLO, out=out)
-        return write_out('linalg_eigh', out, linalg_eigh(A, UPLO))
+        return write_out('linalg_eigh', out, linalg_eigh(A, UPLO), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10091,7 +10063,7 @@ def linalg_eigvalsh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_eigvalsh, A, UPLO, out=out)
-        return write_out('linalg_eigvalsh', out, linalg_eigvalsh(A, UPLO))
+        return write_out('linalg_eigvalsh', out, linalg_eigvalsh(A, UPLO), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10156,7 +10128,7 @@ def linalg_vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = 
     if out is not None:
         if overridden(x, out):
             return asked(_c_linalg_vector_norm, x, ord, dim, keepdim, dtype, out=out)
-        return write_out('linalg_vector_norm', out, linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype))
+        return write_out('linalg_vector_norm', out, linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = x._key
     except AttributeError:
@@ -10187,7 +10159,7 @@ def linalg_matrix_norm(A: Any, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: b
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_matrix_norm, A, ord, dim, keepdim, dtype, out=out)
-        return write_out('linalg_matrix_norm', out, linalg_matrix_norm(A, ord, dim, keepdim, dtype=dtype))
+        return write_out('linalg_matrix_norm', out, linalg_matrix_norm(A, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10214,7 +10186,7 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_norm, A, ord, dim, keepdim, dtype, out=out)
-        return write_out('linalg_norm', out, linalg_norm(A, ord, dim, keepdim, dtype=dtype))
+        return write_out('linalg_norm', out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10233,7 +10205,7 @@ def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_matrix_power, A, n, out=out)
-        return write_out('linalg_matrix_power', out, linalg_matrix_power(A, n))
+        return write_out('linalg_matrix_power', out, linalg_matrix_power(A, n), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -10256,7 +10228,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, axis: Any = None, out
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_linalg_cross, input, other, dim, out=out)
-        return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim))
+        return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim), exact=True, apart=(input, other, ))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -10279,7 +10251,7 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, axis: Any = None, out: Any =
     if out is not None:
         if overridden(x, y, out):
             return asked(_c_linalg_vecdot, x, y, dim, out=out)
-        return write_out('linalg_vecdot', out, linalg_vecdot(x, y, dim=dim))
+        return write_out('linalg_vecdot', out, linalg_vecdot(x, y, dim=dim), exact=True)
     try:
         key = x._key | y._key
     except AttributeError:
@@ -10499,7 +10471,7 @@ def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_qr, input, some, out=out)
-        return write_out('qr', out, qr(input, some))
+        return write_out('qr', out, qr(input, some), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -10518,7 +10490,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_svd, input, some, compute_uv, out=out)
-        return write_out('svd', out, svd(input, some, compute_uv))
+        return write_out('svd', out, svd(input, some, compute_uv), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -10549,7 +10521,7 @@ def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, 
     if out is not None:
         if overridden(input, out):
             return asked(_c_norm, input, p, dim, keepdim, dtype, out=out)
-        return write_out('norm', out, norm(input, p, dim, keepdim, dtype=dtype))
+        return write_out('norm', out, norm(input, p, dim, keepdim, dtype=dtype), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -10653,11 +10625,15 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 
 
 def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
-    """``narrow`` as a copy."""
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: There is no such dimension.
+    """
     if out is not None:
         if overridden(input, out):
             return asked(_c_narrow_copy, input, dim, start, length, out=out)
-        return write_out('narrow_copy', out, narrow_copy(input, dim, start, length))
+        return write_out('narrow_copy', out, narrow_copy(input, dim, start, length), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -10748,7 +10724,7 @@ def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_softmax, input, dim, dtype, out=out)
-        return write_out('softmax', out, softmax(input, dim, dtype=dtype))
+        return write_out('softmax', out, softmax(input, dim, dtype=dtype), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -10771,7 +10747,7 @@ def log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any 
     if out is not None:
         if overridden(input, out):
             return asked(_c_log_softmax, input, dim, dtype, out=out)
-        return write_out('log_softmax', out, log_softmax(input, dim, dtype=dtype))
+        return write_out('log_softmax', out, log_softmax(input, dim, dtype=dtype), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -11749,7 +11725,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
     Args:
-        input: A tensor whose shape ends with ``normalized_shape``.
+        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared as they are.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
         eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
@@ -12160,7 +12136,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     if out is not None:
         if overridden(input, mat1, mat2, out):
             return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
-        return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha))
+        return write_out('addmm', out, addmm(input, mat1, mat2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | mat1._key | mat2._key
     except AttributeError:
@@ -12179,7 +12155,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1, 
     if out is not None:
         if overridden(input, mat, vec, out):
             return asked(_c_addmv, input, mat, vec, beta, alpha, out=out)
-        return write_out('addmv', out, addmv(input, mat, vec, beta=beta, alpha=alpha))
+        return write_out('addmv', out, addmv(input, mat, vec, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | mat._key | vec._key
     except AttributeError:
@@ -12198,7 +12174,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: flo
     if out is not None:
         if overridden(input, batch1, batch2, out):
             return asked(_c_baddbmm, input, batch1, batch2, beta, alpha, out=out)
-        return write_out('baddbmm', out, baddbmm(input, batch1, batch2, beta=beta, alpha=alpha))
+        return write_out('baddbmm', out, baddbmm(input, batch1, batch2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | batch1._key | batch2._key
     except AttributeError:
@@ -12217,7 +12193,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     if out is not None:
         if overridden(input, batch1, batch2, out):
             return asked(_c_addbmm, input, batch1, batch2, beta, alpha, out=out)
-        return write_out('addbmm', out, addbmm(input, batch1, batch2, beta=beta, alpha=alpha))
+        return write_out('addbmm', out, addbmm(input, batch1, batch2, beta=beta, alpha=alpha), exact=True)
     try:
         key = input._key | batch1._key | batch2._key
     except AttributeError:
@@ -12300,7 +12276,7 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_inner, input, other, out=out)
-        return write_out('inner', out, inner(input, other))
+        return write_out('inner', out, inner(input, other), exact=True)
     try:
         key = input._key | other._key
     except AttributeError:
@@ -12343,7 +12319,7 @@ def linalg_multi_dot(tensors: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(tensors, out):
             return asked(_c_linalg_multi_dot, tensors, out=out)
-        return write_out('linalg_multi_dot', out, linalg_multi_dot(tensors))
+        return write_out('linalg_multi_dot', out, linalg_multi_dot(tensors), exact=True)
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
         try:
@@ -12577,7 +12553,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_max, input, dim, keepdim, out=out)
-        return write_out('max', out, max(input, dim, keepdim))
+        return write_out('max', out, max(input, dim, keepdim), apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -12604,7 +12580,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_min, input, dim, keepdim, out=out)
-        return write_out('min', out, min(input, dim, keepdim))
+        return write_out('min', out, min(input, dim, keepdim), apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -12783,12 +12759,16 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return run(input, src, dim, index)
 
 
-def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None) -> Any:
+def slice_scatter(input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, axis: Any = None, out: Any = None) -> Any:
     """A copy of the tensor with ``src`` at a slice of a dimension."""
     if axis is not None:
         if overridden(input, src):
-            return asked(_c_slice_scatter, input, src, dim, start, end, step, axis=axis)
+            return asked(_c_slice_scatter, input, src, dim, start, end, step, axis=axis, out=out)
         dim = axis
+    if out is not None:
+        if overridden(input, src, out):
+            return asked(_c_slice_scatter, input, src, dim, start, end, step, out=out)
+        return write_out('slice_scatter', out, slice_scatter(input, src, dim, start, end, step))
     try:
         key = input._key | src._key
     except AttributeError:
@@ -13931,7 +13911,7 @@ def cummax(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cummax, input, dim, out=out)
-        return write_out('cummax', out, cummax(input, dim))
+        return write_out('cummax', out, cummax(input, dim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -13954,7 +13934,7 @@ def cummin(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None)
     if out is not None:
         if overridden(input, out):
             return asked(_c_cummin, input, dim, out=out)
-        return write_out('cummin', out, cummin(input, dim))
+        return write_out('cummin', out, cummin(input, dim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -13968,7 +13948,7 @@ def cummin(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any = None)
     return run(input, dim)
 
 
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, axis: Any = None) -> Any:
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
     Raises:
@@ -13977,8 +13957,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     """
     if axis is not None:
         if overridden(input, prepend, append):
-            return asked(_c_diff, input, n, dim, prepend, append, axis=axis)
+            return asked(_c_diff, input, n, dim, prepend, append, axis=axis, out=out)
         dim = axis
+    if out is not None:
+        if overridden(input, prepend, append, out):
+            return asked(_c_diff, input, n, dim, prepend, append, out=out)
+        return write_out('diff', out, diff(input, n, dim, prepend, append), exact=True, apart=(input, prepend, append, ))
     try:
         key = input._key | (0 if prepend is None else prepend._key) | (0 if append is None else append._key)
     except AttributeError:
@@ -13997,7 +13981,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1
     if out is not None:
         if overridden(input, index, source, out):
             return asked(_c_index_add, input, dim, index, source, alpha, out=out)
-        return write_out('index_add', out, index_add(input, dim, index, source, alpha=alpha))
+        return write_out('index_add', out, index_add(input, dim, index, source, alpha=alpha), exact=True)
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -14016,7 +14000,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None
     if out is not None:
         if overridden(input, index, source, out):
             return asked(_c_index_copy, input, dim, index, source, out=out)
-        return write_out('index_copy', out, index_copy(input, dim, index, source))
+        return write_out('index_copy', out, index_copy(input, dim, index, source), exact=True)
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -14065,7 +14049,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mask, out):
             return asked(_c_masked_select, input, mask, out=out)
-        return write_out('masked_select', out, masked_select(input, mask))
+        return write_out('masked_select', out, masked_select(input, mask), exact=True, apart=(input, mask, ))
     try:
         key = input._key | mask._key
     except AttributeError:
@@ -14132,7 +14116,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     if out is not None:
         if overridden(input, index, src, out):
             return asked(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
-        return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self))
+        return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self), exact=True)
     try:
         key = input._key | index._key | src._key
     except AttributeError:
@@ -14155,7 +14139,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     if out is not None:
         if overridden(input, index, source, out):
             return asked(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
-        return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self))
+        return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self), exact=True)
     try:
         key = input._key | index._key | source._key
     except AttributeError:
@@ -14283,7 +14267,7 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any
     if out is not None:
         if overridden(A, out):
             return asked(_c_linalg_inv_ex, A, check_errors, out=out)
-        return write_out('linalg_inv_ex', out, linalg_inv_ex(A, check_errors=check_errors))
+        return write_out('linalg_inv_ex', out, linalg_inv_ex(A, check_errors=check_errors), exact=True)
     try:
         key = A._key
     except AttributeError:
@@ -14307,7 +14291,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
     if out is not None:
         if overridden(A, B, out):
             return asked(_c_linalg_solve_ex, A, B, left, check_errors, out=out)
-        return write_out('linalg_solve_ex', out, linalg_solve_ex(A, B, left=left, check_errors=check_errors))
+        return write_out('linalg_solve_ex', out, linalg_solve_ex(A, B, left=left, check_errors=check_errors), exact=True)
     try:
         key = A._key | B._key
     except AttributeError:
@@ -14368,7 +14352,7 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
     if out is not None:
         if overridden(LU, pivots, B, out):
             return asked(_c_linalg_lu_solve, LU, pivots, B, left, adjoint, out=out)
-        return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint))
+        return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint), exact=True, apart=(LU, pivots, B, ))
     try:
         key = LU._key | pivots._key | B._key
     except AttributeError:
@@ -14387,7 +14371,7 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> An
     if out is not None:
         if overridden(input, LU_data, LU_pivots, out):
             return asked(_c_lu_solve, input, LU_data, LU_pivots, out=out)
-        return write_out('lu_solve', out, lu_solve(input, LU_data, LU_pivots))
+        return write_out('lu_solve', out, lu_solve(input, LU_data, LU_pivots), exact=True)
     try:
         key = input._key | LU_data._key | LU_pivots._key
     except AttributeError:
@@ -14406,7 +14390,7 @@ def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = F
     if out is not None:
         if overridden(input, A, out):
             return asked(_c_triangular_solve, input, A, upper, transpose, unitriangular, out=out)
-        return write_out('triangular_solve', out, triangular_solve(input, A, upper, transpose, unitriangular))
+        return write_out('triangular_solve', out, triangular_solve(input, A, upper, transpose, unitriangular), exact=True)
     try:
         key = input._key | A._key
     except AttributeError:
@@ -14425,7 +14409,7 @@ def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, o
     if out is not None:
         if overridden(LD, pivots, B, out):
             return asked(_c_linalg_ldl_solve, LD, pivots, B, hermitian, out=out)
-        return write_out('linalg_ldl_solve', out, linalg_ldl_solve(LD, pivots, B, hermitian=hermitian))
+        return write_out('linalg_ldl_solve', out, linalg_ldl_solve(LD, pivots, B, hermitian=hermitian), exact=True)
     try:
         key = LD._key | pivots._key | B._key
     except AttributeError:
@@ -14549,7 +14533,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     if out is not None:
         if overridden(input, out):
             return asked(_c_sort, input, dim, descending, stable, out=out)
-        return write_out('sort', out, sort(input, dim, descending, stable=stable))
+        return write_out('sort', out, sort(input, dim, descending, stable=stable), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -14576,7 +14560,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if out is not None:
         if overridden(input, out):
             return asked(_c_topk, input, k, dim, largest, sorted, out=out)
-        return write_out('topk', out, topk(input, k, dim, largest, sorted))
+        return write_out('topk', out, topk(input, k, dim, largest, sorted), exact=True, apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -14600,7 +14584,7 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
     if out is not None:
         if overridden(sorted_sequence, input, sorter, out):
             return asked(_c_searchsorted, sorted_sequence, input, out_int32, right, side, sorter, out=out)
-        return write_out('searchsorted', out, searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter))
+        return write_out('searchsorted', out, searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter), exact=True)
     try:
         key = sorted_sequence._key | (SCALAR[type(input)] if type(input) in SCALAR else input._key) | (0 if sorter is None else sorter._key)
     except AttributeError:
@@ -14619,7 +14603,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     if out is not None:
         if overridden(input, boundaries, out):
             return asked(_c_bucketize, input, boundaries, out_int32, right, out=out)
-        return write_out('bucketize', out, bucketize(input, boundaries, out_int32=out_int32, right=right))
+        return write_out('bucketize', out, bucketize(input, boundaries, out_int32=out_int32, right=right), exact=True)
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | boundaries._key
     except AttributeError:
@@ -14675,12 +14659,16 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     return run(input, return_inverse, return_counts, dim)
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
     """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
 
     Raises:
         ArgumentTypeError: Both are numbers.
     """
+    if out is not None:
+        if overridden(elements, test_elements, out):
+            return asked(_c_isin, elements, test_elements, assume_unique, invert, out=out)
+        return write_out('isin', out, isin(elements, test_elements, assume_unique=assume_unique, invert=invert), exact=True)
     try:
         key = (SCALAR_LEFT[type(elements)] if type(elements) in SCALAR_LEFT else elements._key) | (SCALAR[type(test_elements)] if type(test_elements) in SCALAR else test_elements._key)
     except AttributeError:
@@ -14828,7 +14816,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False, *, axis: Any = None, 
     if out is not None:
         if overridden(input, out):
             return asked(_c_mode, input, dim, keepdim, out=out)
-        return write_out('mode', out, mode(input, dim, keepdim))
+        return write_out('mode', out, mode(input, dim, keepdim), exact=True, apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -14860,7 +14848,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, axis: 
     if out is not None:
         if overridden(input, out):
             return asked(_c_kthvalue, input, k, dim, keepdim, out=out)
-        return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim))
+        return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim), exact=True, apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -14879,7 +14867,7 @@ def msort(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_msort, input, out=out)
-        return write_out('msort', out, msort(input))
+        return write_out('msort', out, msort(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -14922,7 +14910,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
     if out is not None:
         if overridden(input, q, out):
             return asked(_c_quantile, input, q, dim, keepdim, interpolation, out=out)
-        return write_out('quantile', out, quantile(input, q, dim, keepdim, interpolation=interpolation))
+        return write_out('quantile', out, quantile(input, q, dim, keepdim, interpolation=interpolation), exact=True)
     kind = type(q)
     try:
         if kind in SCALAR:
@@ -14953,7 +14941,7 @@ def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = Fals
     if out is not None:
         if overridden(input, q, out):
             return asked(_c_nanquantile, input, q, dim, keepdim, interpolation, out=out)
-        return write_out('nanquantile', out, nanquantile(input, q, dim, keepdim, interpolation=interpolation))
+        return write_out('nanquantile', out, nanquantile(input, q, dim, keepdim, interpolation=interpolation), exact=True)
     kind = type(q)
     try:
         if kind in SCALAR:
@@ -14984,7 +14972,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, axis: 
     if out is not None:
         if overridden(input, out):
             return asked(_c_aminmax, input, dim, keepdim, out=out)
-        return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim))
+        return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim), exact=True, apart=(input, ))
     try:
         key = input._key
     except AttributeError:
@@ -15116,7 +15104,7 @@ def logcumsumexp(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any =
     if out is not None:
         if overridden(input, out):
             return asked(_c_logcumsumexp, input, dim, out=out)
-        return write_out('logcumsumexp', out, logcumsumexp(input, dim))
+        return write_out('logcumsumexp', out, logcumsumexp(input, dim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15173,7 +15161,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     if out is not None:
         if overridden(input, out):
             return asked(_c_histc, input, bins, min, max, out=out)
-        return write_out('histc', out, histc(input, bins, min, max))
+        return write_out('histc', out, histc(input, bins, min, max), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15205,7 +15193,7 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     if out is not None:
         if overridden(input, weight, out):
             return asked(_c_histogram, input, bins, range, weight, density, out=out)
-        return write_out('histogram', out, histogram(input, bins, range=range, weight=weight, density=density))
+        return write_out('histogram', out, histogram(input, bins, range=range, weight=weight, density=density), exact=True)
     try:
         key = input._key | (0 if weight is None else weight._key)
     except AttributeError:
@@ -15252,7 +15240,7 @@ def alias_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_alias_copy, input, out=out)
-        return write_out('alias_copy', out, alias_copy(input))
+        return write_out('alias_copy', out, alias_copy(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15290,7 +15278,7 @@ def as_strided_copy(input: Any, size: Any, stride: Any, storage_offset: int | No
     if out is not None:
         if overridden(input, out):
             return asked(_c_as_strided_copy, input, size, stride, storage_offset, out=out)
-        return write_out('as_strided_copy', out, as_strided_copy(input, size, stride, storage_offset))
+        return write_out('as_strided_copy', out, as_strided_copy(input, size, stride, storage_offset), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15309,7 +15297,7 @@ def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, 
     if out is not None:
         if overridden(input, out):
             return asked(_c_diagonal_copy, input, offset, dim1, dim2, out=out)
-        return write_out('diagonal_copy', out, diagonal_copy(input, offset, dim1, dim2))
+        return write_out('diagonal_copy', out, diagonal_copy(input, offset, dim1, dim2), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15328,7 +15316,7 @@ def expand_copy(input: Any, size: Any, *, implicit: bool = False, out: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_c_expand_copy, input, size, implicit, out=out)
-        return write_out('expand_copy', out, expand_copy(input, size, implicit=implicit))
+        return write_out('expand_copy', out, expand_copy(input, size, implicit=implicit), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15347,7 +15335,7 @@ def permute_copy(input: Any, dims: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_permute_copy, input, dims, out=out)
-        return write_out('permute_copy', out, permute_copy(input, dims))
+        return write_out('permute_copy', out, permute_copy(input, dims), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15412,7 +15400,7 @@ def squeeze_copy(input: Any, dim: Any = None, *, axis: Any = None, out: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_squeeze_copy, input, dim, out=out)
-        return write_out('squeeze_copy', out, squeeze_copy(input, dim))
+        return write_out('squeeze_copy', out, squeeze_copy(input, dim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15431,7 +15419,7 @@ def t_copy(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_t_copy, input, out=out)
-        return write_out('t_copy', out, t_copy(input))
+        return write_out('t_copy', out, t_copy(input), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15450,7 +15438,7 @@ def transpose_copy(input: Any, dim0: int, dim1: int, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_transpose_copy, input, dim0, dim1, out=out)
-        return write_out('transpose_copy', out, transpose_copy(input, dim0, dim1))
+        return write_out('transpose_copy', out, transpose_copy(input, dim0, dim1), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15469,7 +15457,7 @@ def unfold_copy(input: Any, dimension: int, size: int, step: int, *, out: Any = 
     if out is not None:
         if overridden(input, out):
             return asked(_c_unfold_copy, input, dimension, size, step, out=out)
-        return write_out('unfold_copy', out, unfold_copy(input, dimension, size, step))
+        return write_out('unfold_copy', out, unfold_copy(input, dimension, size, step), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15492,7 +15480,7 @@ def unsqueeze_copy(input: Any, dim: Any = MISSING, *, axis: Any = None, out: Any
     if out is not None:
         if overridden(input, out):
             return asked(_c_unsqueeze_copy, input, dim, out=out)
-        return write_out('unsqueeze_copy', out, unsqueeze_copy(input, dim))
+        return write_out('unsqueeze_copy', out, unsqueeze_copy(input, dim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15511,7 +15499,7 @@ def view_copy(input: Any, size: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_view_copy, input, size, out=out)
-        return write_out('view_copy', out, view_copy(input, size))
+        return write_out('view_copy', out, view_copy(input, size), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15714,7 +15702,7 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_c_diag, input, diagonal, out=out)
-        return write_out('diag', out, diag(input, diagonal))
+        return write_out('diag', out, diag(input, diagonal), exact=True)
     try:
         key = input._key
     except AttributeError:

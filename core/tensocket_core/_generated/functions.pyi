@@ -53,10 +53,10 @@ def fmod(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
 def pow(input: Tensor, exponent: Operand, *, out: Any = None) -> Tensor:
     """Power: input ** exponent, with the special cases of C's pow."""
 
-def maximum(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
+def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The larger of two; NaN if either is NaN."""
 
-def minimum(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
+def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The smaller of two; NaN if either is NaN."""
 
 def clamp_min(input: Tensor, min: Operand, *, out: Any = None) -> Tensor:
@@ -111,7 +111,7 @@ def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
     """Logistic function: 1 / (1 + exp(-input))."""
 
 def square(input: Tensor, *, out: Any = None) -> Tensor:
-    """input * input."""
+    """input * input; bools are numbers."""
 
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """-1, 0 or 1; 0 for NaN."""
@@ -185,13 +185,13 @@ def isfinite(input: Tensor, *, out: Any = None) -> Tensor:
 def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether elements are zero."""
 
-def logical_and(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
+def logical_and(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Whether both are not zero."""
 
-def logical_or(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
+def logical_or(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Whether one is not zero."""
 
-def logical_xor(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
+def logical_xor(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Whether exactly one is not zero."""
 
 def bitwise_and(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
@@ -631,13 +631,13 @@ def method_ge_(input: Tensor, other: Operand) -> Tensor:
 def method_logical_not_(input: Tensor) -> Tensor:
     """In-place form of logical_not."""
 
-def method_logical_and_(input: Tensor, other: Operand) -> Tensor:
+def method_logical_and_(input: Tensor, other: Tensor) -> Tensor:
     """In-place form of logical_and."""
 
-def method_logical_or_(input: Tensor, other: Operand) -> Tensor:
+def method_logical_or_(input: Tensor, other: Tensor) -> Tensor:
     """In-place form of logical_or."""
 
-def method_logical_xor_(input: Tensor, other: Operand) -> Tensor:
+def method_logical_xor_(input: Tensor, other: Tensor) -> Tensor:
     """In-place form of logical_xor."""
 
 def method_bitwise_and_(input: Tensor, other: Operand) -> Tensor:
@@ -1049,7 +1049,7 @@ ger = outer
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Vector product along a dimension of size 3, by default the first one."""
 
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Any = None) -> Tensor:
     """Sum of products over dimensions of both: the last n of a with the first n of b, or two lists of dims.
 
     Raises:
@@ -1643,7 +1643,11 @@ def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 
     """Whether all elements are close, as ``isclose`` says."""
 
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-    """``narrow`` as a copy."""
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: There is no such dimension.
+    """
 
 def method_tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
     """``tril`` in place."""
@@ -2079,7 +2083,7 @@ def rms_norm(input: Tensor, normalized_shape: _int | Sequence[_int], weight: Ten
     """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
     Args:
-        input: A tensor whose shape ends with ``normalized_shape``.
+        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared as they are.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
         eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
@@ -2408,7 +2412,7 @@ def method_sum_to_size(input: Tensor, *size: _int | Sequence[_int]) -> Tensor:
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of the tensor with ``src`` at one position of a dimension."""
 
-def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None) -> Tensor:
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
     """A copy of the tensor with ``src`` at a slice of a dimension."""
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
@@ -2679,7 +2683,7 @@ def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> An
 def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
     """Smallest element up to each one along a dimension, and its position, the last of equals."""
 
-def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None) -> Tensor:
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
     Raises:
@@ -2862,7 +2866,7 @@ def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, r
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
     """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
 
-def isin(elements: Operand, test_elements: Operand, *, assume_unique: _bool = False, invert: _bool = False) -> Tensor:
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor:
     """Whether each element occurs (or, inverted, does not occur) among ``test_elements``.
 
     Raises:

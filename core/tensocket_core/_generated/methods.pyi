@@ -118,10 +118,10 @@ class Operators:
     def __rpow__(self, exponent: Operand, *, out: Any = None) -> Tensor:
         """Power: input ** exponent, with the special cases of C's pow."""
 
-    def maximum(self, other: Operand, *, out: Any = None) -> Tensor:
+    def maximum(self, other: Tensor, *, out: Any = None) -> Tensor:
         """The larger of two; NaN if either is NaN."""
 
-    def minimum(self, other: Operand, *, out: Any = None) -> Tensor:
+    def minimum(self, other: Tensor, *, out: Any = None) -> Tensor:
         """The smaller of two; NaN if either is NaN."""
 
     def clamp_min(self, min: Operand, *, out: Any = None) -> Tensor:
@@ -176,7 +176,7 @@ class Operators:
         """Logistic function: 1 / (1 + exp(-input))."""
 
     def square(self, *, out: Any = None) -> Tensor:
-        """input * input."""
+        """input * input; bools are numbers."""
 
     def sign(self, *, out: Any = None) -> Tensor:
         """-1, 0 or 1; 0 for NaN."""
@@ -271,13 +271,13 @@ class Operators:
     def logical_not(self, *, out: Any = None) -> Tensor:
         """Whether elements are zero."""
 
-    def logical_and(self, other: Operand, *, out: Any = None) -> Tensor:
+    def logical_and(self, other: Tensor, *, out: Any = None) -> Tensor:
         """Whether both are not zero."""
 
-    def logical_or(self, other: Operand, *, out: Any = None) -> Tensor:
+    def logical_or(self, other: Tensor, *, out: Any = None) -> Tensor:
         """Whether one is not zero."""
 
-    def logical_xor(self, other: Operand, *, out: Any = None) -> Tensor:
+    def logical_xor(self, other: Tensor, *, out: Any = None) -> Tensor:
         """Whether exactly one is not zero."""
 
     def bitwise_and(self, other: Operand, *, out: Any = None) -> Tensor:
@@ -700,13 +700,13 @@ class Operators:
     def logical_not_(self) -> Tensor:
         """In-place form of logical_not."""
 
-    def logical_and_(self, other: Operand) -> Tensor:
+    def logical_and_(self, other: Tensor) -> Tensor:
         """In-place form of logical_and."""
 
-    def logical_or_(self, other: Operand) -> Tensor:
+    def logical_or_(self, other: Tensor) -> Tensor:
         """In-place form of logical_or."""
 
-    def logical_xor_(self, other: Operand) -> Tensor:
+    def logical_xor_(self, other: Tensor) -> Tensor:
         """In-place form of logical_xor."""
 
     def bitwise_and_(self, other: Operand) -> Tensor:
@@ -1353,7 +1353,11 @@ class Operators:
         """Whether all elements are close, as ``isclose`` says."""
 
     def narrow_copy(self, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-        """``narrow`` as a copy."""
+        """``narrow`` as a copy.
+
+        Raises:
+            ShapeError: There is no such dimension.
+        """
 
     def tril_(self, diagonal: _int = 0) -> Tensor:
         """``tril`` in place."""
@@ -1473,7 +1477,7 @@ class Operators:
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """A copy of the tensor with ``src`` at one position of a dimension."""
 
-    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None) -> Tensor:
+    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Any = None) -> Tensor:
         """A copy of the tensor with ``src`` at a slice of a dimension."""
 
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
@@ -1535,7 +1539,7 @@ class Operators:
     def cummin(self, dim: _int, *, axis: Any = None, out: Any = None) -> Any:
         """Smallest element up to each one along a dimension, and its position, the last of equals."""
 
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None) -> Tensor:
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """Differences of neighbours along a dimension, taken n times; exclusive or for bools.
 
         Raises:

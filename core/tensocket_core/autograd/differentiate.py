@@ -29,6 +29,11 @@ def _edge(operator: str, value: Any, role: str) -> Any:
     return (value._grad_fn or value) if value._key & AUTOGRAD else None
 
 
+def _recorded(value: Any) -> Any:
+    """The tensor that takes part in autograd for one that is made of several; every other one itself."""
+    return getattr(value, "recorded_part", value)
+
+
 def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool) -> Any:
     if gradient is not None and not hasattr(gradient, "_key"):
         raise ArgumentTypeError(operator, f"a gradient of type {type(gradient).__name__}",
@@ -75,6 +80,9 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
     roots = []
     for root, gradient in zip(outputs, gradients, strict=True):
         edge = _edge(operator, root, "an output")
+        if edge is None:
+            root, gradient = _recorded(root), _recorded(gradient)
+            edge = _edge(operator, root, "an output")
         if edge is None:
             raise AutogradError(operator, f"a tensor of shape {list(root.shape)} without grad_fn",
                                 "backward starts from a tensor that requires grad",
@@ -135,6 +143,8 @@ def _wanted(operator: str, inputs: tuple[Any, ...]) -> list[Any]:
                             "wanted")
     edges = [_edge(operator, value, "an input") for value in inputs]
     if any(edge is None for edge in edges):
+        edges = [_edge(operator, _recorded(value), "an input") for value in inputs]
+    if any(edge is None for edge in edges):
         raise AutogradError(
             operator,
             "an input without requires_grad",
@@ -182,6 +192,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     elif not allow_unused and any(value is None for value in results):
         raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
                             "pass allow_unused=True to get None for it")
+    results = [value if value is None or not hasattr(tensor, "recorded_part") else tensor.whole_gradient(value)
+               for tensor, value in zip(given, results, strict=True)]
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 

@@ -109,8 +109,16 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
         raise ArgumentError(
             "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
         )
-    values = to_dtype(np.linspace(start, end, steps), chosen)
-    return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
+    spaced = np.linspace(start, end, steps) if chosen.category > 1 else _whole_steps(int(start), int(end), steps)
+    return finish(from_host(entry, to_dtype(spaced, chosen), chosen), chosen, entry, requires_grad)
+
+
+def _whole_steps(start: int, end: int, steps: int) -> Any:
+    """Evenly spaced values between integers, cut off; computed from the nearer end, so that both are exact."""
+    step = (end - start) / max(steps - 1, 1)
+    places = np.arange(steps)
+    return np.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places)) if steps > 1 else (
+        np.full(steps, start))
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,

@@ -66,6 +66,9 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
             for item in value:
                 if item is not None or kind == "Tensor[]":
                     key |= tensor_key(operator.name, item)
+        elif kind == "Tensor" and type(value) in SCALAR:
+            raise ArgumentTypeError(operator.name, f"a number as {operator.schema.names[position]}",
+                                    "this operand is a tensor", "pass tensor.new_tensor(number)")
         elif value is not None:
             key |= argument_key(operator.name, value, SCALAR if position else SCALAR_LEFT)
     return key

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import UnsupportedDtype, UnsupportedOperator
+from tensocket_plugins.contract.errors import ArgumentError, UnsupportedDtype, UnsupportedOperator
 
 from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry, entry_of_key
@@ -119,7 +119,13 @@ class Operator(Packet):
         return layers.record(self.derivative, below, key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
-        """The closure for a key without layers."""
+        """The closure for a key without layers.
+
+        Raises:
+            ArgumentError: A list of tensors is empty.
+        """
+        if not key & DEVICE_MASK and any(p.type == "Tensor[]" for p in self.schema.parameters):
+            raise ArgumentError(self.name, "no tensors", "there is at least one", "pass some")
         entry = entry_of_key(self.name, key)
         return with_alternatives(self, entry.device.type, lambda: self.build(key, entry))
 

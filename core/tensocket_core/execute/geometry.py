@@ -207,6 +207,18 @@ def partly_shared(array: Any, out: Any) -> bool:
     return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
 
 
+def overlapping(array: Any, out: Any) -> bool:
+    """Whether two arrays without gaps have memory in common."""
+    if not (contiguous(array) and contiguous(out) and array.size and out.size):
+        return False
+    if type(array) is np.ndarray or type(out) is np.ndarray:
+        return type(array) is type(out) and bool(np.may_share_memory(array, out))
+    if array.storage is not out.storage:
+        return False
+    (first, length), (second, reach) = [(x.offset * x.dtype.itemsize, x.size * x.dtype.itemsize) for x in (array, out)]
+    return bool(first < second + reach and second < first + length)
+
+
 __all__ = [
     "Shape",
     "as_strided",
@@ -224,5 +236,6 @@ __all__ = [
     "normalize_axes",
     "normalize_axis",
     "normalize_shape",
+    "overlapping",
     "partly_shared",
 ]

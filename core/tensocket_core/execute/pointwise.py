@@ -71,7 +71,7 @@ class Pointwise(Operator):
         result: Dtype of the result: ``same`` as the compute dtype, ``bool``, ``real``: that of the parts of a
             complex one, or ``complex``: that with such parts.
         compute: ``promote``: what the operands promote to. ``float``: likewise, but the default float type for integers
-            and bools.
+            and bools. ``number``: likewise, but int64 for bools.
         count: Number of tensor operands; the schema's first parameters.
         condition: Whether the first operand is a bool condition that takes no part in promotion.
         kinds: Letters of the dtype kinds that it computes with: ``b`` bool, ``i`` integers, ``f`` floats, ``c`` complex
@@ -88,8 +88,8 @@ class Pointwise(Operator):
 
     def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
                  result: Literal["same", "bool", "real", "complex"] = "same",
-                 compute: Literal["promote", "float"] = "promote", condition: bool = False, kinds: str = "bif",
-                 bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
+                 compute: Literal["promote", "float", "number"] = "promote", condition: bool = False,
+                 kinds: str = "bif", bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
                  guard_values: bool = False, keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
@@ -216,6 +216,8 @@ class Pointwise(Operator):
         compute = promoted
         if self.compute == "float" and promoted.category < 2:
             compute = number_dtype(2)
+        elif self.compute == "number" and promoted is dtypes.bool_:
+            compute = dtypes.int64
         if kind_letter(compute) not in self.kinds:
             raise UndefinedDtype(
                 self.name,

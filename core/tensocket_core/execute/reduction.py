@@ -52,6 +52,7 @@ class Reduction(Operator):
         empty: Whether folding no elements has a value.
         complex: Whether complex numbers can be folded.
         decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
+        bools: The reduction that stands in for it with ``dtype=bool``; without one, that is refused.
         keywords: NumPy's spelling of arguments, as in ``Pointwise``.
     """
 
@@ -59,7 +60,8 @@ class Reduction(Operator):
 
     def __init__(self, schema: str, doc: str, fold: Fold, *, compute: Literal["same", "sum", "float", "bool"] = "same",
                  result: Literal["same", "bool", "int64"] = "same", wide: bool = False, empty: bool = True,
-                 complex: bool = False, decompose: Callable[..., Any] | None = None, **record: Any) -> None:
+                 complex: bool = False, decompose: Callable[..., Any] | None = None, bools: str = "",
+                 **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.fold = fold
         self.compute = compute
@@ -68,6 +70,7 @@ class Reduction(Operator):
         self.empty = empty
         self.complex = complex
         self.decompose = decompose
+        self.bools = bools
         self.keywords = {"axis": ("None", "dim = axis")}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
@@ -115,6 +118,8 @@ class Reduction(Operator):
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         axes = normalize_axes(self.name, dim, input.ndim)
+        if dtype is dtypes.bool_ and self.bools:
+            return getattr(input.detach().to(dtype), self.bools)(axes, keepdim)
         compute = self._compute_dtype(input.dtype) if dtype is None else self._given_dtype(dtype)
         check_dtype(self.name, entry, compute)
         if not self.empty and any(input._array.shape[k] == 0 for k in axes):

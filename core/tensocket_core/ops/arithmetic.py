@@ -230,12 +230,12 @@ def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
 
 
 maximum: Final = Pointwise(
-    "maximum(Tensor input, Operand other) -> Tensor", "The larger of two; NaN if either is NaN.",
+    "maximum(Tensor input, Tensor other) -> Tensor", "The larger of two; NaN if either is NaN.",
     lambda m, x, y: m.maximum(x, y),
     derivative=Derivative(input=lambda grad, input, other: grad * _share(input > other, input == other),
                           other=lambda grad, input, other: grad * _share(input < other, input == other)))
 minimum: Final = Pointwise(
-    "minimum(Tensor input, Operand other) -> Tensor", "The smaller of two; NaN if either is NaN.",
+    "minimum(Tensor input, Tensor other) -> Tensor", "The smaller of two; NaN if either is NaN.",
     lambda m, x, y: m.minimum(x, y),
     derivative=Derivative(input=lambda grad, input, other: grad * _share(input < other, input == other),
                           other=lambda grad, input, other: grad * _share(input > other, input == other)))
@@ -250,7 +250,7 @@ clamp_min: Final = Pointwise(
     "clamp_min(Tensor input, Operand min) -> Tensor",
     "Limited from below: max(input, min).",
     lambda m, x, low: m.maximum(x, low),
-    kinds="if",
+    kinds="bif",
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
@@ -261,7 +261,7 @@ clamp_max: Final = Pointwise(
     "clamp_max(Tensor input, Operand max) -> Tensor",
     "Limited from above: min(input, max).",
     lambda m, x, high: m.minimum(x, high),
-    kinds="if",
+    kinds="bif",
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),

@@ -48,11 +48,11 @@ isfinite: Final = Pointwise("isfinite(Tensor input) -> Tensor", "Whether element
 logical_not: Final = Pointwise(
     "logical_not(Tensor input) -> Tensor", "Whether elements are zero.", lambda m, x: m.eq(x, 0), **_LOGIC
 )
-logical_and: Final = Pointwise("logical_and(Tensor input, Operand other) -> Tensor", "Whether both are not zero.",
+logical_and: Final = Pointwise("logical_and(Tensor input, Tensor other) -> Tensor", "Whether both are not zero.",
                                lambda m, x, y: m.ne(x, 0) & m.ne(y, 0), **_LOGIC)
-logical_or: Final = Pointwise("logical_or(Tensor input, Operand other) -> Tensor", "Whether one is not zero.",
+logical_or: Final = Pointwise("logical_or(Tensor input, Tensor other) -> Tensor", "Whether one is not zero.",
                               lambda m, x, y: m.ne(x, 0) | m.ne(y, 0), **_LOGIC)
-logical_xor: Final = Pointwise("logical_xor(Tensor input, Operand other) -> Tensor", "Whether exactly one is not zero.",
+logical_xor: Final = Pointwise("logical_xor(Tensor input, Tensor other) -> Tensor", "Whether exactly one is not zero.",
                                lambda m, x, y: m.ne(x, 0) ^ m.ne(y, 0), **_LOGIC)
 
 _BITS: Final[dict[str, Any]] = {"kinds": "bi", "inplace": True}

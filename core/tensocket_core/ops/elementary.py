@@ -260,7 +260,17 @@ log10: Final = Pointwise(
     derivative=Derivative(input=lambda grad, input: grad / (input * math.log(10))), **_ANY_FLOAT)
 
 
+def added_logarithms(m: Any, x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)) of complex numbers, on the branch of the one with the larger real part."""
+    swapped = m.real(x) < m.real(y)
+    large, small = m.where(swapped, y, x), m.where(swapped, x, y)
+    nothing = m.eq(m.real(large), -math.inf)
+    return m.where(nothing, large, large + m.log(1.0 + m.exp(small - m.where(nothing, 0.0, large))))
+
+
 def _logaddexp(m: Any, x: Any, y: Any) -> Any:
+    if m.dtype.is_complex:
+        return added_logarithms(m, x, y)
     top = m.maximum(x, y)
     return m.where(m.eq(x, y), top + _LN2, top + m.log1p(m.exp(-m.abs(x - y))))
 
@@ -273,7 +283,7 @@ def _logaddexp2(m: Any, x: Any, y: Any) -> Any:
 
 logaddexp: Final = Pointwise(
     "logaddexp(Tensor input, Tensor other) -> Tensor", "log(exp(input) + exp(other)), without overflow.",
-    _logaddexp, kinds="f",
+    _logaddexp, kinds="fc",
     derivative=Derivative(input=lambda grad, input, other: grad / (1 + (other - input).exp()),
                           other=lambda grad, input, other: grad / (1 + (input - other).exp())))
 logaddexp2: Final = Pointwise(

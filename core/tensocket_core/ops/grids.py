@@ -51,9 +51,10 @@ def _read(flat: Any, places: list[Any], sizes: tuple[int, ...]) -> tuple[Any, An
     for place, size in zip(places, sizes, strict=True):
         inside = (place >= 0) & (place <= size - 1)
         valid = inside if valid is None else valid & inside
-        index = place if index is None else index * size + place
+        # Floats count no further than their precision, halves of these only to 256.
+        whole = functions.where(inside, place, 0).to(dtypes.int64)
+        index = whole if index is None else index * size + whole
     assert valid is not None
-    index = functions.where(valid, index, 0).to(dtypes.int64)
     shape = (flat.shape[0], flat.shape[1], index.shape[-1])
     return flat.gather(2, index.unsqueeze(1).expand(shape)), valid.unsqueeze(1)
 

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from .. import creation
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..execute.math import arithmetic_dtype
 from .choices import extremes
 
 #: What ``histogram`` and ``histogramdd`` return, under PyTorch's names.
@@ -91,12 +92,14 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """
     _check_floating("histc", input)
     values = input.detach().reshape(-1)
+    values = values.to(arithmetic_dtype(values.dtype))  # halves are too coarse for the bounds of many bins
     if max < min:
         raise ArgumentError("histc", f"min={min}, max={max}", "max is not less than min", "exchange them")
     low, high = _bounds("histc", values, min, max, given=min != max)
     edges = _edges("histc", values, bins, low, high)
     counts = values.new_zeros((bins,))
-    return counts.scatter_add(0, _even_places(values, edges, low, high), _within(values, edges).to(values.dtype))
+    counts = counts.scatter_add(0, _even_places(values, edges, low, high), _within(values, edges).to(values.dtype))
+    return counts.to(input.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ several dimensions

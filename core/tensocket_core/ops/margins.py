@@ -13,7 +13,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.pointwise import Pointwise
 from .choices import extremes
-from .losses import log_sigmoid, reduced
+from .losses import log_sigmoid, reduced, reduction_name
 
 soft_margin_terms: Final = Pointwise(
     "soft_margin_terms(Tensor input, Tensor target) -> Tensor",
@@ -94,6 +94,7 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
         ArgumentError: ``p`` is another number.
         ShapeError: The shapes do not fit.
     """
+    reduction = reduction_name("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise ArgumentError("multi_margin_loss", f"p={p}", "the exponent is 1 or 2", "pass p=1 or p=2")
     rows = _rows("multi_margin_loss", input)
@@ -129,6 +130,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
         DtypeError: The target is not int64.
         IndexOutOfRange: A target is no class.
     """
+    reduction = reduction_name("multilabel_margin_loss", reduction)
     rows = _rows("multilabel_margin_loss", input)
     if tuple(target.shape) != tuple(input.shape):
         raise ShapeError("multilabel_margin_loss", f"input {list(input.shape)} and target {list(target.shape)}",

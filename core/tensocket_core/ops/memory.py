@@ -108,7 +108,14 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 
 @composite("narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
-    """``narrow`` as a copy."""
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: There is no such dimension.
+    """
+    if dim >= input.ndim:
+        raise ShapeError("narrow_copy", f"dim {dim} of a {input.ndim}-dimensional tensor", "there is such a dimension",
+                         "pass a smaller dim")
     return input.narrow(dim, start, length).clone()
 
 

@@ -162,7 +162,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
     Args:
-        input: A tensor whose shape ends with ``normalized_shape``.
+        input: A tensor whose shape ends with ``normalized_shape``; complex numbers are squared as they are.
         normalized_shape: Sizes of the dimensions that are normalised.
         weight: Factors, of that shape.
         eps: Added to the mean square; by default the distance from 1 to the next number that is computed with.
@@ -174,6 +174,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     _check_end("rms_norm", input, shape, weight, None)
     with blame("rms_norm"):
         small = finfo(arithmetic_dtype(input.dtype)).eps if eps is None else eps
+        if input.dtype.is_complex:
+            squares = (input * input).mean(tuple(range(input.ndim - len(shape), input.ndim)), True)
+            return _scaled(input * (squares + small).rsqrt(), weight, None, input)
         return _scaled(_over_last(rms_rows, input, len(shape), small), weight, None, input)
 
 
@@ -290,5 +293,6 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     before, after = size // 2, (size - 1) // 2
     edges = [squares.new_zeros((input.shape[0], n, *input.shape[2:])) for n in (before, after)]
     with blame("local_response_norm"):
-        window = functions.cat([edges[0], squares, edges[1]], 1).unfold(1, size, 1).mean(-1)
+        window = functions.cat([edges[0], squares, edges[1]], 1).unfold(1, size, 1)
+        window = window.mean(-1) if input.dtype.category > 1 else window.sum(-1).floor_divide(size)
     return input / (window * alpha + k) ** beta

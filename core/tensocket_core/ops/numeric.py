@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError, UndefinedDtype
 
 from .._generated import functions
 from ..autograd.derivative import Derivative
@@ -233,7 +233,7 @@ def float_power(input: Any, exponent: Any) -> Any:
     """Power, in float64, or in complex128 where an operand is complex."""
     given = [x for x in (input, exponent) if hasattr(x, "_key")]
     if not given:
-        raise ArgumentError("float_power", "two Python numbers", "an operand is a tensor", "use Python's **")
+        raise ArgumentTypeError("float_power", "two Python numbers", "an operand is a tensor", "use Python's **")
     wide = dtypes.complex128 if any(_is_complex(x) for x in (input, exponent)) else dtypes.float64
     base, power = (x.to(wide) if hasattr(x, "_key") else complex(x) if wide.is_complex else float(x)
                    for x in (input, exponent))

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
+from ..execute.geometry import overlapping
+from ..execute.inplace import check_writable
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
 
@@ -92,26 +94,40 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
     return function(input, number)
 
 
-def write_out(operator: str, out: Any, result: Any) -> Any:
+def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apart: tuple[Any, ...] = ()) -> Any:
     """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
+
+    Args:
+        operator: Its name.
+        out: What is written.
+        result: The values.
+        exact: Whether ``out`` has the result's dtype.
+        apart: Operands that share no memory with ``out``.
 
     Raises:
         ArgumentTypeError: ``out`` is no tensor, or not as many as there are results.
         AutogradError: A gradient would be recorded.
-        DtypeError: The result's dtype does not convert to ``out``'s.
-        ShapeError: ``out`` has elements that share memory.
+        DtypeError: The result's dtype does not convert to ``out``'s, or is another one where it has to be the same.
+        ShapeError: ``out`` has elements that share memory, with each other or with operands.
     """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
                                     f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
-        written = [write_out(operator, x, y) for x, y in zip(out, result, strict=True)]
+        written = [write_out(operator, x, y, exact=exact, apart=apart) for x, y in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
     if result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()):
         raise AutogradError(operator, "out for tensors that require grad", "what is written to out has no gradient",
                             "detach() the tensors, or use the result")
+    if exact and result.dtype is not out.dtype:
+        raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
+                         "out has the result's dtype", "pass an out of that dtype")
+    check_writable(operator, out)
+    if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
+        raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
+                         "out has memory of its own here", "clone() the operand first")
     if not can_cast(result.dtype, out.dtype):
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out keeps the result's dtype category", "pass an out of the result's dtype")

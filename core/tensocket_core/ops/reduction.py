@@ -108,6 +108,7 @@ sum: Final = Reduction(
     "Sum of the elements; int64 for integers and bools.",
     _SUM,
     compute="sum",
+    bools="any",
     wide=True,
     complex=True,
     derivative=Derivative(input=lambda grad, input_shape, dim, keepdim: spread(grad, input_shape, dim, keepdim)
@@ -132,6 +133,7 @@ prod: Final = Reduction(
     "Product of the elements; int64 for integers and bools.",
     _PROD,
     compute="sum",
+    bools="all",
     wide=True,
     complex=True,
     derivative=Derivative(input=lambda grad, input, dim, keepdim: _prod_gradient(grad, input, dim, keepdim)),

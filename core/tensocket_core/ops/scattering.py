@@ -40,9 +40,11 @@ def _vector_index(operator: str, input: Any, dim: int, index: Any, source: Any =
                          "source and input have one dtype", "convert source with .to(dtype)")
     wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else ()
     if tuple(source.shape) != wanted and not (not shape and source.numel() == 1):
-        raise DimensionError(operator, f"source {list(source.shape)}, input {list(shape)}, {places.numel()} positions",
-                             "source has the input's shape, with a place for every position along dim",
-                             "reshape source")
+        same = source.ndim == len(shape) and all(
+            a == b for k, (a, b) in enumerate(zip(source.shape, shape, strict=True)) if k != axis)
+        kind = DimensionError if operator == "index_copy" and (same or source.ndim != len(shape)) else ShapeError
+        raise kind(operator, f"source {list(source.shape)}, input {list(shape)}, {places.numel()} positions",
+                   "source has the input's shape, with a place for every position along dim", "reshape source")
     return axis, places, source
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from typing import Any, Final
 
@@ -23,12 +22,14 @@ from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes, normalize_axis
+from ..execute.math import ArrayMath
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
 from ..execute.scan_nests import Scan
 from ..execute.sequences import SequenceOperator, scan_operator
 from ..execute.views import Custom
 from .choices import extremes
+from .elementary import added_logarithms
 from .reduction import spread
 
 #: What ``aminmax`` returns, under PyTorch's names.
@@ -133,12 +134,10 @@ def _running(x: Any, dim: int) -> Any:
         return x.copy()
     if x.dtype.kind != "c":
         return np.logaddexp.accumulate(x, dim, dtype=np.float64).astype(x.dtype)
-    top = np.maximum.accumulate(x.real, dim)
-    result = x.astype(np.complex128)
-    rows, tops = np.moveaxis(result, dim, 0), np.moveaxis(top, dim, 0)
+    result, m = x.astype(np.complex128), ArrayMath(dtypes.complex128)
+    rows = np.moveaxis(result, dim, 0)
     for k in range(1, len(rows)):  # a step over whole slices; complex numbers have no ufunc for it
-        high = np.where(np.isfinite(tops[k]), tops[k], 0)
-        rows[k] = np.log(np.exp(rows[k - 1] - high) + np.exp(rows[k] - high)) + high
+        rows[k] = added_logarithms(m, rows[k - 1], rows[k])
     return result.astype(x.dtype)
 
 
@@ -146,9 +145,7 @@ def _log_sum(m: Any, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     """The sum of two numbers given by their logarithms."""
     x, y = a[0], b[0]
     if m.dtype.is_complex:
-        top = m.maximum(m.real(x), m.real(y))
-        top = m.where(top > -math.inf, top, 0)
-        return (m.log(m.exp(x - top) + m.exp(y - top)) + top,)
+        return (added_logarithms(m, x, y),)
     top = m.maximum(x, y)
     return (top + m.log1p(m.exp(m.where(m.eq(x, y), 0, m.minimum(x, y) - top))),)
 

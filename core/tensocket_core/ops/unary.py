@@ -49,7 +49,8 @@ erf: Final = Pointwise(
 sigmoid: Final = Pointwise("sigmoid(Tensor input) -> Tensor", "Logistic function: 1 / (1 + exp(-input)).",
                            lambda m, x: 1 / (1 + m.exp(-x)),
                            derivative=Derivative(input=lambda grad, result: grad * result * (1 - result)), **_ANALYTIC)
-square: Final = Pointwise("square(Tensor input) -> Tensor", "input * input.", lambda m, x: x * x, kinds="ifc",
+square: Final = Pointwise("square(Tensor input) -> Tensor", "input * input; bools are numbers.", lambda m, x: x * x,
+                          compute="number", kinds="ifc",
                           derivative=Derivative(input=lambda grad, input: 2 * grad * input), inplace=True)
 sign: Final = Pointwise("sign(Tensor input) -> Tensor", "-1, 0 or 1; 0 for NaN.",
                         lambda m, x: x if m.dtype is bool_ else m.where(x > 0, 1, 0) - m.where(x < 0, 1, 0),

@@ -105,6 +105,8 @@ def floats(
     """
     if dtype.is_complex:
         pairs = floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
+        if 0 in shape:
+            return functions.complex(*pairs.unbind(-1))
         return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is NORMAL else pairs)
     if kind_letter(dtype) != "f":
         raise UndefinedDtype(

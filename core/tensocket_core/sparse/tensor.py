@@ -150,11 +150,20 @@ class SparseTensor(Tensor):
         return self
 
     @property
+    def recorded_part(self) -> Any:
+        """What takes part in autograd for this tensor: its values."""
+        return self.stored
+
+    @property
     def grad(self) -> Any:
         """A sparse tensor with the gradient at every position; None before the first backward."""
         grad = self.stored.grad
-        if grad is None or self._kind is sparse_csr or self.coalesced:
-            return None if grad is None else like(self, grad)
+        return None if grad is None else self.whole_gradient(grad)
+
+    def whole_gradient(self, grad: Any) -> SparseTensor:
+        """A gradient of the values as one of the tensor."""
+        if self._kind is sparse_csr or self.coalesced:
+            return like(self, grad)
         # Values at one position have equal gradients, that of their sum.
         total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
         return like(total, total.stored / count.stored)

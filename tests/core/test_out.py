@@ -1,0 +1,67 @@
+"""What ``out=`` takes: dtypes, memory of its own, memory of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tensocket_core as torch
+from tensocket_core._generated import functions as F
+from tensocket_core.execute.geometry import overlapping
+from tensocket_plugins.contract.errors import DtypeError, ShapeError
+
+WIDE = torch.empty(2, dtype=torch.float64)
+
+
+def x() -> Any:
+    return torch.tensor([3.0, 1.0])
+
+
+@pytest.mark.parametrize("call", [
+    lambda out: F.gather(x(), 0, torch.tensor([0, 1]), out=out), lambda out: F.floor(x(), out=out),
+    lambda out: F.softmax(x(), 0, out=out), lambda out: F.matmul(torch.ones(2, 2), x(), out=out),
+    lambda out: F.amax(torch.ones(2, 2), 0, out=out), lambda out: F.sort(x(), out=(out, torch.tensor([0, 0]))),
+    lambda out: F.isin(x(), x(), out=out), lambda out: F.tensordot(x(), torch.ones(1, 2), 0, out=out),
+])
+def test_out_of_another_dtype_is_refused(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(DtypeError, match="out has the result's dtype — pass an out of that dtype"):
+        call(WIDE)
+
+
+def test_arithmetic_converts_to_out() -> None:
+    out = torch.empty(2, dtype=torch.float64)
+    assert F.add(x(), x(), out=out) is out
+    assert out.tolist() == [6.0, 2.0]
+    assert F.diff(torch.tensor([1.0, 4.0, 9.0]), out=torch.empty(2)).tolist() == [3.0, 5.0]
+
+
+def test_out_within_an_operand() -> None:
+    a, index = torch.tensor([5.0, 6.0, 7.0]), torch.tensor([2, 1, 0])
+    for call in (lambda: F.take(a, index, out=a), lambda: F.gather(a, 0, index, out=a),
+                 lambda: F.masked_select(a, a > 5, out=a[:2]),
+                 lambda: F.topk(a, 2, out=(a[1:], index)),
+                 lambda: F.index_select(a, 0, index, out=a)):
+        with pytest.raises(ShapeError, match="out has memory of its own here — clone"):
+            call()
+    assert a.tolist() == [5.0, 6.0, 7.0]
+    assert F.add(a, a, out=a).tolist() == [10.0, 12.0, 14.0]
+    assert F.take(a, index, out=torch.empty(3)).tolist() == [14.0, 12.0, 10.0]
+
+
+def test_out_with_shared_elements_is_refused_before_it_is_resized() -> None:
+    out = torch.zeros(1).expand(2)
+    with pytest.raises(ShapeError, match="elements that are written have memory of their own"):
+        F.index_select(torch.ones(3), 0, torch.tensor([0, 1, 2]), out=out)
+
+
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_overlap(device: str) -> None:
+    whole = torch.zeros(6, device=device)
+    a, b, c = (whole[s]._array for s in (slice(0, 3), slice(3, 6), slice(2, 5)))
+    assert not overlapping(a, b)
+    assert overlapping(a, c)
+    assert not overlapping(whole[::2]._array, a)  # gaps: as far as anybody knows
+    assert not overlapping(torch.zeros(6, device=device)._array, a)
+    assert not overlapping(whole[:0]._array, a)
