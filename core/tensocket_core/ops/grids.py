@@ -54,6 +54,7 @@ def _read(flat: Any, places: list[Any], sizes: tuple[int, ...]) -> tuple[Any, An
         # Floats count no further than their precision, halves of these only to 256.
         whole = functions.where(inside, place, 0).to(dtypes.int64)
         index = whole if index is None else index * size + whole
+    assert index is not None
     assert valid is not None
     shape = (flat.shape[0], flat.shape[1], index.shape[-1])
     return flat.gather(2, index.unsqueeze(1).expand(shape)), valid.unsqueeze(1)

@@ -160,6 +160,10 @@ class SparseTensor(Tensor):
         grad = self.stored.grad
         return None if grad is None else self.whole_gradient(grad)
 
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.stored.grad = value if value is None else value.stored
+
     def whole_gradient(self, grad: Any) -> SparseTensor:
         """A gradient of the values as one of the tensor."""
         if self._kind is sparse_csr or self.coalesced:
@@ -167,10 +171,6 @@ class SparseTensor(Tensor):
         # Values at one position have equal gradients, that of their sum.
         total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
         return like(total, total.stored / count.stored)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self.stored.grad = value if value is None else value.stored
 
     @property
     def grad_fn(self) -> Any:
