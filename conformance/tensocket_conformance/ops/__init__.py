@@ -26,12 +26,13 @@ from . import (
     pointwise,
     random,
     reduction,
+    sparse,
     special,
     statistics,
 )
 
 _FAMILIES = (pointwise, inplace, reduction, matmul, movement, indexing, nn, casts, complexes, elementary, arrays,
-             linalg, numeric, activations, images, statistics, losses, networks, special)
+             linalg, numeric, activations, images, statistics, losses, networks, special, sparse)
 
 
 def operators() -> list[Operator]:
