@@ -66,12 +66,17 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
             for item in value:
                 if item is not None or kind == "Tensor[]":
                     key |= tensor_key(operator.name, item)
-        elif kind == "Tensor" and type(value) in SCALAR:
+        elif kind == "Tensor" and type(value) in SCALAR and _tensors_only(operator):
             raise ArgumentTypeError(operator.name, f"a number as {operator.schema.names[position]}",
                                     "this operand is a tensor", "pass tensor.new_tensor(number)")
         elif value is not None:
             key |= argument_key(operator.name, value, SCALAR if position else SCALAR_LEFT)
     return key
+
+
+def _tensors_only(operator: Operator) -> bool:
+    """Whether no operand may be a number; of the others, every one may in Python's reflected operators."""
+    return all(p.type != "Operand" for p in operator.schema.parameters)
 
 
 def call(operator: Operator, *args: Any) -> Any:
