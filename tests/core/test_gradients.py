@@ -38,7 +38,8 @@ POSITIVE: dict[str, list[Case]] = {name: [(P,)] for name in ("log", "log1p", "rs
 BINARY: dict[str, list[Case]] = {
     name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE), (X, 1.5)]
     for name in ("add", "sub", "mul", "div", "fmod", "remainder", "clamp_min", "clamp_max", "floor_divide",
-                 "truncated_divide")} | {name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE)] for name in ("maximum", "minimum")}
+                 "truncated_divide")
+} | {name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE)] for name in ("maximum", "minimum")}
 REDUCED: dict[str, list[Case]] = {
     name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)] for name in ("amax", "amin")
 } | {
