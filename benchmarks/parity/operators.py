@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 from comparison import OF_EQUALS, SHAPE_ONLY, dense, difference, host, leaves, named_elements, tensor_difference
-from translation import add_peer, convert, database, label, ours, rebind
+from translation import Shared, add_peer, convert, database, label, ours, rebind
 
 import tensocket
 
@@ -131,7 +131,9 @@ def run_errors(entry: Any, device: str) -> dict[str, Any]:
 def _compare_errors(theirs: Any, mine: Any, sample: Any, device: str) -> str:
     """How the errors of one call differ."""
     def converted() -> Any:
-        args, keywords = convert((sample.input, *sample.args), device, []), convert(dict(sample.kwargs), device, [])
+        shared = Shared()
+        args, keywords = convert((sample.input, *sample.args), device, shared), convert(
+            dict(sample.kwargs), device, shared)
         return functools.partial(mine, *args, **keywords)
 
     prepared = _outcome(converted)

@@ -92,6 +92,14 @@ def ours(entry: Any) -> Any:
     return lookup(entry.name) or getattr(tensocket.ops.aten, entry.name, None)
 
 
+class Shared(list[tuple[Any, Any]]):
+    """Tensors that want a gradient; with ``memory``, tensors over one storage share memory here as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: dict[int, Any] = {}
+
+
 def convert(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
     """An argument of PyTorch as one of tensocket's; tensors that want a gradient are listed in ``made``."""
     import torch
@@ -136,6 +144,8 @@ def _tensor(value: Any, device: str, made: list[tuple[Any, Any]]) -> Any:
     memory = torch.as_strided(plain, (plain.untyped_storage().nbytes() // plain.itemsize,), (1,), 0)
     memory = memory.float() if plain.dtype == torch.bfloat16 else memory
     here = tensocket.as_tensor(np.array(memory.numpy(force=True)), dtype=dtype, device=device)
+    if isinstance(made, Shared):
+        here = made.memory.setdefault(plain.untyped_storage().data_ptr(), here)
     here = here.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
     if value.requires_grad:
         here.requires_grad_(True)

@@ -137,6 +137,8 @@ CASES: list[Case] = [
     (lambda: F.select_scatter(f(2, 3), f(2), 0, 0), ShapeError, RuntimeError, "select_scatter",
      "src has the shape of the part"),
     (lambda: torch.broadcast_shapes((2, -1)), ShapeError, ValueError, "broadcast_shapes", "sizes are not negative"),
+    (lambda: f(1).as_strided((1,) * 65, (1,) * 65), ShapeError, RuntimeError, "as_strided",
+     "tensors have up to 64 of them"),
     (lambda: F.tensor_split(f(2), 0), ArgumentError, RuntimeError, "tensor_split", "there is at least one section"),
     (lambda: F.tensor_split(torch.ones(()), 1), ShapeError, RuntimeError, "tensor_split",
      "the tensor has at least one dimension"),

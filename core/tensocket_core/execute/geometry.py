@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, ShapeError
 
 Shape = tuple[int, ...]
+#: What arrays of NumPy have at most.
+_MOST_DIMENSIONS: Final = 64
 
 
 def element_strides(array: Any) -> Shape:
@@ -162,8 +164,13 @@ def memory_nbytes(array: Any) -> int:
 
 
 def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
-    """A view with any geometry; ``offset`` counts elements from the array's first one, and may be negative."""
+    """A view with any geometry; ``offset`` counts elements from the array's first one, and may be negative.
+
+    Raises:
+        ShapeError: There are more dimensions than arrays of NumPy have.
+    """
     if type(array) is not np.ndarray:
+        _check_rank(shape)
         return array.as_strided(shape, strides, array.offset + offset)
     size = array.itemsize
     steps = tuple([s * size for s in strides])
@@ -178,8 +185,15 @@ def as_strided(array: Any, shape: Shape, strides: Shape, offset: int) -> Any:
     return _in_memory(array, shape, steps, offset * size)
 
 
+def _check_rank(shape: Shape) -> None:
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ShapeError("as_strided", f"{len(shape)} dimensions", f"tensors have up to {_MOST_DIMENSIONS} of them",
+                         "reshape the tensor")
+
+
 def _in_memory(array: np.ndarray[Any, Any], shape: Shape, steps: Shape, nbytes: int) -> np.ndarray[Any, Any]:
     """A view of the memory that an array lies in; ``nbytes`` counts from the array's first element."""
+    _check_rank(shape)
     memory = memory_of(array)
     nbytes += int(array.ctypes.data - memory.ctypes.data)
     if memory.flags.forc and memory.nbytes:

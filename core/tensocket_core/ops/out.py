@@ -125,14 +125,14 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out has the result's dtype", "pass an out of that dtype")
     check_writable(operator, out)
-    if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
-        raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
-                         "out has memory of its own here", "clone() the operand first")
     if not can_cast(result.dtype, out.dtype):
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out keeps the result's dtype category", "pass an out of the result's dtype")
     if out._array.shape != result._array.shape:
         _resize(operator, out, tuple(result.shape))
+    if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
+        raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
+                         "out has memory of its own here", "clone() the operand first")
     return out.copy_(result)
 
 
