@@ -277,7 +277,8 @@ def test_custom_operators() -> None:
         return x @ y
 
     with torch.autocast("cpu"):
-        assert product(X, X).dtype == F32 or product(X, X).dtype == B16
+        # Without a rule of its own, it is seen through.
+        assert product(X, X).dtype == B16
         library.register_autocast(product, "cpu", F16)
         assert product(X, LOW).dtype == F16
     assert product(X, X).dtype == F32

@@ -114,11 +114,10 @@ def test_memory_is_followed() -> None:
     assert usage["dropped"] == 0
     assert usage["aten::add_"] == 0
     changes = p._changes
-    assert [c.nbytes for c in changes] == [4000, 4000, 4, -4000, -4, -4000] or sorted(
-        c.nbytes for c in changes) == [-4000, -4000, -4, 4, 4000, 4000]
+    assert [c.nbytes for c in changes] == [4000, 4000, 4, -4000, -4, -4000]
     assert max(c.total for c in changes) == 8004
     assert changes[-1].total == 0
-    assert "4000 B" in p.key_averages().table() or "3.91 KB" in p.key_averages().table()
+    assert "3.91 KB" in p.key_averages().table()
 
 
 def test_calls_are_located(tmp_path: Path) -> None:
@@ -296,7 +295,7 @@ def test_table() -> None:
     lines = text.splitlines()
     assert lines[0] == "Mine"
     assert lines[2].split()[:4] == ["Name", "Self", "CPU", "%"]
-    assert lines[4].split()[0] in ("aten:...", "aten::...")[:1]
+    assert lines[4].split()[0] == "aten:..."
     assert text.endswith("us\n")
     assert str(averages) == averages.table()
     assert len(p.events().table(top_level_events_only=True).splitlines()) == 5 + 6
