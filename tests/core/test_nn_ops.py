@@ -317,3 +317,17 @@ def test_arguments_of_activations_and_linear_are_checked():
     for weight in (X, X.T[0], X.T[:2]):
         with pytest.raises(ShapeError, match=FORM.format("linear")):
             F.linear(double(X[:, :2]), double(weight))
+
+
+@pytest.mark.parametrize(("operator", "shape", "kernel"), [
+    ("conv1d", (4, 6, 8), (5, 6, 3)), ("conv2d", (8, 3, 4, 4), (5, 3, 3, 3)), ("conv2d", (8, 3, 4, 4), (5, 3, 1, 1)),
+    ("conv3d", (2, 1, 3, 3, 3), (2, 1, 2, 2, 2)), ("conv_transpose1d", (4, 6, 8), (6, 3, 3)),
+    ("conv_transpose2d", (4, 3, 4, 4), (3, 5, 3, 3))])
+def test_images_lie_as_programs_expect(operator, shape, kernel):
+    image = torch.ones(shape, requires_grad=True)
+    weight = torch.ones(kernel, requires_grad=True)
+    result = getattr(torch, operator)(image, weight)
+    assert result.is_contiguous()
+    assert result.view(shape[0], -1).shape[0] == shape[0]
+    result.sum().backward()
+    assert image.grad.is_contiguous()

@@ -37,10 +37,10 @@ def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> An
 
 
 def laid_like(result: Any, like: Any) -> Any:
-    """A result that was made of parts, with channels last where those of the array ``like`` are."""
+    """A result that was made of parts in row-major order, or with channels last where those of ``like`` are."""
     format = _LAST.get(result.ndim)
     if format is None or contiguous(like) or not in_format(like, format):
-        return result
+        return result.contiguous()  # Programs take views of it.
     return result.contiguous(memory_format=format)
 
 
