@@ -15,6 +15,7 @@ from tensocket_core.dispatch.autocast import PRECISION
 from tensocket_core.dispatch.modes import ACTIVE, STATE
 from tensocket_core.dispatch.precisions import ACCELERATOR, HOST
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
+from tensocket_core.library.libraries import remove_operator
 
 X = torch.rand(4, 4) + 0.1
 LOW = X.bfloat16()
@@ -276,12 +277,27 @@ def test_custom_operators() -> None:
     def product(x: Tensor, y: Tensor) -> Tensor:
         return x @ y
 
+    try:
+        with torch.autocast("cpu"):
+            # Without a rule of its own, it is seen through.
+            assert product(X, X).dtype == B16
+            product.register_autocast("cpu", F16)
+            assert product(X, LOW).dtype == F16
+        assert product(X, X).dtype == F32
+    finally:
+        remove_operator(product.operator)
+
+
+def test_rules_go_with_their_library() -> None:
+    lib = library.Library("amp_tests", "DEF")
+    lib.define("twice(Tensor x) -> Tensor")
+    lib.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+    library.register_autocast("amp_tests::twice", "cpu", F16, lib=lib)
+    twice = torch.ops.amp_tests.twice
     with torch.autocast("cpu"):
-        # Without a rule of its own, it is seen through.
-        assert product(X, X).dtype == B16
-        library.register_autocast(product, "cpu", F16)
-        assert product(X, LOW).dtype == F16
-    assert product(X, X).dtype == F32
+        assert twice(X).dtype == F16
+    lib._destroy()
+    assert "amp_tests::twice" not in OPERATORS
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
