@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ _HOOKS: Final = ("tensocket_describe", "tensocket_backend")
 _FEATURES: Final = frozenset(
     {"streams", "events", "pinned", "fp64", "dlpack", "multi_device", "deterministic", "reference"})
 _PROBE_LIMIT: Final = 0.2
+#: Processes, of which one must keep the limit: on a busy machine they wait for a processor.
+_PROBE_TRIES: Final = 6
 
 
 def _entry_point(subject: Subject) -> EntryPoint:
@@ -113,10 +116,12 @@ def _silent(subject: Subject) -> None:
 def _probe(subject: Subject) -> None:
     code = ("import sys, tensocket\nname = sys.argv[1].partition(':')[0]\n"
             "print(next(r.probe_seconds for r in tensocket.backends() if r.name == name))")
-    # The best of two processes: on a busy machine one may have to wait for a processor.
-    seconds = min(float(run_on_device(code, subject)) for _ in range(2))
-    if seconds > _PROBE_LIMIT:
-        raise Failure(f"probe() took {seconds * 1000:.0f} ms; {_PROBE_LIMIT * 1000:.0f} ms are allowed")
+    seconds = math.inf
+    for _ in range(_PROBE_TRIES):
+        seconds = min(seconds, float(run_on_device(code, subject)))
+        if seconds <= _PROBE_LIMIT:
+            return
+    raise Failure(f"probe() took {seconds * 1000:.0f} ms; {_PROBE_LIMIT * 1000:.0f} ms are allowed")
 
 
 def _fork(subject: Subject) -> None:
