@@ -221,3 +221,11 @@ def test_forms_of_attention():
         pass
     with pytest.raises(errors.ArgumentError, match="at least one form of attention is allowed"), sdpa_kernel([]):
         pass
+
+
+def test_scripts_are_saved_as_modules(tmp_path):
+    scripted = jit.script(nn.Linear(2, 1))
+    scripted.save(tmp_path / "model.pt")
+    loaded = jit.load(tmp_path / "model.pt", map_location="cpu")
+    assert isinstance(loaded, jit.ScriptModule)
+    assert loaded.weight.equal(scripted.weight)
