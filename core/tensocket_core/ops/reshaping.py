@@ -110,7 +110,8 @@ def sum_to_size(input: Any, *size: Any) -> Any:
         raise ShapeError("sum_to_size", f"size {list(shape)} for shape {list(own)}",
                          "the size broadcasts to the tensor's shape", "choose a fitting size")
     axes = [k for k, n in enumerate(own) if k < lead or (shape[k - lead] == 1 and n != 1)]
-    summed = input.sum(axes, keepdim=True) if axes or input.dtype is dtypes.bool_ else input
+    counted = input.to(dtypes.int64) if input.dtype is dtypes.bool_ else input
+    summed = counted.sum(axes, keepdim=True) if axes else counted
     return summed.reshape(shape) if lead else summed
 
 
