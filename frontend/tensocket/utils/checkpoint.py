@@ -22,6 +22,8 @@ from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.dispatch.autocast import choices, chosen
 from tensocket_core.random import fork_rng_states, rng_states
 
+from ._pytree import tree_map as tree_map
+
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",

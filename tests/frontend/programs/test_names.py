@@ -171,3 +171,9 @@ def test_futures():
     broken.set_exception(KeyError("k"))
     with pytest.raises(KeyError):
         broken.then(lambda future: future.wait()).wait()
+
+
+def test_names_that_other_modules_pass_on():
+    from tensocket.utils import checkpoint
+
+    assert checkpoint.tree_map(lambda leaf: leaf + 1, {"a": (1, 2)}) == {"a": (2, 3)}
