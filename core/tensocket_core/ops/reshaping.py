@@ -6,7 +6,6 @@ import math
 import operator
 from typing import Any, Final
 
-from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from .. import tensors
@@ -110,8 +109,7 @@ def sum_to_size(input: Any, *size: Any) -> Any:
         raise ShapeError("sum_to_size", f"size {list(shape)} for shape {list(own)}",
                          "the size broadcasts to the tensor's shape", "choose a fitting size")
     axes = [k for k, n in enumerate(own) if k < lead or (shape[k - lead] == 1 and n != 1)]
-    counted = input.to(dtypes.int64) if input.dtype is dtypes.bool_ else input
-    summed = counted.sum(axes, keepdim=True) if axes else counted
+    summed = input.sum(axes, keepdim=True) if axes or not shape else input
     return summed.reshape(shape) if lead else summed
 
 
