@@ -127,3 +127,10 @@ def test_streams_wait_for_streams(device):
     second.synchronize()
     assert first.query()
     assert total.item() == 0
+
+
+def test_numbers_of_the_host_meet_numbers_of_a_device(device):
+    there, here = torch.tensor(1.0, device=device), torch.tensor(2.0, device="cpu")
+    assert (there + here).device == there.device
+    assert (here * there).item() == 2.0
+    assert (there < here).item()

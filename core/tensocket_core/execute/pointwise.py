@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
@@ -115,9 +116,9 @@ class Pointwise(Operator):
         return super().resolve_device(key)
 
     def _mixed(self, *args: Any) -> Any:
-        """Move zero-dimensional tensors to the device of the others, then dispatch anew."""
+        """Move zero-dimensional tensors to the device of the others, or from the host to the device; dispatch anew."""
         given = [x for x in args[:self.count] if hasattr(x, "_key")]
-        devices = {x._entry for x in given if x.ndim}
+        devices = {x._entry for x in given if x.ndim} or {x._entry for x in given if x.device.type != HOST_DEVICE}
         if len(devices) != 1:
             return entry_of_key(self.name, functools.reduce(operator.or_, (x._key for x in given)))
         (entry,) = devices
