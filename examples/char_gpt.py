@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from common import picture, settings, show_text, train
-from texts import standard_library
-
 import tensocket as torch
 from tensocket import Tensor, nn
 from tensocket.nn import functional as F
+
+from common import picture, settings, show_text, train
+from texts import standard_library
 
 
 class Block(nn.Module):

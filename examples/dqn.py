@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common import picture, settings, train
-
 import tensocket as torch
 from tensocket import Tensor, nn
 from tensocket.nn import functional as F
+
+from common import picture, settings, train
 
 State = tuple[float, float]
 #: Position and speed, action, reward, position and speed after it, and whether it was the last.

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from common import picture, settings, show_images, train
-from digits import digits
-
 import tensocket as torch
 from tensocket import nn
 from tensocket.nn import functional as F
+
+from common import picture, settings, show_images, train
+from digits import digits
 
 
 def generator(noise: int, width: int) -> nn.Sequential:

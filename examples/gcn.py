@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from common import picture, settings, train
-
 import tensocket as torch
 from tensocket import Tensor, nn
 from tensocket.nn import functional as F
+
+from common import picture, settings, train
 
 PARTS = 4
 

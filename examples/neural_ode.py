@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from common import picture, settings, train
-
 import tensocket as torch
 from tensocket import Tensor, nn
+
+from common import picture, settings, train
 
 Field = Callable[[Tensor], Tensor]
 

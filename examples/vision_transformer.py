@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from common import picture, settings, train
-from digits import accuracy, digits
-
 import tensocket as torch
 from tensocket import Tensor, nn
 from tensocket.nn import functional as F
+
+from common import picture, settings, train
+from digits import accuracy, digits
 
 
 class VisionTransformer(nn.Module):

@@ -22,10 +22,9 @@ from .matmul import product
 def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * result``; with beta 0, the input does not matter, not even where it is NaN.
 
-    Factors of integers are cut off to integers, those of ``addr`` are refused.
+    Factors of integers are cut off to integers.
 
     Raises:
-        ArgumentError: A factor of ``addr`` is a float where the result is made of integers.
         DtypeError: Both have different dtypes.
         ShapeError: The input does not broadcast to the result's shape.
     """
@@ -33,10 +32,7 @@ def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> An
         raise DtypeError(operator, f"an input of dtype {input.dtype.name} and a product of dtype {result.dtype.name}",
                          "all operands have one dtype", "convert them with .to(dtype)")
     if result.dtype.category < 2 and any(isinstance(x, (float, complex)) for x in (beta, alpha)):
-        if operator != "addr":
-            return blended(operator, input, result, int(beta), int(alpha))
-        raise ArgumentError(operator, f"beta={beta}, alpha={alpha} for {result.dtype.name}",
-                            "factors of integers are integers", "convert the operands to floats")
+        beta, alpha = int(beta), int(alpha)
     shape = tuple(result.shape)
     if broadcast_shapes(operator, [shape, tuple(input.shape)]) != shape:
         raise ShapeError(operator, f"an input of shape {list(input.shape)} for a product of shape {list(shape)}",
