@@ -372,6 +372,9 @@ PROGRAM = """
 import os, signal, sys, time
 from tensocket.utils.data import DataLoader, Dataset
 
+# Programs that a shell starts in the background ignore interrupts, and so do those that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 class Slow(Dataset):
     def __len__(self):
         return 100
