@@ -106,7 +106,9 @@ def _first(subject: Subject) -> None:
 
 
 def _silent(subject: Subject) -> None:
-    code = ("import sys, tensocket\nbefore = set(vars(tensocket))\nfor r in tensocket.backends(): pass\n"
+    # The module that lists the backends is itself there from its first use.
+    code = ("import sys, tensocket, tensocket.backends\nbefore = set(vars(tensocket))\n"
+            "for r in tensocket.backends(): pass\n"
             "late = set(vars(tensocket)) - before\nprint(sorted(n for n in late if not n.startswith('_')))")
     out = run_child(code, environ={"TENSOCKET_BACKENDS": f"cpu,{subject.name}"})
     if out.strip() != "[]":
