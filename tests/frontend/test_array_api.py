@@ -281,3 +281,9 @@ def test_corner_cases_of_creation():
     assert torch.arange(0.0, 0, 1).dtype is torch.float32
     assert xp.asarray([0, 2**64 - 1024], dtype=xp.uint64).tolist() == [0, 2**64 - 1024]
     assert xp.linalg.solve(xp.ones((1, 0, 0)), xp.ones((0, 0, 0))).shape == (0, 0, 0)
+
+
+def test_diagonals_far_outside_are_empty():
+    for k in (-2**63 - 1, -3, 2, 2**70):
+        assert not xp.any(xp.eye(3, 2, k=k))
+    assert xp.eye(3, 2, k=-2).tolist() == [[0, 0], [0, 0], [1, 0]]
