@@ -3,7 +3,7 @@
 An operator whose result does not depend on who computes it starts with NumPy and is promoted when it is called often;
 compiling at once would cost more than most programs win. Functions that NumPy rounds differently are native from the
 start, so that a result never depends on how often something was called before. ``TENSOCKET_NATIVE=0`` turns all of
-this off; results then are the reference.
+this off: the Python paths, which are the reference for these entries, serve everything.
 """
 
 from __future__ import annotations

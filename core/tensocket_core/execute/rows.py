@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.contract.errors import KernelError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
@@ -166,7 +166,10 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, build: native.Build) -> Kernel
     if target is None:
         return kernel
     program, form = build()
-    run = entry.runtime.compile_ir(scheduled(program, target, Strategy.SERIAL))
+    try:
+        run = entry.runtime.compile_ir(scheduled(program, target, Strategy.SERIAL))
+    except KernelError:  # NumPy serves as well
+        return kernel
     otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
     stream = entry.runtime.default_stream
 
