@@ -32,7 +32,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
                           check=False, env={**os.environ, "MPLBACKEND": "agg"})
 
 
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
          if BLOCK.search(page.read_text("utf-8"))]
 
 
