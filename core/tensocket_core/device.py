@@ -8,8 +8,19 @@ from functools import cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.backend import OpenDevice, Stream
-from tensocket_plugins.contract.devices import HOST_DEVICE, MEANT, SELECTION, Device, Selection, parse_device, stand_in
-from tensocket_plugins.contract.errors import ArgumentTypeError, DeviceMismatch
+from tensocket_plugins.contract.devices import (
+    BEFORE_NUMBERED,
+    HOST_DEVICE,
+    MEANT,
+    NUMBERED,
+    SELECTION,
+    Device,
+    Selection,
+    parse_device,
+    stand_in,
+)
+from tensocket_plugins.contract.errors import ArgumentTypeError, DeviceMismatch, TensocketError
+from tensocket_plugins.contract.naming import package_name
 from tensocket_plugins.contract.registry import registry
 
 from .dispatch.keys import DEVICE_SHIFT
@@ -65,6 +76,8 @@ _ENTRIES: Final[list[DeviceEntry]] = []
 #: What users pass as ``device=`` to the entry; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceEntry]] = {}
 _PROCESS_DEFAULT: Final[list[DeviceEntry]] = []
+#: The environment's device, when it answers for ``cuda``.
+_ANSWERING: Final[list[str]] = []
 #: Key bit to entry.
 BY_KEY: Final[dict[int, DeviceEntry]] = {}
 
@@ -110,8 +123,16 @@ def default_entry() -> DeviceEntry:
 
 
 def _first_default() -> DeviceEntry:
-    """The process's default device, from the environment as it is when the first tensor is made."""
-    _PROCESS_DEFAULT.append(open_entry(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
+    """The process's default device, from the environment as it is when the first tensor is made.
+
+    A program that calls this package ``torch`` expects PyTorch's default: for it the environment says which device
+    answers for ``cuda``, and one that cannot be used is refused here.
+    """
+    if package_name() == "torch":
+        _answer_from_environment()
+        _PROCESS_DEFAULT.append(open_entry(HOST_DEVICE))
+    else:
+        _PROCESS_DEFAULT.append(open_entry(os.environ.get("TENSOCKET_DEVICE") or HOST_DEVICE))
     return _PROCESS_DEFAULT[0]
 
 
@@ -164,6 +185,35 @@ def answer_for(name: str, backend: str | None) -> None:
         _BY_NAME.clear()
         for entry, kind in zip(_ENTRIES, own, strict=True):
             entry.device = Device(kind, entry.device.index)
+
+
+def answer_with(device: str) -> None:
+    """Let a device, for example ``opencl:1``, answer for ``cuda``; an unusable one is refused at once.
+
+    Raises:
+        UnknownDevice, InvalidDeviceIndex, BackendError: As ``open_entry``.
+    """
+    wanted = Device(device)
+    registry().backend(wanted.type)
+    answer_for(NUMBERED, wanted.type)
+    if wanted.index is not None and wanted.type != HOST_DEVICE:
+        set_current(Device(NUMBERED, wanted.index))
+
+
+def _answer_from_environment() -> None:
+    """Let the environment's device answer for ``cuda``, once, where a program calls this package ``torch``."""
+    device = os.environ.get("TENSOCKET_DEVICE")
+    if not device or _ANSWERING or package_name() != "torch":
+        return
+    _ANSWERING.append(device)
+    try:
+        answer_with(device)
+    except TensocketError:
+        _ANSWERING.clear()
+        raise
+
+
+BEFORE_NUMBERED.append(_answer_from_environment)
 
 
 def set_current(device: Any) -> None:

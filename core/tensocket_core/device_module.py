@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensocket_plugins.contract.descriptor import DeviceInfo
-from tensocket_plugins.contract.devices import HOST_DEVICE, Device, parse_device
+from tensocket_plugins.contract.devices import HOST_DEVICE, NUMBERED, Device, parse_device
+from tensocket_plugins.contract.naming import package_name
 from tensocket_plugins.contract.registry import registry
 
 from . import api
@@ -111,13 +112,13 @@ def get_device_module(device: Any = None) -> DeviceModule:
 class Accelerator:
     """``tensocket.accelerator``: the first available device whose memory is not the host's."""
 
-    #: The only name that is one, for programs that must not get another; None where every device can be.
-    only: str | None = None
-
     def current_accelerator(self, check_available: bool = False) -> Device | None:
-        """That device, without an index; None where there is none."""
-        if self.only is not None:
-            name = parse_device(self.only).type
+        """That device, without an index; None where there is none.
+
+        A program that calls this package ``torch`` knows no accelerator but ``cuda``.
+        """
+        if package_name() == "torch":
+            name = parse_device(NUMBERED).type
             return Device(name) if api.is_available(name) and name != HOST_DEVICE else None
         for record in registry().records():
             profile = record.descriptor.profile if record.descriptor is not None else None

@@ -10,8 +10,9 @@ finds out for itself whether to use ``cuda``:
   ``map_location="cuda:0"`` mean what the program's author meant; ``torch.cuda.get_device_name()`` tells what they
   are. The host keeps its name: with ``--device cpu``, ``cuda:0`` is another word for ``cpu:0``. With an index, as in
   ``X:1``, that device is the current one.
-- ``TENSOCKET_DEVICE`` is a default for ``--device``. Tensors for which a program names no device are on the host, as
-  in PyTorch.
+- ``TENSOCKET_DEVICE`` is a default for ``--device``, and means the same in a process that got this package as
+  ``torch`` in another way (``sys.modules["torch"] = tensocket``). Tensors for which a program names no device are on
+  the host, as in PyTorch.
 
 ``tensocket.as_torch.install()`` does the same in a running process, before anything imports ``torch``.
 """
@@ -34,11 +35,8 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 import tensocket
-from tensocket_core.device import answer_for, set_current
-from tensocket_core.device_module import Accelerator
-from tensocket_plugins.contract.devices import HOST_DEVICE, Device
+from tensocket_core.device import answer_for, answer_with
 from tensocket_plugins.contract.errors import ArgumentError
-from tensocket_plugins.contract.registry import registry
 
 from .version import PYTORCH
 
@@ -111,7 +109,10 @@ def install(device: str | None = None) -> None:
     if sys.modules.get("torch", tensocket) is not tensocket and not _is_entrance(sys.modules["torch"]):
         raise ArgumentError("as_torch", "a process that has imported another torch", "there is one module torch",
                             "install before anything imports it")
-    _answer(device or os.environ.get(_ANSWERING) or os.environ.get("TENSOCKET_DEVICE") or None)
+    answering = device or os.environ.get(_ANSWERING) or os.environ.pop("TENSOCKET_DEVICE", None)
+    if answering:
+        answer_with(answering)
+        os.environ[_ANSWERING] = answering
     os.environ.pop("TENSOCKET_DEVICE", None)
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
@@ -131,24 +132,10 @@ def uninstall() -> None:
         del sys.modules[name]
     os.environ.pop(_ANSWERING, None)
     answer_for("cuda", None)
-    Accelerator.only = None
 
 
 def _is_entrance(module: ModuleType) -> bool:
     return str(getattr(module, "__file__", "")).startswith(_ENTRANCE)
-
-
-def _answer(device: str | None) -> None:
-    """Let a device answer for ``cuda``; an unusable one is refused at once, not at its first use."""
-    Accelerator.only = "cuda"
-    if device is None:
-        return
-    wanted = Device(device)
-    registry().backend(wanted.type)
-    answer_for("cuda", wanted.type)
-    if wanted.index is not None and wanted.type != HOST_DEVICE:
-        set_current(Device("cuda", wanted.index))
-    os.environ[_ANSWERING] = device
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -343,7 +343,8 @@ def test_rows_without_elements(kernel, shape):
 
 
 @pytest.mark.parametrize(("left", "right"), [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)),
-                                             ((5, 2, 3), (3, 4)), ((5, 1, 2, 3), (7, 3, 4)), ((2, 0), (0, 3))])
+                                             ((5, 2, 3), (3, 4)), ((5, 1, 2, 3), (7, 3, 4)), ((2, 0), (0, 3)),
+                                             ((0, 2, 3), (3, 4)), ((2, 3, 0), (0, 4)), ((6, 5, 2, 3), (3, 4))])
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, "bfloat16"])
 def test_matmul(kernel, rng, left, right, dtype):
     x, y = rng.integers(0, 5, left).astype(np.float32), rng.integers(0, 5, right).astype(np.float32)
@@ -358,6 +359,15 @@ def test_matmul(kernel, rng, left, right, dtype):
         assert result.dtype == dtype
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, expected)
+
+
+def test_batches_that_meet_one_matrix_are_one_product(kernel, rng, monkeypatch):
+    x, y = rng.standard_normal((4, 3, 6)).transpose(1, 0, 2), rng.standard_normal((6, 2))
+    expected = np.einsum("abk,kn->abn", x, y)
+    shapes, multiply = [], np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b: (shapes.append(a.shape), multiply(a, b))[1])
+    np.testing.assert_allclose(kernel("matmul", "float64")(x, y), expected, rtol=1e-12)
+    assert shapes == [(12, 6)]
 
 
 def test_float16_matmul_accumulates_in_float32(kernel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +73,9 @@ def _parse(name: object, index: object) -> tuple[str, int | None]:
     if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
         raise InvalidDeviceIndex("device", f"index {index!r}", "a device index is a non-negative int",
                                  f"pass '{kind}' or '{kind}:0'")
+    if kind == NUMBERED and not CALLED:
+        for ask in BEFORE_NUMBERED:
+            ask()
     return CALLED.get(kind, kind), int(digits) if colon else index
 
 
@@ -104,6 +108,9 @@ HOST_DEVICE: Final = "cpu"
 
 #: The devices that programs mean by a number alone, as in PyTorch: ``x.to(0)``.
 NUMBERED: Final = "cuda"
+
+#: Asked before a program names devices ``NUMBERED``: a runtime can let others answer for that name (``stand_in``).
+BEFORE_NUMBERED: Final[list[Callable[[], None]]] = []
 
 #: What devices are called in this process instead of the name that was given; empty but for ``stand_in``.
 CALLED: Final[dict[str, str]] = {}

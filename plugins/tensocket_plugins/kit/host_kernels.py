@@ -126,15 +126,19 @@ def _relu_backward(zero: Array) -> Callable[[Array, Array], Array]:
 
 
 def _matmul(x: Array, y: Array) -> Array:
+    if x.ndim > 2 == y.ndim:
+        # Batches that meet one matrix are rows of one product: NumPy would call the library once for each batch.
+        shape = (*x.shape[:-1], y.shape[-1])
+        return np.asarray(np.matmul(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), y)).reshape(shape)
     return np.asarray(np.matmul(x, y))
 
 
 def _matmul_float16(x: Array, y: Array) -> Array:
-    return np.asarray(np.matmul(x.astype(np.float32), y.astype(np.float32))).astype(np.float16)
+    return _matmul(x.astype(np.float32), y.astype(np.float32)).astype(np.float16)
 
 
 def _matmul_bfloat16(x: Array, y: Array) -> Array:
-    return np.asarray(float32_to_bfloat16(np.matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
+    return np.asarray(float32_to_bfloat16(_matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
 
 
 def register_matmul(table: KernelTable) -> None:

@@ -137,6 +137,38 @@ def test_the_environment_names_the_device_and_an_index_makes_it_current(tmp_path
     assert printed.split() == ["1", "cuda:1", "cpu"]
 
 
+ALIASED = """
+import importlib, pkgutil, sys
+import tensocket
+for module in pkgutil.walk_packages(tensocket.__path__, "tensocket."):
+    importlib.import_module(module.name)
+for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
+    sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
+import numpy, torch
+"""
+
+
+def aliased(program, device):
+    """What a program prints that some harness gave this package as ``torch``, without ``as_torch``."""
+    done = subprocess.run([sys.executable, "-c", ALIASED + textwrap.dedent(program)], capture_output=True, text=True,
+                          env={**os.environ, "TENSOCKET_DEVICE": device})
+    return done.stdout.split("\n") if done.returncode == 0 else done.stderr
+
+
+def test_the_environment_means_the_same_to_a_process_with_another_alias():
+    printed = aliased("""
+        print((torch.from_numpy(numpy.ones(2)) + torch.zeros(2)).device, torch.Tensor([1.0]).device)
+        print(torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.current_device())
+        print(torch.ones(1, device="cuda").device, torch.accelerator.current_accelerator(), torch.device("ref:0"))
+        """, "ref:1")
+    assert printed[:3] == ["cpu cpu", "True 2 1", "cuda:1 cuda cuda:0"]
+
+
+@pytest.mark.parametrize("first", ["torch.ones(1)", "torch.cuda.is_available()"])
+def test_another_alias_with_a_device_that_is_not_there(first):
+    assert "no installed backend has this name" in aliased(first, "nothing")
+
+
 def test_the_host_can_answer_and_keeps_its_name(tmp_path):
     printed = run(tmp_path, """
         import torch
