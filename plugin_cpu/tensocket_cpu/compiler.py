@@ -58,13 +58,13 @@ class Compiler:
             KernelError: LLVM rejects what was printed.
         """
         names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
-        return self.compile_text(program, print_llvm(program, pointer_field=POINTER_FIELD), names)
+        return self.compile_text(program.name, print_llvm(program, pointer_field=POINTER_FIELD), names)
 
-    def compile_text(self, program: Program, text: str, names: Sequence[str]) -> tuple[list[int], Any]:
+    def compile_text(self, name: str, text: str, names: Sequence[str]) -> tuple[list[int], Any]:
         """Machine code of a module.
 
         Args:
-            program: What it was printed from, for messages.
+            name: What messages call it.
             text: LLVM IR.
             names: Functions whose addresses are wanted.
 
@@ -78,7 +78,7 @@ class Compiler:
             code = self.cache.get(key)
             hit = code is not None
             if code is None:
-                code = self._build(program, text)
+                code = self._build(name, text)
                 self.cache.put(key, code)
             addresses, library = self._link(names, code)
             self.stats.kernels += 1
@@ -86,14 +86,14 @@ class Compiler:
             self.stats.seconds += time.perf_counter() - began
         return addresses, library
 
-    def _build(self, program: Program, text: str) -> bytes:
+    def _build(self, name: str, text: str) -> bytes:
         try:
             module = llvm.parse_assembly(text)
             module.triple = self._target.triple
             module.data_layout = str(self._machine.target_data)
             module.verify()
         except RuntimeError as error:
-            raise KernelError("compile", f"program {program.name}", f"LLVM rejects its kernels: {error}",
+            raise KernelError("compile", f"program {name}", f"LLVM rejects its kernels: {error}",
                               "report this: the printer of LLVM IR has a bug") from error
         tuning = llvm.create_pipeline_tuning_options(speed_level=3)
         tuning.loop_vectorization = True

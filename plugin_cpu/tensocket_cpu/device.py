@@ -27,6 +27,7 @@ from .threads import ThreadPool
 
 if TYPE_CHECKING:
     from .compiler import Compiler
+    from .workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
@@ -46,7 +47,7 @@ class CpuDevice(OpenDevice):
         self.profile = DESCRIPTOR.profile
         self.allocator: HostAllocator = HostAllocator()
         self.default_stream: Stream = CpuStream()
-        self.pool = ThreadPool()
+        self.pool = ThreadPool(make_workers=self._make_workers)
         self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
@@ -63,6 +64,12 @@ class CpuDevice(OpenDevice):
 
                 self._compiler = Compiler(DiskCache(default_directory("cpu")), self.build_stats)
         return self._compiler
+
+    def _make_workers(self) -> Workers | None:
+        """Native threads, where the process has them and they do what they should."""
+        from .workers import make_workers
+
+        return make_workers(self.compiler)
 
     def compile_ir(self, program: Program) -> Executable:
         """Machine code for a program scheduled for kind ``cpu``.

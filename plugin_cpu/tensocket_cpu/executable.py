@@ -23,8 +23,8 @@ from .threads import Entry, ThreadPool
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
-#: Simple operations that are worth a second thread, which takes about 40 microseconds to wake.
-_GRAIN: Final = 1 << 19
+#: Simple operations that are worth a second thread, about 15 microseconds of them.
+_GRAIN: Final = 1 << 17
 
 _Slot = Callable[[Any], int]
 _slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
@@ -59,8 +59,8 @@ class _Launch:
 
     def __init__(self, program: Program, number: int, address: int, library: Any) -> None:
         kernel = program.kernels[number]
-        entry = _ENTRY(address)
-        entry.library = library  # type: ignore[attr-defined]  # keeps the code alive
+        entry: Any = _ENTRY(address)
+        entry.address, entry.library = address, library  # the library keeps the code alive
         self.entry: Entry = entry
         loop = split_loop(program, kernel)
         # The extent is nearly always one scalar parameter, found by position.
@@ -102,8 +102,9 @@ def _simple(pack: Callable[..., bytes], entry: Entry, position: int, grain: int,
         count: Any = scalars[position]
         args = pack(*map(slot, buffers), *scalars)
         # Results come first and operands last; one of the two shows how much work there is.
-        if buffers[0].size > grain or buffers[-1].size > grain:
-            pool.run(entry, args, count)
+        size = max(buffers[0].size, buffers[-1].size)
+        if size > grain:
+            pool.run(entry, args, count, 2 * size // grain)
         else:
             entry(args, 0, count)
 
@@ -134,6 +135,6 @@ class _Run:
             else:
                 count = launch.extent(named)[0] if launch.extent is not None else 1
             if largest > launch.grain and (launch.position is not None or launch.extent is not None):
-                self._pool.run(launch.entry, args, count)
+                self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:
                 launch.entry(args, 0, count)

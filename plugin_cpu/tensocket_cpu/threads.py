@@ -1,4 +1,4 @@
-"""A few threads that run pieces of one kernel at a time. Compiled kernels release the interpreter lock."""
+"""Dividing a kernel over a few threads, and how many these are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import threading
 import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tensocket_plugins.contract.errors import ArgumentError
 
-#: ``function(args, begin, end)``: a compiled kernel's entry.
-Entry = Callable[[bytes, int, int], None]
+if TYPE_CHECKING:
+    from .workers import Workers
+
+
+class Entry(Protocol):
+    """A compiled kernel: called, or known to native workers by its address."""
+
+    address: int
+
+    def __call__(self, args: bytes, begin: int, end: int, /) -> None:
+        """Run the iterations from ``begin`` up to ``end``."""
+
+
 Task = tuple[Entry, bytes, int, int, threading.Lock]
 T = TypeVar("T")
 
@@ -44,15 +55,28 @@ def _work(tasks: SimpleQueue[Task | None]) -> None:
 class ThreadPool:
     """Divides a kernel's iterations over threads; the caller is one of them.
 
-    Workers start with the first division and are started anew in a forked child. While one thread of the program uses
-    the workers, others run their kernels alone, so that nobody waits.
+    Workers are threads of the operating system that run machine code alone (``workers.py``), or threads of the
+    interpreter where the process has no POSIX threads. They start with the first division and are started anew in a
+    forked child. While one thread of the program uses the workers, others run their kernels alone: nobody waits.
+
+    Args:
+        threads: How many, the caller included; by default what the environment asks for.
+        make_workers: Makes the native workers; None where there are none.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, make_workers: Callable[[], Workers | None] | None = None) -> None:
         self.threads = default_threads() if threads is None else threads
-        self._queues: list[SimpleQueue[Task | None]] = []
-        self._busy = threading.Lock()
+        self._make_workers = make_workers
+        self._lock = threading.Lock()
+        self._workers: Workers | None = None
+        self._run: Callable[[Entry, bytes, int, int], None] = self._first
         in_children(self, ThreadPool.forget_workers)
+
+    @property
+    def native(self) -> Workers | None:
+        """The native workers, with their number of threads; None where there are none."""
+        self._ready()
+        return self._workers
 
     def resize(self, threads: int) -> None:
         """Use ``threads`` threads, the caller included.
@@ -63,28 +87,67 @@ class ThreadPool:
         if type(threads) is not int or threads < 1:
             raise ArgumentError("set_num_threads", f"{threads!r}", "the number of threads is a positive int",
                                 "pass 1 or more")
-        with self._busy:
+        with self._lock:
             self.threads = threads
-            while len(self._queues) > threads - 1:
-                self._queues.pop().put(None)
+            self._run = self._first
 
     def forget_workers(self) -> None:
         """Start anew, in a forked child, which has none of the threads."""
-        self._queues = []
+        self._lock = threading.Lock()
+        if self._workers is not None:
+            self._workers.reset()
+        self._run = self._first
+
+    def run(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
+        """``entry`` over ``range(count)``, in at most so many about equal pieces."""
+        self._run(entry, args, count, pieces)
+
+    def _first(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
+        self._ready()
+        self._run(entry, args, count, pieces)
+
+    def _ready(self) -> None:
+        """Start the workers, if that has not been done yet."""
+        with self._lock:
+            if self._run != self._first:
+                return
+            if self._workers is None and self._make_workers is not None and self.threads > 1:
+                self._workers, self._make_workers = self._make_workers(), None
+            if self._workers is not None:
+                self._workers.resize(self.threads)
+                self._run = self._native
+            else:
+                self._run = PythonWorkers(self.threads).run
+
+    def _native(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
+        workers: Any = self._workers
+        workers.run(entry.address, args, count, pieces)
+
+
+class PythonWorkers:
+    """Threads of the interpreter, for where there are no others; the caller is one of them."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._queues: list[SimpleQueue[Task | None]] = []
         self._busy = threading.Lock()
 
-    def run(self, function: Entry, args: bytes, count: int) -> None:
-        """``function`` over ``range(count)``, in about equal pieces."""
-        if self.threads == 1 or count < 2 or not self._busy.acquire(blocking=False):
-            function(args, 0, count)
+    def __del__(self) -> None:
+        for queue in self._queues:
+            queue.put(None)
+
+    def run(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
+        """``entry`` over ``range(count)``, in at most so many about equal pieces."""
+        pieces = min(self.threads, count, pieces)
+        if pieces < 2 or not self._busy.acquire(blocking=False):
+            entry(args, 0, count)
             return
         try:
-            self._divide(function, args, count)
+            self._divide(entry, args, count, pieces)
         finally:
             self._busy.release()
 
-    def _divide(self, function: Entry, args: bytes, count: int) -> None:
-        pieces = min(self.threads, count)
+    def _divide(self, entry: Entry, args: bytes, count: int, pieces: int) -> None:
         size = -(-count // pieces)
         if size > 1024:
             # Pieces of whole cache lines, so that no two threads write to the same one.
@@ -94,9 +157,9 @@ class ThreadPool:
             for worker, begin in enumerate(range(size, count, size)):
                 done = threading.Lock()
                 done.acquire()
-                self._queue(worker).put((function, args, begin, min(begin + size, count), done))
+                self._queue(worker).put((entry, args, begin, min(begin + size, count), done))
                 waiting.append(done)
-            function(args, 0, min(size, count))
+            entry(args, 0, min(size, count))
         finally:
             for done in waiting:
                 _wait(done)

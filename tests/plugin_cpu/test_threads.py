@@ -62,6 +62,8 @@ def row_sums():
 class Recorder:
     """Stands for a kernel; notes who ran what."""
 
+    address = 0
+
     def __init__(self):
         self.pieces = []
 
@@ -100,7 +102,7 @@ def test_reduction_bits_do_not_depend_on_the_number_of_threads(device, rng, thre
                                                (7, 100_000)])
 def test_pieces_cover_everything_once(number, count):
     entry = Recorder()
-    ThreadPool(number).run(entry, b"", count)
+    ThreadPool(number).run(entry, b"", count, count)
     pieces = sorted(piece[:2] for piece in entry.pieces)
     covered = [k for begin, end in pieces for k in range(begin, end)]
     assert covered == list(range(count))
@@ -109,17 +111,24 @@ def test_pieces_cover_everything_once(number, count):
         assert len({name for _, _, name in entry.pieces}) > 1
 
 
+@pytest.mark.parametrize("pieces", [0, 1, 2, 3])
+def test_no_more_pieces_than_asked_for(pieces):
+    entry = Recorder()
+    ThreadPool(4).run(entry, b"", 100, pieces)
+    assert len(entry.pieces) == max(1, pieces)
+
+
 def test_busy_workers_make_nobody_wait():
     pool, inner = ThreadPool(2), Recorder()
 
     def outer(args, begin, end):
         if begin == 0:
-            pool.run(inner, b"", 100)
+            pool.run(inner, b"", 100, 100)
 
-    pool.run(outer, b"", 100)
+    pool.run(outer, b"", 100, 100)
     assert [piece[:2] for piece in inner.pieces] == [(0, 100)]
     after = Recorder()
-    pool.run(after, b"", 100)
+    pool.run(after, b"", 100, 100)
     assert len(after.pieces) == 2
 
 
@@ -135,10 +144,10 @@ def test_an_interrupted_caller_still_waits_for_the_workers():
         finished.append((begin, end))
 
     with pytest.raises(KeyboardInterrupt):
-        pool.run(entry, b"", 10)
+        pool.run(entry, b"", 10, 10)
     assert finished == [(5, 10)]
     after = Recorder()
-    pool.run(after, b"", 10)
+    pool.run(after, b"", 10, 10)
     assert len(after.pieces) == 2
 
 
@@ -176,7 +185,7 @@ def names():
     def entry(args, begin, end):
         barrier.wait()
         seen.append(threading.current_thread().name)
-    pool.run(entry, b"", 3)
+    pool.run(entry, b"", 3, 3)
     return seen
 assert len(set(names())) == 3
 child = os.fork()

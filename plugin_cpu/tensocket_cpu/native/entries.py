@@ -66,7 +66,7 @@ def make_entry(compiler: Compiler, layout: Layout, program: Program, form: Nativ
         return None
     w = Text()
     text = _text(w, program, form, layout, offsets or {}, fallback)
-    addresses, library = compiler.compile_text(program, text, [_NAME])
+    addresses, library = compiler.compile_text(program.name, text, [_NAME])
     table = np.array(w.addresses, np.uint64)
     definition = _MethodDef(program.name.encode(), addresses[0], _FASTCALL, None)
     create = ctypes.pythonapi.PyCMethod_New
