@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from .primitive import primitive
 from .usage import copy_arrays
 
 #: Elements from which a generated copy kernel is worth its call on a host-resident device.
-_HOST_LIMIT = 65536
+_HOST_LIMIT: Final = 65536
+#: The same for what NumPy copies in runs of memory, for which a kernel's threads alone are better.
+_RUNS_LIMIT: Final = 1 << 20
 
 
 def _identity(value: Any) -> Any:
@@ -32,7 +34,7 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
     if 0 in shape:
         return
     runtime = entry.runtime
-    if runtime.profile.host_resident and (out.size < _HOST_LIMIT or stored is dtype):
+    if runtime.profile.host_resident and (runtime.target is None or out.size < _host_limit(out, source, stored, dtype)):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif runtime.target is not None:
         if stored is dtype:
@@ -41,6 +43,12 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
         run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
     else:
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
+
+
+def _host_limit(out: Any, source: Any, stored: DType, dtype: DType) -> int:
+    """Elements up to which NumPy copies between arrays on the host."""
+    in_runs = stored is dtype and out.ndim and out.ndim == source.ndim and out.strides[-1] == source.strides[-1]
+    return _RUNS_LIMIT if in_runs else _HOST_LIMIT
 
 
 def _move(entry: DeviceEntry, out: Any, source: Any, dtype: DType) -> None:

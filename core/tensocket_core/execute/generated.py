@@ -18,6 +18,8 @@ from .programs import index_dtype, launch
 
 #: Types of operands that are no tensors.
 NUMBER_TYPES: Final = (bool, int, float, complex)
+#: Elements along both of two dimensions from which a transposition reads and writes whole cache lines.
+_SQUARE: Final = 16
 
 
 def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
@@ -50,8 +52,11 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
         sizes, strides = coalesce(shape, [expanded_strides(x.shape, element_strides(x), shape)
                                           for x, _ in (*results, *arrays)])
     kind: Literal["flat", "strided"] = "flat" if flat else "strided"
-    specs = tuple(Operand("number" if type(x) in NUMBER_TYPES else kind, dtype) for x, dtype in operands)
-    targets = tuple(Operand(kind, dtype) for _, dtype in results)
+    along = _lines(entry, sizes, strides)
+    targets = tuple(Operand(kind, dtype, along(k)) for k, (_, dtype) in enumerate(results))
+    places = iter(range(len(results), len(results) + len(arrays)))
+    specs = tuple(Operand("number", dtype) if type(x) in NUMBER_TYPES else Operand(kind, dtype, along(next(places)))
+                  for x, dtype in operands)
     reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
     words = 2 if any(dtype.kind == "complex" for _, dtype in (*results, *arrays)) else 1
     index = index_dtype(entry, [words * n for n in (*sizes, results[0][0].size, *reach)])
@@ -60,6 +65,27 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
            lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index), Strategy.SERIAL,
            [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
            [*sizes, *(s for step in strides for s in step), *numbers])
+
+
+def _lines(entry: DeviceEntry, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+          ) -> Callable[[int], int | None]:
+    """By array, the dimension along which it lies, where a processor's schedule is to transpose; else None.
+
+    Only arrays that lie along one of two dimensions take part: the results' last one, and the first other one.
+    """
+    target, last = entry.runtime.target, len(sizes) - 1
+    if not strides or not last or target is None or target.kind != "cpu" or sizes[last] < _SQUARE:
+        return _nowhere
+    turned = [k for step in strides if step[last] not in (0, 1)
+              for k in range(last) if step[k] == 1 and sizes[k] >= _SQUARE]
+    if not turned or strides[0][last] != 1:
+        return _nowhere
+    other = turned[0]
+    return lambda array: last if strides[array][last] == 1 else other if strides[array][other] == 1 else None
+
+
+def _nowhere(array: int) -> None:
+    return None
 
 
 def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:

@@ -44,10 +44,12 @@ class Operand:
         kind: ``flat``: element i of a contiguous array in iteration i. ``strided``: an array with a stride argument per
             dimension. ``number``: a scalar argument.
         dtype: The element type as stored.
+        along: A dimension of stride 1, where the nest is told so: operands of a nest that lie along different ones.
     """
 
     kind: Literal["flat", "strided", "number"]
     dtype: DType
+    along: int | None = None
 
 
 def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
@@ -142,7 +144,12 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
 
     def address(array: str, operand: Operand) -> Expr:
-        return variables[0] if operand.kind == "flat" else dot(variables, nest.strides(array, rank))
+        if operand.kind == "flat":
+            return variables[0]
+        strides: list[Expr] = [*nest.strides(array, rank)]
+        if operand.along is not None:
+            strides[operand.along] = const(1, index)
+        return dot(variables, strides)
 
     targets = [address(f"out{k}", result) for k, result in enumerate(results)]
     values: list[Any] = [variables[0]] if position else []

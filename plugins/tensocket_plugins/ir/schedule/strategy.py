@@ -14,6 +14,7 @@ from .nest import Names
 from .reduce import split, splittable
 from .rows import schedule_groups
 from .simt import schedule_lanes
+from .turn import schedule_turned
 
 #: A reduction up to this long is done by one lane.
 SHORT: Final = 64
@@ -80,7 +81,8 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
     if target.kind == "cpu":
         # What is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
-        return columns or (schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names))
+        made = columns or schedule_turned(kernel, names)
+        return made or (schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names))
     tiled = schedule_tiles(kernel, target, names)
     grouped = None if serial or tiled else schedule_groups(kernel, target, names)
     return tiled or grouped or schedule_lanes(kernel, target, names)

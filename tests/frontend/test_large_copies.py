@@ -1,0 +1,34 @@
+"""Copies of arrays that are large enough for generated kernels, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "float32", "int64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(300, 301), (3, 190, 130), (8, 65, 16, 17)])
+def test_permuted_copies_are_numpys(dtype: str, shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape) % 251
+    array = (values % 3 == 0 if dtype == "bool" else values).astype(dtype)
+    x = torch.tensor(array)
+    for order in itertools.permutations(range(len(shape))):
+        np.testing.assert_array_equal(x.permute(order).contiguous().numpy(), array.transpose(order))
+
+
+def test_operands_that_lie_along_different_dimensions() -> None:
+    array = np.arange(90000, dtype=np.float32).reshape(300, 300)
+    x = torch.tensor(array)
+    np.testing.assert_array_equal((x + x.t()).numpy(), array + array.T)
+    np.testing.assert_array_equal((x.t() - x).numpy(), array.T - array)
+    np.testing.assert_array_equal((x * x.t() + x[:, :1]).numpy(), array * array.T + array[:, :1])
+    out: Any = torch.zeros(300, 300)
+    out.t().copy_(x)
+    np.testing.assert_array_equal(out.numpy(), array.T)
+    x.add_(x.t())
+    np.testing.assert_array_equal(x.numpy(), array + array.T)
