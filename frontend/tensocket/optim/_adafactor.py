@@ -8,8 +8,8 @@ from tensocket.errors import ArgumentError, DtypeError
 from tensocket_core import Tensor, finfo
 from tensocket_core._generated.functions import linalg_vector_norm
 
-from .batch import Batch, ListOptimizer, start_with_zeros
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, start_with_zeros, update_lists
+from .checks import check_range, ranges
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -31,6 +31,9 @@ class Adafactor(ListOptimizer):
         DtypeError: A parameter is complex.
     """
 
+    #: ``eps`` has a None among its numbers.
+    _ranges = ranges(eps=None)
+
     def __init__(
         self,
         params: ParamsT,
@@ -43,14 +46,12 @@ class Adafactor(ListOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check_common("Adafactor", lr=lr, weight_decay=weight_decay)
         check_range("Adafactor", "-beta2_decay", -beta2_decay)
         for number, value in enumerate(eps):
             if number or value is not None:
                 check_range("Adafactor", f"eps[{number}]", value)
         if d < 1:
             raise ArgumentError("Adafactor", f"d={d}", "d is at least 1", "pass 1.0 or more")
-        check_paths("Adafactor", foreach=foreach, differentiable=False)
         super().__init__(params, {
             "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize,
@@ -67,7 +68,8 @@ class Adafactor(ListOptimizer):
         else:
             start_with_zeros(state, parameter, "variance")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         rate = _get_value(group["lr"])
         lowest, smallest = group["eps"]
         sizes = [max(smallest, _norm(parameter) / parameter.numel() ** 0.5) for parameter in batch.params]
@@ -95,3 +97,23 @@ def _squares(gradient: Tensor, state: dict[str, Any], share: float, floor: float
 
 def _norm(tensor: Tensor) -> float:
     return float(linalg_vector_norm(tensor).item())
+
+
+def adafactor(
+    params: list[Tensor], grads: list[Tensor], row_vars: list[Tensor | None], col_vars: list[Tensor | None],
+    variances: list[Tensor | None], state_steps: list[Tensor], foreach: bool | None = None,
+    grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *, d: float,
+    lr: float | Tensor, beta2_decay: float, weight_decay: float, eps1: float, eps2: float, maximize: bool,
+) -> None:
+    """One step of ``Adafactor`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Adafactor`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "row_var": row_vars, "col_var": col_vars, "variance": variances}
+    update_lists(Adafactor, params, grads, states, {
+        "lr": lr, "beta2_decay": beta2_decay, "eps": (eps1, eps2), "d": d, "weight_decay": weight_decay,
+        "maximize": maximize, "grad_scale": grad_scale, "found_inf": found_inf})

@@ -7,8 +7,8 @@ from typing import Any
 from tensocket import foreach
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -30,6 +30,8 @@ class Adadelta(ListOptimizer):
         ArgumentError: An option is out of its range.
     """
 
+    _ranges = ranges(rho=1.0)
+
     def __init__(
         self,
         params: ParamsT,
@@ -43,9 +45,6 @@ class Adadelta(ListOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_common("Adadelta", lr=lr, eps=eps, weight_decay=weight_decay)
-        check_range("Adadelta", "rho", rho, below=1.0)
-        check_paths("Adadelta", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
             "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
@@ -54,7 +53,8 @@ class Adadelta(ListOptimizer):
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         start_with_zeros(state, parameter, "square_avg", "acc_delta")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         rho, eps = group["rho"], group["eps"]
         batch.penalize(group["weight_decay"])
         squares, deltas = batch.state("square_avg"), batch.state("acc_delta")
@@ -65,3 +65,22 @@ class Adadelta(ListOptimizer):
         foreach.mul_(deltas, rho)
         foreach.addcmul_(deltas, steps, steps, 1 - rho)
         batch.move(steps, rate_of(group))
+
+
+def adadelta(
+    params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], acc_deltas: list[Tensor],
+    state_steps: list[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
+    has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float, maximize: bool,
+) -> None:
+    """One step of ``Adadelta`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Adadelta`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
+    update_lists(Adadelta, params, grads, states, {
+        "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "differentiable": differentiable})

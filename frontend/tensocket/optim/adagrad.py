@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tensocket import foreach
 from tensocket_core import Tensor, full_like
 
-from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, scalar
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, scalar, update_lists
+from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -31,6 +32,8 @@ class Adagrad(ListOptimizer):
         ArgumentError: An option is out of its range.
     """
 
+    _ranges = ranges(lr_decay=inf, initial_accumulator_value=inf)
+
     def __init__(
         self,
         params: ParamsT,
@@ -45,10 +48,6 @@ class Adagrad(ListOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_common("Adagrad", lr=lr, eps=eps, weight_decay=weight_decay)
-        check_range("Adagrad", "lr_decay", lr_decay)
-        check_range("Adagrad", "initial_accumulator_value", initial_accumulator_value)
-        check_paths("Adagrad", foreach=foreach, fused=fused, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
@@ -83,9 +82,30 @@ class Adagrad(ListOptimizer):
         rate = rate_of(group) / (1 + (step - 1) * group["lr_decay"])
         parameter.index_put_(index, values / (sums.sqrt() + group["eps"]) * -rate, accumulate=True)
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         batch.penalize(group["weight_decay"])
         sums = batch.state("sum")
         foreach.addcmul_(sums, batch.grads, batch.grads)
         rates = [rate_of(group) / (1 + (step - 1) * group["lr_decay"]) for step in batch.steps]
         batch.move_by_quotient(batch.grads, batch.roots(sums, group["eps"]), rates)
+
+
+def adagrad(
+    params: list[Tensor], grads: list[Tensor], state_sums: list[Tensor], state_steps: list[Tensor],
+    fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
+    has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
+    *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool,
+) -> None:
+    """One step of ``Adagrad`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Adagrad`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "sum": state_sums}
+    update_lists(Adagrad, params, grads, states, {
+        "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "differentiable": differentiable, "grad_scale": grad_scale, "found_inf": found_inf})

@@ -7,8 +7,8 @@ from typing import Any
 from tensocket import foreach
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
-from .checks import check_common, check_paths
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .checks import check_tensors
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -49,21 +49,21 @@ class Adam(ListOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        name = type(self).__name__
-        check_common(name, lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
-        check_paths(name, foreach=foreach, fused=fused, differentiable=differentiable, lr=lr, capturable=capturable)
-        super().__init__(params, {
+        options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        })
+        }
+        check_tensors(type(self).__name__, options)
+        super().__init__(params, options)
 
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
         if group["amsgrad"]:
             start_with_zeros(state, parameter, "max_exp_avg_sq")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         beta1, beta2 = (_get_value(beta) for beta in group["betas"])
         rate = rate_of(group)
         if group["decoupled_weight_decay"]:
@@ -88,3 +88,26 @@ def update_moments(batch: Batch, beta1: float, beta2: float) -> tuple[list[Tenso
     foreach.mul_(squares, beta2)
     foreach.addcmul_(squares, batch.grads, batch.grads, 1 - beta2)
     return means, squares
+
+
+def adam(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None, capturable: bool = False,
+    differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
+    beta1: float | Tensor, beta2: float | Tensor, lr: float | Tensor, weight_decay: float, eps: float, maximize: bool,
+) -> None:
+    """One step of ``Adam`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Adam`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs,
+                              "max_exp_avg_sq": max_exp_avg_sqs}
+    update_lists(Adam, params, grads, states, {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+        "maximize": maximize, "differentiable": differentiable, "decoupled_weight_decay": decoupled_weight_decay,
+        "grad_scale": grad_scale, "found_inf": found_inf})

@@ -7,8 +7,7 @@ from typing import Any
 from tensocket import foreach
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
-from .checks import check_common, check_paths
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -43,8 +42,6 @@ class Adamax(ListOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_common("Adamax", lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
-        check_paths("Adamax", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
@@ -53,7 +50,8 @@ class Adamax(ListOptimizer):
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         start_with_zeros(state, parameter, "exp_avg", "exp_inf")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         (beta1, beta2), rate = group["betas"], rate_of(group)
         batch.penalize(group["weight_decay"])
         means, largest = batch.state("exp_avg"), batch.state("exp_inf")
@@ -62,3 +60,23 @@ class Adamax(ListOptimizer):
         sizes = foreach.add(foreach.absolute(batch.grads), group["eps"])
         largest = batch.raise_to("exp_inf", largest, sizes)
         batch.move_by_quotient(means, largest, [rate / (1 - beta1**step) for step in batch.steps])
+
+
+def adamax(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_infs: list[Tensor],
+    state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
+    weight_decay: float,
+) -> None:
+    """One step of ``Adamax`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Adamax`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
+    update_lists(Adamax, params, grads, states, {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "differentiable": differentiable})

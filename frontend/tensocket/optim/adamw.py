@@ -6,7 +6,7 @@ from typing import Any
 
 from tensocket_core import Tensor
 
-from .adam import Adam
+from .adam import Adam, adam
 from .optimizer import ParamsT
 
 
@@ -36,3 +36,20 @@ class AdamW(Adam):
         for group in self.param_groups:
             # Checkpoints of versions in which AdamW was no Adam lack the flag or have it off.
             group["decoupled_weight_decay"] = True
+
+
+def adamw(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None, capturable: bool = False,
+    differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None, has_complex: bool = False, *, amsgrad: bool, beta1: float | Tensor,
+    beta2: float | Tensor, lr: float | Tensor, weight_decay: float, eps: float, maximize: bool,
+) -> None:
+    """One step of ``AdamW`` over lists; see ``adam``.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    adam(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, differentiable=differentiable,
+         grad_scale=grad_scale, found_inf=found_inf, decoupled_weight_decay=True, amsgrad=amsgrad, beta1=beta1,
+         beta2=beta2, lr=lr, weight_decay=weight_decay, eps=eps, maximize=maximize)

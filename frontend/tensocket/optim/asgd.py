@@ -7,8 +7,7 @@ from typing import Any
 from tensocket import foreach
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, scalar, start_with_zeros
-from .checks import check_common, check_paths
+from .batch import Batch, ListOptimizer, scalar, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -44,8 +43,6 @@ class ASGD(ListOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_common("ASGD", lr=lr, weight_decay=weight_decay)
-        check_paths("ASGD", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
@@ -57,7 +54,8 @@ class ASGD(ListOptimizer):
         state["mu"] = scalar(1.0, beside)
         start_with_zeros(state, parameter, "ax")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         batch.penalize(group["weight_decay"])
         rates = [state["eta"].item() for state in batch.states]
         foreach.mul_(batch.params, [1 - group["lambd"] * rate for rate in rates])
@@ -66,12 +64,32 @@ class ASGD(ListOptimizer):
         # With a share of 1 the average is the parameter.
         foreach.add_(averages, foreach.mul(foreach.sub(batch.params, averages),
                                            [state["mu"].item() for state in batch.states]))
-        self._advance(batch, group)
+        _advance(batch, group)
 
-    @staticmethod
-    def _advance(batch: Batch, group: ParamGroup) -> None:
-        """The rate of the next step, and the share that its result has in the average."""
-        rate, decay = float(_get_value(group["lr"])), group["lambd"]
-        for state, step in zip(batch.states, batch.steps, strict=True):
-            state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
-            state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+def _advance(batch: Batch, group: ParamGroup) -> None:
+    """The rate of the next step, and the share that its result has in the average."""
+    rate, decay = float(_get_value(group["lr"])), group["lambd"]
+    for state, step in zip(batch.states, batch.steps, strict=True):
+        state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+def asgd(
+    params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list[Tensor], etas: list[Tensor],
+    state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
+    weight_decay: float,
+) -> None:
+    """One step of ``ASGD`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``ASGD`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "ax": axs, "mu": mus, "eta": etas}
+    update_lists(ASGD, params, grads, states, {
+        "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
+        "differentiable": differentiable})

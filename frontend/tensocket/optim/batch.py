@@ -10,7 +10,16 @@ from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full, zeros_like
 from tensocket_core._generated.functions import view_as_complex, view_as_real
 
-from .optimizer import Optimizer, ParamGroup, _get_scalar_dtype, _get_value, _use_grad_for_differentiable, evaluate
+from .checks import check_options, ranges
+from .optimizer import (
+    Optimizer,
+    ParamGroup,
+    ParamsT,
+    _get_scalar_dtype,
+    _get_value,
+    _use_grad_for_differentiable,
+    evaluate,
+)
 
 
 class Batch:
@@ -125,10 +134,16 @@ class ListOptimizer(Optimizer):
     """An optimizer whose steps are updates of the parameters of a group that have gradients.
 
     A subclass says in ``_begin`` what the state of a parameter is before its first step and in ``_update`` what a step
-    does; ``_counts`` says whether the state has a step count.
+    does; ``_counts`` says whether the state has a step count, ``_ranges`` which options are not negative, and less than
+    what.
     """
 
     _counts = True
+    _ranges = ranges()
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        check_options(type(self).__name__, defaults, self._ranges)
+        super().__init__(params, defaults)
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -166,7 +181,8 @@ class ListOptimizer(Optimizer):
         """Put into ``state`` what the optimizer remembers of ``parameter``."""
         raise NotImplementedError
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         """Change the parameters of ``batch``."""
         raise NotImplementedError
 
@@ -226,3 +242,41 @@ def rate_of(group: ParamGroup) -> Any:
 
 def _any_complex(params: list[Tensor]) -> bool:
     return any(parameter.is_complex() for parameter in params)
+
+
+def update_lists(kind: type[ListOptimizer], params: list[Tensor], grads: list[Tensor],
+                 states: dict[str, Sequence[Any]], options: ParamGroup) -> None:
+    """One step of an optimizer whose state lies in lists, one entry for each parameter.
+
+    Args:
+        kind: The optimizer.
+        params: Parameters.
+        grads: Their gradients.
+        states: The lists by the name that the state has in the optimizer. A list is empty, or its entries are None,
+            where the options need no such state; what a step replaces is written back.
+        options: The options, and ``grad_scale`` and ``found_inf`` as they were given.
+
+    Raises:
+        ArgumentError: A list has another length, a step count is no tensor, a gradient is sparse, or gradients are
+            scaled.
+    """
+    name = kind.__name__.lower()
+    if options.get("grad_scale") is not None or options.get("found_inf") is not None:
+        raise ArgumentError(name, "grad_scale or found_inf", "gradients are not scaled", "unscale them before the step")
+    lists = {key: values for key, values in {"grads": grads, **states}.items() if values or key in ("grads", "step")}
+    wrong = [key for key, values in lists.items() if len(values) != len(params)]
+    if wrong or not all(isinstance(step, Tensor) for step in states.get("step", ())):
+        raise ArgumentError(name, f"{wrong[0] if wrong else 'step'} of {len(params)} parameters",
+                            "gradients and states are tensors, one for each parameter", "pass lists of one length")
+    if any(gradient.is_sparse for gradient in grads):
+        raise ArgumentError(name, "a sparse gradient", "functions take dense gradients", f"use {kind.__name__}")
+    del lists["grads"]
+    entries = [{key: values[index] for key, values in lists.items() if values[index] is not None}
+               for index in range(len(params))]
+    batch = Batch(params, entries, options, grads)
+    if "step" in states:
+        batch.count()
+    kind._update(batch, options)
+    for key, values in lists.items():
+        if isinstance(values, list):
+            values[:] = [entry.get(key) for entry in entries]

@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Final
 
 from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_core import Tensor
 
+#: Options that mean the same in all optimizers that have them, with what they are less than.
+COMMON_RANGES: Final[Mapping[str, float]] = {"lr": inf, "eps": inf, "weight_decay": inf, "betas": 1.0}
 
-def check_range(optimizer: str, name: str, value: Any, *, below: float | None = None, positive: bool = False) -> None:
+
+def ranges(**own: float | None) -> Mapping[str, float]:
+    """Which options are not negative, and less than what: the common ones and ``own``, without those that are None."""
+    return {name: below for name, below in {**COMMON_RANGES, **own}.items() if below is not None}
+
+
+def check_options(optimizer: str, options: Mapping[str, Any], ranges: Mapping[str, float] = COMMON_RANGES) -> None:
+    """Check what an optimizer was made with.
+
+    Args:
+        optimizer: Its name.
+        options: Its options; a tuple is checked number by number.
+        ranges: Options that are not negative, with what they are less than.
+
+    Raises:
+        ArgumentTypeError: An option in ``ranges`` is no number.
+        ArgumentError: It is out of range, or hints at the implementation contradict each other.
+    """
+    for name, below in ranges.items():
+        value = options.get(name)
+        if isinstance(value, tuple):
+            for number, part in enumerate(value):
+                check_range(optimizer, f"{name}[{number}]", part, below=below)
+        elif name in options:
+            check_range(optimizer, name, value, below=below)
+    _check_paths(optimizer, options)
+
+
+def check_range(optimizer: str, name: str, value: Any, *, below: float = inf, positive: bool = False) -> None:
     """Check that an option is a number that is not negative (or not zero, either), and less than ``below``.
 
     A tensor of one element is a number, too.
@@ -27,34 +59,33 @@ def check_range(optimizer: str, name: str, value: Any, *, below: float | None = 
                                 f"pass {name} as a float")
     if positive and value == 0:
         raise ArgumentError(optimizer, f"{name}={value}", f"{name} is more than zero", "pass a positive number")
-    if not value >= 0 or (below is not None and not value < below):
-        rule = f"{name} is not negative" if below is None else f"{name} is from 0 to less than {below:g}"
+    if not value >= 0 or (below < inf and not value < below):
+        rule = f"{name} is not negative" if below == inf else f"{name} is from 0 to less than {below:g}"
         raise ArgumentError(optimizer, f"{name}={value}", rule, "pass a number in this range")
 
 
-def check_common(optimizer: str, *, lr: Any, eps: float = 0, weight_decay: Any = 0,
-                 betas: tuple[Any, ...] = ()) -> None:
-    """Check the options that most optimizers have."""
-    check_range(optimizer, "lr", lr)
-    check_range(optimizer, "eps", eps)
-    check_range(optimizer, "weight_decay", weight_decay)
-    for number, beta in enumerate(betas):
-        check_range(optimizer, f"betas[{number}]", beta, below=1.0)
-
-
-def check_paths(optimizer: str, *, foreach: bool | None, fused: bool | None = None, differentiable: bool,
-                lr: Any = 0.0, capturable: bool = False) -> None:
-    """Check that hints at the implementation do not contradict each other.
+def check_tensors(optimizer: str, options: Mapping[str, Any]) -> None:
+    """Check learning rate and betas that are tensors, for an optimizer that updates lists of parameters.
 
     Raises:
-        ArgumentError: They do.
+        ArgumentError: One of the betas is a tensor and one is not, or a tensor stands beside ``foreach`` without
+            ``capturable``.
     """
-    if foreach and fused:
+    tensors = [isinstance(beta, Tensor) for beta in options["betas"]]
+    if any(tensors) and not all(tensors):
+        raise ArgumentError(optimizer, "betas of which one is a tensor", "betas must be either both floats or both "
+                            "Tensors", "convert one of them")
+    for kind, is_tensor in (("learning rate", isinstance(options["lr"], Tensor)), ("betas", any(tensors))):
+        if is_tensor and options["foreach"] and not options["capturable"]:
+            raise ArgumentError(optimizer, f"foreach=True, capturable=False and a tensor as {kind}",
+                                f"a tensor as {kind} with foreach needs capturable", "leave foreach out")
+
+
+def _check_paths(optimizer: str, options: Mapping[str, Any]) -> None:
+    """Check that hints at the implementation do not contradict each other."""
+    if options.get("foreach") and options.get("fused"):
         raise ArgumentError(optimizer, "foreach=True, fused=True", "there is one implementation at a time",
                             "leave one of the two out")
-    if fused and differentiable:
+    if options.get("fused") and options.get("differentiable"):
         raise ArgumentError(optimizer, "fused=True, differentiable=True", "fused steps are not differentiable",
                             "leave fused out")
-    if foreach and isinstance(lr, Tensor) and not capturable:
-        raise ArgumentError(optimizer, "foreach=True, capturable=False and a tensor as lr",
-                            "a tensor as learning rate with foreach needs capturable", "leave foreach out")

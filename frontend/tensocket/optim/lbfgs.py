@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, cat, enable_grad
 from tensocket_core._generated.functions import view_as_real
 
-from .checks import check_common
+from .checks import check_options
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, ParamsT, _get_value, _use_grad_for_differentiable
 
@@ -45,7 +45,7 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_common("LBFGS", lr=lr)
+        check_options("LBFGS", {"lr": lr})
         if line_search_fn not in (None, "strong_wolfe"):
             raise ArgumentError("LBFGS", f"line_search_fn={line_search_fn!r}", "the line search is 'strong_wolfe' or "
                                 "None", "pass one of them")

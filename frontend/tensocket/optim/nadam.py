@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tensocket import foreach
 from tensocket_core import Tensor
 
 from .adam import update_moments
-from .batch import Batch, ListOptimizer, rate_of, scalar, start_with_zeros
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, rate_of, scalar, start_with_zeros, update_lists
+from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -33,6 +34,8 @@ class NAdam(ListOptimizer):
         ArgumentError: An option is out of its range.
     """
 
+    _ranges = ranges(momentum_decay=inf)
+
     def __init__(
         self,
         params: ParamsT,
@@ -48,9 +51,6 @@ class NAdam(ListOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_common("NAdam", lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
-        check_range("NAdam", "momentum_decay", momentum_decay)
-        check_paths("NAdam", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
@@ -61,7 +61,8 @@ class NAdam(ListOptimizer):
         state["mu_product"] = scalar(1.0, parameter if group["capturable"] else None)
         start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         (beta1, beta2), decay, rate = group["betas"], group["momentum_decay"], rate_of(group)
         if group["decoupled_weight_decay"]:
             batch.shrink(rate, group["weight_decay"])
@@ -81,3 +82,25 @@ class NAdam(ListOptimizer):
 def _momentum(beta: float, step: float, decay: float) -> float:
     """The momentum of a step: grows from about half of ``beta`` to ``beta``."""
     return float(beta * (1 - 0.5 * 0.96 ** (step * decay)))
+
+
+def nadam(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    mu_products: list[Tensor], state_steps: list[Tensor], decoupled_weight_decay: bool = False,
+    foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
+    maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
+    eps: float,
+) -> None:
+    """One step of ``NAdam`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``NAdam`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs,
+                              "mu_product": mu_products}
+    update_lists(NAdam, params, grads, states, {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+        "maximize": maximize, "differentiable": differentiable, "decoupled_weight_decay": decoupled_weight_decay})

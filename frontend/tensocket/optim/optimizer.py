@@ -223,8 +223,7 @@ class Optimizer:
         groups = []
         for there, here in zip(saved, self.param_groups, strict=True):
             names = {"param_names": here["param_names"]} if "param_names" in here else {}
-            groups.append({**{key: value for key, value in there.items() if key != "param_names"}, **names,
-                           "params": here["params"]})
+            groups.append({**names, **there, "params": here["params"]})
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in self._after_loading.values():
             hook(self)
@@ -257,7 +256,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = []
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
+            lines += [""] * bool(number) + [f"Parameter Group {number}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return f"{type(self).__name__} (\n" + "\n".join(lines) + "\n)"
 

@@ -7,8 +7,7 @@ from typing import Any
 from tensocket_core import Tensor
 
 from .adam import update_moments
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
-from .checks import check_common, check_paths
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -45,8 +44,6 @@ class RAdam(ListOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_common("RAdam", lr=lr, eps=eps, weight_decay=weight_decay, betas=betas)
-        check_paths("RAdam", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
             "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
@@ -56,7 +53,8 @@ class RAdam(ListOptimizer):
     def _begin(self, state: dict[str, Any], parameter: Tensor, group: ParamGroup) -> None:
         start_with_zeros(state, parameter, "exp_avg", "exp_avg_sq")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         (beta1, beta2), rate = group["betas"], rate_of(group)
         if group["decoupled_weight_decay"]:
             batch.shrink(rate, group["weight_decay"])
@@ -83,3 +81,23 @@ def _rectification(step: float, beta: float) -> float | None:
         return None
     ratio = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
     return float((ratio * correction) ** 0.5)
+
+
+def radam(
+    params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
+    differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
+    beta1: float, beta2: float, lr: float, weight_decay: float, eps: float,
+) -> None:
+    """One step of ``RAdam`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``RAdam`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    update_lists(RAdam, params, grads, states, {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "differentiable": differentiable, "decoupled_weight_decay": decoupled_weight_decay})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tensocket import foreach
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -32,6 +33,8 @@ class RMSprop(ListOptimizer):
         ArgumentError: An option is out of its range.
     """
 
+    _ranges = ranges(momentum=inf, alpha=inf)
+
     def __init__(
         self,
         params: ParamsT,
@@ -46,10 +49,6 @@ class RMSprop(ListOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_common("RMSprop", lr=lr, eps=eps, weight_decay=weight_decay)
-        check_range("RMSprop", "momentum", momentum)
-        check_range("RMSprop", "alpha", alpha)
-        check_paths("RMSprop", foreach=foreach, differentiable=differentiable)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
             "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
@@ -63,7 +62,8 @@ class RMSprop(ListOptimizer):
         if group["centered"]:
             start_with_zeros(state, parameter, "grad_avg")
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         alpha, rate = group["alpha"], rate_of(group)
         batch.penalize(group["weight_decay"])
         squares = batch.state("square_avg")
@@ -81,3 +81,24 @@ class RMSprop(ListOptimizer):
             batch.move(buffers, rate)
         else:
             batch.move_by_quotient(batch.grads, denominators, [rate] * len(batch.params))
+
+
+def rmsprop(
+    params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], grad_avgs: list[Tensor],
+    momentum_buffer_list: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False,
+    differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lr: float, alpha: float,
+    eps: float, weight_decay: float, momentum: float, centered: bool,
+) -> None:
+    """One step of ``RMSprop`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``RMSprop`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "square_avg": square_avgs, "grad_avg": grad_avgs,
+                              "momentum_buffer": momentum_buffer_list}
+    update_lists(RMSprop, params, grads, states, {
+        "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum, "centered": centered,
+        "maximize": maximize, "differentiable": differentiable})

@@ -8,8 +8,7 @@ from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full_like, ones_like
 
-from .batch import Batch, ListOptimizer, start_with_zeros
-from .checks import check_common, check_paths
+from .batch import Batch, ListOptimizer, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -42,8 +41,6 @@ class Rprop(ListOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_common("Rprop", lr=lr)
-        check_paths("Rprop", foreach=foreach, differentiable=differentiable)
         if not 0 < etas[0] < 1 < etas[1]:
             raise ArgumentError("Rprop", f"etas={etas}", "the first of etas is between 0 and 1, the second above 1",
                                 "pass (0.5, 1.2)")
@@ -58,7 +55,8 @@ class Rprop(ListOptimizer):
         state["step_size"] = full_like(parameter, complex(rate, rate) if parameter.is_complex() else rate,
                                        requires_grad=False)
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
         before, sizes = batch.state("prev"), batch.state("step_size")
         agreement = foreach.mul(batch.grads, before)
@@ -70,3 +68,22 @@ class Rprop(ListOptimizer):
         used = [gradient.masked_fill(turn, 0.0) for turn, gradient in zip(turned, batch.grads, strict=True)]
         foreach.addcmul_(batch.params, foreach.sign(used), sizes, -1)
         foreach.copy_(before, used)
+
+
+def rprop(
+    params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], step_sizes: list[Tensor], state_steps: list[Tensor],
+    foreach: bool | None = None, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
+    has_complex: bool = False, *, step_size_min: float, step_size_max: float, etaminus: float, etaplus: float,
+) -> None:
+    """One step of ``Rprop`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``Rprop`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
+    update_lists(Rprop, params, grads, states, {
+        "etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
+        "differentiable": differentiable})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
-from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay
-from .checks import check_common, check_paths, check_range
+from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, update_lists
+from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -33,6 +34,7 @@ class SGD(ListOptimizer):
     """
 
     _counts = False
+    _ranges = ranges(momentum=inf)
 
     def __init__(
         self,
@@ -48,9 +50,6 @@ class SGD(ListOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_common("SGD", lr=lr, weight_decay=weight_decay)
-        check_range("SGD", "momentum", momentum)
-        check_paths("SGD", foreach=foreach, fused=fused, differentiable=differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ArgumentError("SGD", f"nesterov with momentum={momentum} and dampening={dampening}",
                                 "Nesterov momentum needs a momentum and no dampening", "pass momentum=0.9, dampening=0")
@@ -73,7 +72,8 @@ class SGD(ListOptimizer):
         index, values = entries(parameter, group)
         parameter.index_put_(index, values * -rate_of(group), accumulate=True)
 
-    def _update(self, batch: Batch, group: ParamGroup) -> None:
+    @staticmethod
+    def _update(batch: Batch, group: ParamGroup) -> None:
         batch.penalize(group["weight_decay"])
         directions = batch.grads
         if group["momentum"]:
@@ -96,3 +96,23 @@ def _momentum(batch: Batch, group: ParamGroup) -> list[Tensor]:
         new = batch.select(fresh)
         new.store(name, foreach.clone(new.grads))
     return batch.read(name)
+
+
+def sgd(
+    params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None,
+    grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *, weight_decay: float, momentum: float,
+    lr: float, dampening: float, nesterov: bool, maximize: bool,
+) -> None:
+    """One step of ``SGD`` over lists: parameters and states are changed in place.
+
+    Arguments that are not options of ``SGD`` or parts of its state (flags about the lists and about speed) change
+    nothing.
+
+    Raises:
+        ArgumentError: The lists have different lengths, or gradients are sparse or scaled.
+    """
+    states: dict[str, Any] = {"momentum_buffer": momentum_buffer_list}
+    update_lists(SGD, params, d_p_list, states, {
+        "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+        "maximize": maximize, "grad_scale": grad_scale, "found_inf": found_inf})

@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
 
 from .batch import entries, start_with_zeros
-from .checks import check_common, check_range
+from .checks import check_options, check_range
 from .optimizer import Optimizer, ParamGroup, ParamsT, _get_value, _use_grad_for_differentiable, evaluate
 
 
@@ -38,10 +38,11 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        check_common("SparseAdam", lr=lr, betas=betas)
+        options = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
+        check_options("SparseAdam", options)
         check_range("SparseAdam", "lr", lr, positive=True)
         check_range("SparseAdam", "eps", eps, positive=True)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, options)
         for parameter in (member for group in self.param_groups for member in group["params"]):
             if parameter.is_sparse or parameter.is_complex():
                 kind, advice = ("sparse", "pass to_dense() of it") if parameter.is_sparse else ("complex", "use Adam")

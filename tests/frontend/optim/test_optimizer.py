@@ -84,17 +84,17 @@ KINDS = [getattr(optim, name) for name in optim.__all__
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_goes_on_where_it_stopped(kind):
     options = {"lr": 0.1, "momentum": 0.9} if kind is optim.SGD else {"lr": 0.1}
-    a, b = parameter(1.0, 2.0), parameter(1.0, 2.0)
+    a, b = (nn.Parameter(torch.tensor([[1.0, 2.0]])) for _ in range(2))
     first, second = kind([a], **options), kind([b], lr=0.7)
     for k in range(6):
-        a.grad = torch.tensor([0.5 * k, 1.0])
+        a.grad = torch.tensor([[0.5 * k, 1.0]])
         first.step()
         if k == 2:
             with torch.no_grad():
                 b.copy_(a)
             second.load_state_dict(first.state_dict())
         elif k > 2:
-            b.grad = torch.tensor([0.5 * k, 1.0])
+            b.grad = torch.tensor([[0.5 * k, 1.0]])
             second.step()
     assert b.tolist() == a.tolist()
 
@@ -360,3 +360,23 @@ def test_lbfgs_asks_for_one_group_and_a_closure():
         optim.LBFGS([{"params": [parameter()]}, {"params": [parameter()]}])
     with pytest.raises(ArgumentError, match="no closure — LBFGS evaluates the loss several times in a step"):
         optim.LBFGS([parameter()]).step()
+
+
+def test_betas_that_are_tensors():
+    beta = torch.tensor(0.9)
+    with pytest.raises(ArgumentError, match="betas must be either both floats or both Tensors"):
+        optim.Adam([torch.ones(2)], betas=(beta, 0.99))
+    with pytest.raises(ArgumentError, match="a tensor as betas with foreach needs capturable"):
+        optim.Adam([torch.ones(2)], betas=(beta, beta), foreach=True)
+
+
+def test_groups_are_apart_in_the_repr():
+    assert "weight_decay: 0\n\nParameter Group 1\n" in repr(optim.SGD([{"params": [torch.ones(2)]} for _ in range(2)]))
+
+
+def test_loaded_names_replace_own_ones():
+    optimizer = optim.SGD([("a", torch.ones(2))])
+    optimizer.load_state_dict({"state": {}, "param_groups": [{"params": [0], "param_names": ["b"]}]})
+    assert optimizer.param_groups[0]["param_names"] == ["b"]
+    optimizer.load_state_dict({"state": {}, "param_groups": [{"params": [0]}]})
+    assert optimizer.param_groups[0]["param_names"] == ["b"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 import tensocket as torch
 from tensocket import optim
+from tensocket.errors import ArgumentError
+from tensocket.optim import _functional
 from tensocket.optim.line_search import Point, strong_wolfe
 
 STEPS = 25
@@ -207,6 +211,50 @@ def test_trajectory(kind, formula, options, dtype, bound):
         parameter.grad = torch.tensor(gradient(parameter.detach().numpy().astype(np.float64), k), dtype=parameter.dtype)
         optimizer.step()
         np.testing.assert_allclose(parameter.detach().numpy(), expected, atol=bound, rtol=bound)
+
+
+#: Where the lists of the functions start, if not with zeros like the parameter.
+STARTS = {"momentum_buffer_list": lambda options: None if "dampening" in options else np.zeros((2, 3)),
+          "mu_products": lambda options: 1.0, "state_steps": lambda options: 0.0, "mus": lambda options: 1.0,
+          "state_sums": lambda options: np.full((2, 3), options["initial_accumulator_value"]),
+          "step_sizes": lambda options: np.full((2, 3), options["lr"]), "etas": lambda options: options["lr"],
+          "row_vars": lambda options: np.zeros((2, 1)), "col_vars": lambda options: np.zeros((1, 3)),
+          "variances": lambda options: None}
+
+
+def parts(options):
+    """Options as the functions take them: pairs apart."""
+    names = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "eps": ("eps1", "eps2"),
+             "step_sizes": ("step_size_min", "step_size_max")}
+    for name, value in options.items():
+        yield from zip(names[name], value, strict=True) if isinstance(value, tuple) else [(name, value)]
+
+
+@pytest.mark.parametrize(("kind", "formula", "options"), CASES)
+def test_functions_over_lists(kind, formula, options):
+    step = getattr(_functional, kind.__name__.lower())
+    names = list(inspect.signature(step).parameters)
+    parameter = torch.tensor(START, dtype=torch.float64)
+    options_of = {**kind([parameter]).defaults, **options}
+    given = {name: value for name, value in parts(options_of) if name in names}
+    lists = {}
+    for name in names[2:names.index("state_steps") + 1 if "state_steps" in names else 3]:
+        start = STARTS.get(name, lambda _: np.zeros((2, 3)))(options_of)
+        lists[name] = [None if start is None else torch.tensor(start, dtype=torch.float64)]
+    for k, expected in enumerate(formula(**options)):
+        step([parameter], [torch.tensor(gradient(parameter.numpy(), k))], **lists, **given)
+        np.testing.assert_allclose(parameter.numpy(), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_functions_refuse_what_they_cannot_do():
+    x, options = torch.ones(2), {"weight_decay": 0, "momentum": 0, "lr": 1, "dampening": 0, "nesterov": False,
+                                 "maximize": False}
+    with pytest.raises(ArgumentError, match="gradients are not scaled"):
+        _functional.sgd([x], [x], [None], grad_scale=torch.ones(()), **options)
+    with pytest.raises(ArgumentError, match="gradients and states are tensors, one for each parameter"):
+        _functional.sgd([x], [x, x], [None], **options)
+    with pytest.raises(ArgumentError, match="functions take dense gradients"):
+        _functional.sgd([x], [x.to_sparse()], [None], **options)
 
 
 def test_gradients_of_a_real_loss():
