@@ -56,8 +56,8 @@ class Muon(ListOptimizer):
         adjust_lr_fn: str | None = None,
     ) -> None:
         if adjust_lr_fn is not None and adjust_lr_fn not in _ADJUSTMENTS:
-            raise ArgumentError("Muon", f"adjust_lr_fn={adjust_lr_fn!r}", f"the adjustment is one of {_ADJUSTMENTS} or "
-                                "None", "pass one of them")
+            raise ArgumentError("Muon", f"adjust_lr_fn={adjust_lr_fn!r}", "the adjustment is 'original', "
+                                "'match_rms_adamw' or None", "pass one of them")
         super().__init__(params, {
             "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
             "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
@@ -100,8 +100,7 @@ def _adjustment(kind: str | None, rows: int, columns: int) -> float:
 def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
     """A matrix of the same singular vectors, whose singular values are about 1."""
     if steps >= TOO_MANY_STEPS:
-        raise ArgumentError("Muon.step", f"ns_steps={steps}", f"there are less than {TOO_MANY_STEPS} iterations",
-                            "pass 5")
+        raise ArgumentError("Muon.step", f"ns_steps={steps}", "there are less than 100 iterations", "pass 5")
     if len(coefficients) != 3:
         raise ArgumentError("Muon.step", f"ns_coefficients={coefficients}", "there are exactly 3 coefficients",
                             f"pass {COEFFICIENTS}")

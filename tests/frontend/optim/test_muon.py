@@ -52,7 +52,7 @@ def test_steps(shape, options, factor):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"adjust_lr_fn": "x"}, "the adjustment is one of"), ({"lr": -1}, "lr is not negative"),
+    ({"adjust_lr_fn": "x"}, "the adjustment is 'original', 'match_rms_adamw' or None"), ({"lr": -1}, "lr is not negative"),
     ({"momentum": -1}, "momentum is not negative")])
 def test_options_out_of_range(options, message):
     with pytest.raises(ArgumentError, match=message):
@@ -63,8 +63,8 @@ def test_what_a_step_refuses():
     with pytest.raises(ArgumentError, match="Muon only supports 2D parameters"):
         optim.Muon([torch.ones(3)])
     parameter = torch.ones(2, 2, requires_grad=True)
-    for options, message in (({"ns_steps": 100}, "less than 100 iterations"),
-                             ({"ns_coefficients": (1, 2)}, "exactly 3 coefficients")):
+    for options, message in (({"ns_steps": 100}, "there are less than 100 iterations"),
+                             ({"ns_coefficients": (1, 2)}, "there are exactly 3 coefficients")):
         parameter.grad = torch.ones(2, 2)
         with pytest.raises(ArgumentError, match=message):
             optim.Muon([parameter], **options).step()
