@@ -12,7 +12,7 @@ from tensocket_plugins.contract.naming import package_name
 
 from . import creation, storages, tensors
 from .device import set_default_device
-from .promotion import set_default_dtype
+from .promotion import get_default_dtype, set_default_dtype
 
 _NAMES: Final = {
     "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
@@ -108,6 +108,8 @@ def set_default_tensor_type(t: Any) -> None:
 def converted(tensor: Any, wanted: Any) -> Any:
     """A tensor as another dtype, given as such, as a class or as a name.
 
+    ``Tensor`` itself, or its name, stands for the default dtype in host memory, which is what ``Tensor(2)`` makes.
+
     Raises:
         ArgumentError: There is no such name.
         ArgumentTypeError: It is nothing of these.
@@ -116,6 +118,8 @@ def converted(tensor: Any, wanted: Any) -> Any:
         return tensor.to(wanted)
     if isinstance(wanted, _Kind):
         return tensor.to(wanted.place, wanted.dtype)
+    if wanted is tensors.Tensor or wanted in ("tensocket.Tensor", "torch.Tensor"):
+        return tensor.to(HOST_DEVICE, get_default_dtype())
     if not isinstance(wanted, str):
         raise ArgumentTypeError("type", f"{wanted!r}", "a type is a dtype, a class of tensors or its name",
                                 "pass for example tensocket.float32")

@@ -385,3 +385,16 @@ def test_chained_views_write_through() -> None:
     (base * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=torch.float64)).sum().backward()
     assert x.grad.tolist() == [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0]]
     assert v.grad.tolist() == [2.0, 5.0]
+
+
+@pytest.mark.parametrize("kind", [tuple, list, iter, set, lambda values: dict(enumerate(values)).values()])
+def test_anything_that_gives_tensors_stands_for_them(kind: Callable[[Any], Any]) -> None:
+    x, y = leaf([2.0, 3.0]), leaf([5.0, 7.0])
+    product = (x * y).sum()
+    found = torch.autograd.grad(product, kind([x, y]), retain_graph=True)
+    assert sorted(gradient.tolist() for gradient in found) == [[2.0, 3.0], [5.0, 7.0]]
+    (found_x,) = torch.autograd.grad(kind([product, 2 * product]), x, retain_graph=True)
+    assert found_x.tolist() == [15.0, 21.0]
+    torch.autograd.backward(kind([product]), inputs=kind([x, y]))
+    assert x.grad.tolist() == y.tolist()
+    assert y.grad.tolist() == x.tolist()

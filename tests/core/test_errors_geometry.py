@@ -184,7 +184,7 @@ CASES: list[Case] = [
     (lambda: f(2).untyped_storage().resize_(9), ArgumentError, RuntimeError, "resize_",
      "a storage keeps its size, because tensors share its memory"),
     (lambda: f(2).type(3), ArgumentTypeError, TypeError, "type", "a type is a dtype, a class of tensors or its name"),
-    (lambda: f(2).type("tensocket.Tensor"), ArgumentError, ValueError, "type",
+    (lambda: f(2).type("tensocket.Parameter"), ArgumentError, ValueError, "type",
      "a name is like 'tensocket.FloatTensor'"),
 ]
 

@@ -126,6 +126,10 @@ def test_names_of_kinds():
         assert torch.FloatTensor(2, 3).shape == (2, 3)
         assert isinstance(torch.DoubleTensor(torch.Size([2])), torch.DoubleTensor)
         assert x.type(torch.LongTensor).dtype is x.type("tensocket.LongTensor").dtype is torch.int64
+        with torch.default_dtype(torch.float64):
+            for own in (torch.Tensor, "tensocket.Tensor", "torch.Tensor"):
+                assert x.type(own).dtype is torch.float64, own
+                assert x.to(torch.int64).type(own).tolist() == [1.0, 1.0]
     assert torch.ones(2).type() == "tensocket.ref.FloatTensor"
     assert torch.ones(2).type(torch.float64).dtype is torch.float64
 

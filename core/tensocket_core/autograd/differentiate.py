@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
@@ -92,10 +92,12 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
 
 
 def _sequence(values: Any) -> tuple[Any, ...]:
+    """One value or those of anything that can be iterated, as ``module.parameters()`` can; of a dict, its values."""
     if isinstance(values, dict):
         return tuple(values.values())
-    single = isinstance(values, GradientEdge) or not isinstance(values, (tuple, list))
-    return (values,) if single else tuple(values)
+    if hasattr(values, "_key") or isinstance(values, GradientEdge) or not isinstance(values, Iterable):
+        return (values,)
+    return tuple(values)
 
 
 def _given(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
@@ -107,12 +109,12 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     """Compute gradients of ``tensors`` and add them to the leaves' ``grad``.
 
     Args:
-        tensors: A tensor or several; gradient edges as well.
+        tensors: A tensor or an iterable of several; gradient edges as well.
         grad_tensors: Gradients of the same shapes; None for tensors of one element.
         retain_graph: Whether to keep saved tensors for another backward; default is ``create_graph``.
         create_graph: Whether to record the gradient computation itself.
         grad_variables: PyTorch's former name of ``grad_tensors``.
-        inputs: Tensors to accumulate into, leaves or not; None for all leaves.
+        inputs: Tensors to accumulate into, leaves or not, from any iterable; None for all leaves.
 
     Raises:
         AutogradError: A tensor does not require grad, has several elements and no gradient, or the graph was freed.
@@ -125,8 +127,9 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     if inputs is None:
         run_pass(starts, None, retain_graph, create_graph)
         return
-    wanted = _wanted("backward", _sequence(inputs))
-    for tensor in _sequence(inputs):
+    given = _sequence(inputs)
+    wanted = _wanted("backward", given)
+    for tensor in given:
         if hasattr(tensor, "_key"):
             tensor.retain_grad()
     captured = run_pass(starts, wanted, retain_graph, create_graph)
@@ -160,8 +163,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """Gradients of ``outputs`` with respect to ``inputs``, without touching ``grad`` attributes.
 
     Args:
-        outputs: A tensor or several; gradient edges as well.
-        inputs: A tensor or several that require grad; of a dict, the result is a dict with the same keys.
+        outputs: A tensor or an iterable of several; gradient edges as well.
+        inputs: A tensor or an iterable of several that require grad; of a dict, the result is a dict with the same keys.
         grad_outputs: Gradients of the outputs; None for outputs of one element.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the gradients can be differentiated.
