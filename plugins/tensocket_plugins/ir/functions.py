@@ -39,6 +39,8 @@ def _rows() -> list[Function]:
     rows += [Function("neg", 1, "same", "if"), Function("abs", 1, "same", "if")]
     # Float division is correctly rounded; integer division truncates and its divisor must not be zero.
     rows += [Function("div", 2, "same", "f"), Function("idiv", 2, "same", "i"), Function("imod", 2, "same", "i")]
+    # x * y + z, rounded once.
+    rows += [Function("fma", 3, "same", "f")]
     # fmod keeps the dividend's sign and is exact, as in C.
     rows += [Function("fmod", 2, "same", "f")]
     # rint rounds halves to even. All are correctly rounded.

@@ -71,12 +71,46 @@ def _through_float64(function: Callable[..., Values]) -> Callable[..., Values]:
     return run
 
 
+def _odd_sum(x: Values, y: Values) -> Values:
+    """The float64 sum towards zero with its last bit set if inexact: rounding that once more is right."""
+    total = x + y
+    part = total - x
+    rest = (x - (total - part)) + (y - part)
+    inexact = (rest != 0) & np.isfinite(rest)
+    bits = np.asarray(total).view(np.int64)
+    # Away from what was rounded up, then odd: one of the two neighbours of an inexact sum is.
+    odd = np.where((rest > 0) == (total > 0), bits, bits - 1) | 1
+    return np.where(inexact, odd, bits).view(np.float64)
+
+
+def _split(x: Values) -> tuple[Values, Values]:
+    """Two halves of a float64 whose products are exact (Veltkamp)."""
+    scaled = x * 134217729.0
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _fma(x: Values, y: Values, z: Values) -> Values:
+    """x * y + z rounded once (Boldo and Melquiond 2008; float64 only where products neither overflow nor underflow)."""
+    if np.result_type(x, y, z) != np.float64:
+        wide = np.multiply(x, y, dtype=np.float64)
+        return _odd_sum(wide, np.asarray(z, np.float64)).astype(np.float32)
+    product = x * y
+    (x_high, x_low), (y_high, y_low) = _split(x), _split(y)
+    low = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    total = product + z
+    part = total - product
+    rest = (product - (total - part)) + (z - part)
+    result = total + _odd_sum(rest, low)
+    return np.where(np.isfinite(result), result, product + z)
+
+
 _erf: Final = np.frompyfunc(math.erf, 1, 1)
 
 #: Functions whose result has the arguments' dtype, and comparisons.
 NUMPY: Final[dict[str, Callable[..., Values]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum, "max": np.maximum,
-    "neg": np.negative, "abs": np.abs, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "sqrt": np.sqrt,
+    "neg": np.negative, "abs": np.abs, "fma": _fma, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,

@@ -1,7 +1,7 @@
 """Building blocks of the float32 functions: constants, polynomials, bit access, exact sums and products.
 
-Everything here is plain float32 and integer arithmetic: no fused multiply-add, no table, no branch. So it gives the
-same bits on every device that rounds + - * / correctly.
+Everything here is float32 and integer arithmetic without tables and branches; a multiplication and an addition are fused
+only where ``fma`` says so. So it gives the same bits on every device that rounds + - * / and fma correctly.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ def number(value: float) -> Const:
     return const(struct.unpack("f", struct.pack("f", value))[0], float32)
 
 
+def fma(x: Expr, y: Expr | float, z: Expr | float) -> Expr:
+    """``x * y + z``, rounded once."""
+    y, z = (number(v) if isinstance(v, float) else v for v in (y, z))
+    return call("fma", x, y, z)
+
+
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule."""
+    """``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule, each step rounded once."""
     *rest, last = coefficients
     result: Expr = number(last)
     for c in reversed(rest):
-        result = result * x + number(c)
+        result = fma(result, x, c)
     return result
 
 
@@ -67,12 +73,12 @@ _SHIFT: Final = 12582912.0
 _SHIFT_BITS: Final = 0x4B400000
 
 
-def nearest(x: Expr) -> tuple[Expr, Expr]:
-    """The integer nearest to ``x`` (halves to even), as a float and as int32, for magnitudes below 2^22.
+def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
+    """The integer nearest to ``x * factor`` (halves to even), as a float and as int32, for magnitudes below 2^22.
 
     Unlike a cast it gives some integer for NaN, too.
     """
-    shifted = x + _SHIFT
+    shifted = x + _SHIFT if factor == 1.0 else fma(x, factor, _SHIFT)
     return shifted - _SHIFT, bits(shifted) - _SHIFT_BITS
 
 
@@ -99,15 +105,7 @@ def two_sum(a: Expr, b: Expr) -> Pair:
     return total, (a - (total - part)) + (b - part)
 
 
-def _split(a: Expr) -> Pair:
-    """The upper 12 bits and the rest; products of such parts are exact."""
-    high = from_bits(bits(a) & -4096)
-    return high, a - high
-
-
 def two_product(a: Expr, b: Expr) -> Pair:
     """``a * b`` exactly, barring overflow and underflow."""
     product = a * b
-    (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
-    rest = (a_high * b_high - product) + a_high * b_low + a_low * b_high
-    return product, rest + a_low * b_low
+    return product, call("fma", a, b, -product)

@@ -1,7 +1,7 @@
 """exp, expm1 and tanh in float32.
 
 exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2. The product n ln 2 is subtracted in two parts, the
-first of which is exact. The polynomials are minimax fits of (exp(r) - 1 - r) / r^2 and of (tanh(x) - x) / x^3 (Lawson's
+first exactly. The polynomials are minimax fits of (exp(r) - 1 - r) / r^2 and of (tanh(x) - x) / x^3 (Lawson's
 iteration on Chebyshev nodes, coefficients rounded to float32 one after the other and the others refitted).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..nodes import Expr, select
-from .build import Pair, at_least, at_most, nearest, number, polynomial, power_of_two, scaled, with_sign
+from .build import Pair, at_least, at_most, fma, nearest, number, polynomial, power_of_two, scaled, with_sign
 
 LOG2_E: Final = 1.4426950408889634
 #: ln 2 in two parts; the first has nine significant bits.
@@ -22,36 +22,39 @@ _EXPM1: Final = (0.5, 0.16666666, 0.041666493, 0.008333543, 0.0013932347, 0.0001
 _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
 
 
-def _reduced(x: Expr) -> tuple[Pair, Expr]:
-    """The remainder r in two parts (r = first - second, the second only a correction) and n as int32."""
-    n, whole = nearest(x * number(LOG2_E))
-    return ((x - n * number(LN2_HIGH)), n * number(LN2_LOW)), whole
+def _reduced(x: Expr) -> tuple[Pair, Expr, Expr]:
+    """The remainder before and after its correction, and n as a float and as int32."""
+    n, whole = nearest(x, LOG2_E)
+    high = fma(n, -LN2_HIGH, x)
+    return (high, fma(n, -LN2_LOW, high)), n, whole
+
+
+def _exp_reduced(r: Expr) -> Expr:
+    """e^r for |r| <= ln(2) / 2."""
+    return fma(r * r, polynomial(r, _EXP), r) + 1.0
 
 
 def exp_moderate(x: Expr) -> Expr:
     """Exponential function within -87 .. 88, where neither overflow nor underflow can happen; NaN stays."""
-    (high, low), n = _reduced(x)
-    r = high - low
-    return (r * r * polynomial(r, _EXP) + r + 1.0) * power_of_two(n)
+    (_, r), _, n = _reduced(x)
+    return _exp_reduced(r) * power_of_two(n)
 
 
 def exp(x: Expr) -> Expr:
     """e^x, within 1 ULP; results below 2^-126 are rounded once more."""
-    (high, low), n = _reduced(at_least(at_most(x, 89.0), -104.0))
-    r = high - low
-    return scaled(r * r * polynomial(r, _EXP) + r + 1.0, n)
+    (_, r), _, n = _reduced(at_least(at_most(x, 89.0), -104.0))
+    return scaled(_exp_reduced(r), n)
 
 
 def expm1(x: Expr) -> Expr:
     """e^x - 1, within 2 ULP."""
-    (high, low), n = _reduced(at_least(at_most(x, 89.0), -30.0))
-    r = high - low
+    (high, r), n, whole = _reduced(at_least(at_most(x, 89.0), -30.0))
     # What rounding r lost matters where the result is near r itself.
-    lost = (high - r) - low
-    small = r + (r * r * polynomial(r, _EXPM1) + lost)
+    lost = fma(n, -LN2_LOW, high - r)
+    small = r + fma(r * r, polynomial(r, _EXPM1), lost)
     # Half of the result, since 2^128 is not a float.
-    scale = power_of_two(n - 1)
-    result = (scale * small + (scale - 0.5)) * 2.0
+    scale = power_of_two(whole - 1)
+    result = fma(scale, small, scale - 0.5) * 2.0
     return select(abs(x) < 2.0**-25, x, result)
 
 
@@ -59,6 +62,6 @@ def tanh(x: Expr) -> Expr:
     """Hyperbolic tangent, within 2 ULP: a polynomial below 0.625, 1 - 2 / (e^2x + 1) above."""
     a = abs(x)
     square = a * a
-    small = a + a * (square * polynomial(square, _TANH))
+    small = fma(a, square * polynomial(square, _TANH), a)
     large = 1.0 - 2.0 / (exp_moderate(at_most(a + a, 20.0)) + 1.0)
     return with_sign(select(a < 0.625, small, large), x)

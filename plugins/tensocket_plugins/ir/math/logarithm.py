@@ -10,7 +10,7 @@ from typing import Final
 
 from ...contract.dtypes import float32, int32
 from ..nodes import Expr, call, cast, select
-from .build import INFINITY, NAN, bits, from_bits, number, polynomial, two_sum
+from .build import INFINITY, NAN, bits, fma, from_bits, number, polynomial, two_sum
 from .exponential import LN2_HIGH, LN2_LOW
 
 _LOG: Final = (0.3333333, -0.2500082, 0.20001242, -0.16623409, 0.14201581, -0.13159613, 0.12762198, -0.07636396)
@@ -35,10 +35,10 @@ def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
     """log(1 + f) + k ln 2, and a small correction."""
     exponent = cast(k, float32)
     square = f * f
-    low = square * f * polynomial(f, _LOG) + exponent * number(LN2_LOW)
+    low = fma(square * f, polynomial(f, _LOG), exponent * number(LN2_LOW))
     if correction is not None:
         low = low + correction
-    return f + (low - square * 0.5) + exponent * number(LN2_HIGH)
+    return fma(exponent, LN2_HIGH, f + fma(square, -0.5, low))
 
 
 def log(x: Expr) -> Expr:

@@ -19,6 +19,7 @@ from .build import (
     at_least,
     at_most,
     fast_two_sum,
+    fma,
     from_bits,
     nearest,
     number,
@@ -70,7 +71,7 @@ def _exp2(high: Expr, low: Expr) -> Expr:
     """2^(high + low)."""
     n, whole = nearest(high)
     r = (high - n) + low
-    return scaled(r * polynomial(r, _EXP2) + 1.0, whole)
+    return scaled(fma(r, polynomial(r, _EXP2), 1.0), whole)
 
 
 def _magnitude(x: Expr, y: Expr) -> Expr:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...contract.dtypes import float32, int32, int64, uint32, uint64
 from ..nodes import Expr, call, cast, const, select
-from .build import INFINITY, NAN, SIGN, from_bits, number, polynomial
+from .build import INFINITY, NAN, SIGN, fma, from_bits, number, polynomial
 
 _SIN: Final = (-0.16666655, 0.008332189, -0.00019518286)
 _COS: Final = (0.041666646, -0.001388731, 2.4432327e-05)
@@ -58,8 +58,8 @@ def _reduced(x: Expr) -> tuple[Expr, Expr]:
 def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
     """Sine and cosine for |r| <= pi/4."""
     square = r * r
-    sine = r + r * (square * polynomial(square, _SIN))
-    cosine = 1.0 - (square * 0.5 - square * square * polynomial(square, _COS))
+    sine = fma(r, square * polynomial(square, _SIN), r)
+    cosine = 1.0 - fma(square, 0.5, -(square * square * polynomial(square, _COS)))
     return sine, cosine
 
 

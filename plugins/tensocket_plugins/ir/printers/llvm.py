@@ -8,7 +8,8 @@ double. ``begin`` and ``end`` are the iterations to run of
 runs completely.
 
 Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that LLVM sees plain
-affine addresses. The iterations of PARALLEL and VECTOR loops are declared free of dependences, so that it vectorises
+affine addresses. VECTOR loops become vector instructions (``llvm_vectors``); one that calls a function of the C library
+stays a loop. The iterations of PARALLEL loops are declared free of dependences, so that LLVM vectorises
 without run-time checks of aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
 """
 
@@ -33,6 +34,7 @@ from ..nodes import (
     Kernel,
     Let,
     Load,
+    Local,
     LoopKind,
     Program,
     Scalar,
@@ -53,6 +55,7 @@ from .llvm_functions import (
     memory_type,
     value_type,
 )
+from .llvm_vectors import VectorLoop, is_vector_loop
 
 _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
 
@@ -158,6 +161,7 @@ class _KernelPrinter:
         self.metadata = metadata
         self.names: dict[str, _Value] = {}
         self.pointers: dict[str, str] = {}
+        self.local_arrays: dict[str, Local] = {}
         self.stack: list[str] = []
         self.access: str | None = None
         # Values of this statement's expressions, by identity: plain and 64-bit.
@@ -168,6 +172,7 @@ class _KernelPrinter:
     def text(self, pointer_field: int | None) -> str:
         """The function."""
         self.arguments(pointer_field)
+        self.local_arrays = {local.name: local for local in self.kernel.locals}
         for local in self.kernel.locals:
             self.pointers[local.name] = self.alloca(f"[{local.size} x {memory_type(local.dtype)}]")
         self.block(self.kernel.body)
@@ -246,12 +251,17 @@ class _KernelPrinter:
         value = self.w.op(f"load {kind}, ptr {self.address(e.buffer, e.index, e.dtype)}{self.annotation()}")
         return self.w.op(f"icmp ne i8 {value}, 0") if e.dtype.kind == "bool" else value
 
-    def address(self, buffer: str, index: Expr, dtype: DType) -> str:
+    def pointer(self, buffer: str) -> str:
+        """Where an array's first element is."""
         try:
-            pointer = self.pointers[buffer]
+            return self.pointers[buffer]
         except KeyError:
             raise IRError(f"kernel {self.kernel.name}: array {buffer} is not defined") from None
-        return self.w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {self.index(index)}")
+
+    def address(self, buffer: str, index: Expr, dtype: DType) -> str:
+        """Where an element is."""
+        pointer, position = self.pointer(buffer), self.index(index)
+        return self.w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {position}")
 
     def annotation(self) -> str:
         """Marks a memory access as free of dependences between the iterations of the innermost loop."""
@@ -288,7 +298,7 @@ class _KernelPrinter:
         """Print statements in order, in a scope of their own."""
         outer = dict(self.names)
         for statement in statements:
-            self.known, self.known_index, self.known_affine = {}, {}, {}
+            self.forget()
             match statement:
                 case Let():
                     self.let(statement)
@@ -305,6 +315,10 @@ class _KernelPrinter:
                     self.atomic(statement)
                 case If():
                     self.branch(statement)
+                case For() if is_vector_loop(statement):
+                    outer_names = dict(self.names)
+                    VectorLoop(self, statement).print()
+                    self.names = outer_names
                 case For() if statement.kind in _LOOPS:
                     self.loop(statement)
                 case _:
@@ -313,7 +327,12 @@ class _KernelPrinter:
                                   f"processor; schedule it first")
         self.names = outer
 
+    def forget(self) -> None:
+        """Forget values of expressions: a new statement begins."""
+        self.known, self.known_index, self.known_affine = {}, {}, {}
+
     def let(self, s: Let) -> None:
+        """Define a name."""
         wide = self.index(s.value) if self.is_affine(s.value) else None
         self.names[s.var.name] = _Value(self.value(s.value), wide)
 

@@ -2,12 +2,16 @@
 
 A bool is ``i1`` as a value and ``i8`` in memory; bfloat16 is ``i16`` bits in both, and like float16 only converted.
 Nothing here has fast-math flags, so results are those of every other printer.
+
+While ``Writer.lanes`` is set, every value is a vector of so many elements: ``Writer.kind`` spells types and
+``Writer.literal`` constants accordingly, and the functions of this module give vector instructions.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import re
 import struct
 from typing import Final
 
@@ -20,7 +24,8 @@ _VALUE: Final = {
 }
 _INTEGER: Final = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "shl": "shl"}
 _FLOAT: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
-_INTRINSIC: Final = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
+_INTRINSIC: Final = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
+                     "fma": "fma"}
 _LIBM: Final = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"})
 
 
@@ -47,11 +52,15 @@ class Writer:
 
     Args:
         declarations: Lines for external functions, shared by the functions of a module.
+
+    Attributes:
+        lanes: Elements of the vectors that instructions work on; 0 for scalars.
     """
 
     def __init__(self, declarations: dict[str, str]) -> None:
         self.lines: list[str] = []
         self.label = "entry"
+        self.lanes = 0
         self._count = 0
         self._declarations = declarations
 
@@ -74,6 +83,26 @@ class Writer:
         """Begin a block."""
         self.lines.append(f"{label}:")
         self.label = label
+
+    def kind(self, scalar: str) -> str:
+        """The type of values whose elements have type ``scalar``."""
+        return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
+
+    def literal(self, scalar: str, text: str) -> str:
+        """A constant as an operand of type ``kind(scalar)``."""
+        return f"splat ({scalar} {text})" if self.lanes else text
+
+    def intrinsic(self, function: str, scalar: str, args: list[str]) -> str:
+        """Call one of LLVM's own functions, which exist for vectors, too."""
+        suffix = {"float": "f32", "double": "f64"}[scalar]
+        kind = self.kind(scalar)
+        return self.call(f"llvm.{function}.{f'v{self.lanes}' if self.lanes else ''}{suffix}", kind, args, kind)
+
+    def declare(self, name: str, result: str, args: str) -> None:
+        """Declare an external function by the arguments of a call of it."""
+        # An argument is its type and its value; the type may have spaces within brackets.
+        types = [re.match(r"<[^>]*>|\S+", arg.strip()) for arg in re.split(r",(?![^<(]*[>)])", args)]
+        self._declarations[name] = f"declare {result} @{name}({', '.join(t.group() for t in types if t)})"
 
     def call(self, name: str, result: str, args: list[str], kind: str) -> str:
         """Call an external function of ``args`` that all have type ``kind``."""
@@ -129,38 +158,45 @@ def constant(value: bool | int | float, dtype: DType) -> str:
 def widen(w: Writer, x: str, dtype: DType) -> str:
     """A 16-bit float as ``float``; exact."""
     if dtype is float16:
-        return w.op(f"fpext half {x} to float")
-    high = w.op(f"shl i32 {w.op(f'zext i16 {x} to i32')}, 16")
-    return w.op(f"bitcast i32 {high} to float")
+        return w.op(f"fpext {w.kind('half')} {x} to {w.kind('float')}")
+    whole = w.kind("i32")
+    bits = w.op(f"zext {w.kind('i16')} {x} to {whole}")
+    high = w.op(f"shl {whole} {bits}, {w.literal('i32', '16')}")
+    return w.op(f"bitcast {whole} {high} to {w.kind('float')}")
 
 
 def narrow(w: Writer, x: str, dtype: DType) -> str:
     """A ``float`` rounded to a 16-bit float, halves to even; a NaN stays one."""
+    kind, whole = w.kind("float"), w.kind("i32")
     if dtype is float16:
-        return w.op(f"fptrunc float {x} to half")
-    bits = w.op(f"bitcast float {x} to i32")
-    high = w.op(f"lshr i32 {bits}, 16")
-    bias = w.op(f"add i32 {w.op(f'and i32 {high}, 1')}, 32767")
-    rounded = w.op(f"lshr i32 {w.op(f'add i32 {bits}, {bias}')}, 16")
-    nan = w.op(f"fcmp uno float {x}, {x}")
-    quiet = w.op(f"or i32 {high}, 64")
-    return w.op(f"trunc i32 {w.op(f'select i1 {nan}, i32 {quiet}, i32 {rounded}')} to i16")
+        return w.op(f"fptrunc {kind} {x} to {w.kind('half')}")
+
+    def integer(instruction: str, left: str, right: str) -> str:
+        right = right if right.startswith("%") else w.literal("i32", right)
+        return w.op(f"{instruction} {whole} {left}, {right}")
+
+    bits = w.op(f"bitcast {kind} {x} to {whole}")
+    high = integer("lshr", bits, "16")
+    bias = integer("add", integer("and", high, "1"), "32767")
+    rounded = integer("lshr", integer("add", bits, bias), "16")
+    nan = w.op(f"fcmp uno {kind} {x}, {x}")
+    quiet = integer("or", high, "64")
+    result = w.op(f"select {w.kind('i1')} {nan}, {whole} {quiet}, {whole} {rounded}")
+    return w.op(f"trunc {whole} {result} to {w.kind('i16')}")
 
 
 def _to_odd(w: Writer, x: str) -> str:
     """A double as the ``float`` towards zero with its last bit set if inexact: rounding that once more is right."""
-    near = w.op(f"fptrunc double {x} to float")
-    back = w.op(f"fpext float {near} to double")
-    beyond = w.op(f"fcmp ogt double {_absolute(w, back)}, {_absolute(w, x)}")
-    bits = w.op(f"bitcast float {near} to i32")
-    below = w.op(f"sub i32 {bits}, {w.op(f'zext i1 {beyond} to i32')}")
-    inexact = w.op(f"fcmp one double {back}, {x}")
-    sticky = w.op(f"zext i1 {inexact} to i32")
-    return w.op(f"bitcast i32 {w.op(f'or i32 {below}, {sticky}')} to float")
-
-
-def _absolute(w: Writer, x: str) -> str:
-    return w.call("llvm.fabs.f64", "double", [x], "double")
+    double, single, whole, truth = w.kind("double"), w.kind("float"), w.kind("i32"), w.kind("i1")
+    near = w.op(f"fptrunc {double} {x} to {single}")
+    back = w.op(f"fpext {single} {near} to {double}")
+    sizes = [w.intrinsic("fabs", "double", [v]) for v in (back, x)]
+    beyond = w.op(f"fcmp ogt {double} {sizes[0]}, {sizes[1]}")
+    bits = w.op(f"bitcast {single} {near} to {whole}")
+    below = w.op(f"sub {whole} {bits}, {w.op(f'zext {truth} {beyond} to {whole}')}")
+    inexact = w.op(f"fcmp one {double} {back}, {x}")
+    sticky = w.op(f"zext {truth} {inexact} to {whole}")
+    return w.op(f"bitcast {whole} {w.op(f'or {whole} {below}, {sticky}')} to {single}")
 
 
 def cast(w: Writer, x: str, source: DType, target: DType) -> str:
@@ -172,10 +208,10 @@ def cast(w: Writer, x: str, source: DType, target: DType) -> str:
     if is_narrow(target):
         wide = _to_odd(w, x) if source is float64 and target is float16 else cast(w, x, source, float32)
         return narrow(w, wide, target)
-    before, after = value_type(source), value_type(target)
+    before, after = w.kind(value_type(source)), w.kind(value_type(target))
     if target is bool_:
-        test = f"fcmp une {before} {x}, 0.0" if source.kind == "float" else f"icmp ne {before} {x}, 0"
-        return w.op(test)
+        zero = w.literal(value_type(source), "0.0" if source.kind == "float" else "0")
+        return w.op(f"{'fcmp une' if source.kind == 'float' else 'icmp ne'} {before} {x}, {zero}")
     if source.kind == "float":
         return _from_float(w, x, source, target)
     signed = source.kind == "int"
@@ -190,21 +226,20 @@ def cast(w: Writer, x: str, source: DType, target: DType) -> str:
 
 def _from_float(w: Writer, x: str, source: DType, target: DType) -> str:
     """A float or double as another float or an integer; out of range gives some number, hence ``freeze``."""
-    before, after = value_type(source), value_type(target)
+    before = w.kind(value_type(source))
     if target.kind == "float":
-        return w.op(f"{'fpext' if source is float32 else 'fptrunc'} {before} {x} to {after}")
+        return w.op(f"{'fpext' if source is float32 else 'fptrunc'} {before} {x} to {w.kind(value_type(target))}")
     # Narrow integers wrap around as in C, through a wider one; so do negative numbers in unsigned ones.
     through = int32 if target.itemsize < 4 else int64 if target.name == "uint32" else target
-    instruction = "fptoui" if through.kind == "uint" else "fptosi"
-    whole = w.op(f"freeze {value_type(through)} "
-                 f"{w.op(f'{instruction} {before} {x} to {value_type(through)}')}")
+    instruction, kind = "fptoui" if through.kind == "uint" else "fptosi", w.kind(value_type(through))
+    whole = w.op(f"freeze {kind} {w.op(f'{instruction} {before} {x} to {kind}')}")
     return cast(w, whole, through, target)
 
 
 def bitcast(w: Writer, x: str, source: DType, target: DType) -> str:
     """The same bits."""
     before, after = value_type(source), value_type(target)
-    return x if before == after else w.op(f"bitcast {before} {x} to {after}")
+    return x if before == after else w.op(f"bitcast {w.kind(before)} {x} to {w.kind(after)}")
 
 
 # ------------------------------------------------------------------------------------------------- functions
@@ -218,11 +253,17 @@ def _computable(function: str, dtype: DType) -> DType:
 
 def compare(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
     """``eq``, ``ne``, ``lt`` or ``le``; comparisons with NaN are false, except ``ne``."""
-    kind = value_type(_computable(function, dtype))
+    kind = w.kind(value_type(_computable(function, dtype)))
     if dtype.kind == "float":
         return w.op(f"fcmp {'une' if function == 'ne' else 'o' + function} {kind} {x}, {y}")
     order = "" if function in ("eq", "ne") else "s" if dtype.kind == "int" else "u"
     return w.op(f"icmp {order}{function} {kind} {x}, {y}")
+
+
+def choose(w: Writer, condition: str, yes: str, no: str, scalar: str) -> str:
+    """``yes`` where ``condition`` holds, else ``no``."""
+    kind = w.kind(scalar)
+    return w.op(f"select {w.kind('i1')} {condition}, {kind} {yes}, {kind} {no}")
 
 
 def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
@@ -233,47 +274,56 @@ def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
     return _float(w, function, dtype, args) if dtype.kind == "float" else _integer(w, function, dtype, args)
 
 
+def has_vector_form(function: str, dtype: DType) -> bool:
+    """Whether a function can be applied to vectors; what is left to C's library cannot."""
+    return not (function in _LIBM or function == "fmod") or dtype.kind != "float"
+
+
 def _extreme(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
-    kind = value_type(dtype)
+    scalar = value_type(dtype)
+    kind, truth = w.kind(scalar), w.kind("i1")
     if dtype is bool_:
-        return w.op(f"{'and' if function == 'min' else 'or'} i1 {x}, {y}")
+        return w.op(f"{'and' if function == 'min' else 'or'} {truth} {x}, {y}")
     if dtype.kind == "float":
         first = w.op(f"fcmp {'olt' if function == 'min' else 'ogt'} {kind} {x}, {y}")
-        first = w.op(f"or i1 {first}, {w.op(f'fcmp uno {kind} {x}, {x}')}")
+        first = w.op(f"or {truth} {first}, {w.op(f'fcmp uno {kind} {x}, {x}')}")
     else:
         order = ("s" if dtype.kind == "int" else "u") + ("lt" if function == "min" else "gt")
         first = w.op(f"icmp {order} {kind} {x}, {y}")
-    return w.op(f"select i1 {first}, {kind} {x}, {kind} {y}")
+    return choose(w, first, x, y, scalar)
 
 
 def _float(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
-    kind, suffix = value_type(dtype), "f32" if dtype is float32 else "f64"
+    scalar = value_type(dtype)
+    kind = w.kind(scalar)
     if function in _FLOAT:
         return w.op(f"{_FLOAT[function]} {kind} {args[0]}, {args[1]}")
     if function == "neg":
         return w.op(f"fneg {kind} {args[0]}")
     if function in _INTRINSIC:
-        return w.call(f"llvm.{_INTRINSIC[function]}.{suffix}", kind, args, kind)
+        return w.intrinsic(_INTRINSIC[function], scalar, args)
     if function in _LIBM:
-        return w.call(function + ("f" if dtype is float32 else ""), kind, args, kind)
+        return w.call(function + ("f" if dtype is float32 else ""), scalar, args, scalar)
     raise IRError(f"{function} of {dtype.name} has no LLVM form")
 
 
 def _integer(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
-    kind, x = value_type(dtype), args[0]
+    scalar, x = value_type(dtype), args[0]
+    kind = w.kind(scalar)
     if function in _INTEGER:
         return w.op(f"{_INTEGER[function]} {kind} {x}, {args[1]}")
     if function == "shr":
         return w.op(f"{'ashr' if dtype.kind == 'int' else 'lshr'} {kind} {x}, {args[1]}")
     if function == "not":
-        return w.op(f"xor {kind} {x}, {'true' if dtype is bool_ else '-1'}")
+        return w.op(f"xor {kind} {x}, {w.literal(scalar, 'true' if dtype is bool_ else '-1')}")
     if function == "neg":
-        return w.op(f"sub {kind} 0, {x}")
+        return w.op(f"sub {kind} {w.literal(scalar, '0')}, {x}")
     if function == "abs":
         if dtype.kind == "uint":
             return x
-        negative = w.op(f"icmp slt {kind} {x}, 0")
-        return w.op(f"select i1 {negative}, {kind} {w.op(f'sub {kind} 0, {x}')}, {kind} {x}")
+        zero = w.literal(scalar, "0")
+        negative = w.op(f"icmp slt {kind} {x}, {zero}")
+        return choose(w, negative, w.op(f"sub {kind} {zero}, {x}"), x, scalar)
     if function in ("idiv", "imod"):
         return _divide(w, function, dtype, x, args[1])
     raise IRError(f"{function} of {dtype.name} has no LLVM form")
@@ -281,16 +331,17 @@ def _integer(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
 
 def _divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
     """Quotient or remainder; the smallest integer over -1, which traps on some processors, wraps around."""
-    kind, signed = value_type(dtype), dtype.kind == "int"
+    scalar, signed = value_type(dtype), dtype.kind == "int"
+    kind, minus, zero = w.kind(scalar), w.literal(scalar, "-1"), w.literal(scalar, "0")
     instruction = ("s" if signed else "u") + ("div" if function == "idiv" else "rem")
     literal = not y.startswith("%")
-    if not signed or (literal and y != "-1"):
+    if not signed or (literal and y != minus):
         return w.op(f"{instruction} {kind} {x}, {y}")
-    special = w.op(f"icmp eq {kind} {y}, -1")
-    safe = w.op(f"select i1 {special}, {kind} 1, {kind} {y}")
+    special = w.op(f"icmp eq {kind} {y}, {minus}")
+    safe = choose(w, special, w.literal(scalar, "1"), y, scalar)
     result = w.op(f"{instruction} {kind} {x}, {safe}")
-    other = w.op(f"sub {kind} 0, {x}") if function == "idiv" else "0"
-    return w.op(f"select i1 {special}, {kind} {other}, {kind} {result}")
+    other = w.op(f"sub {kind} {zero}, {x}") if function == "idiv" else zero
+    return choose(w, special, other, result, scalar)
 
 
 # --------------------------------------------------------------------------------------------- index arithmetic

@@ -150,7 +150,8 @@ class _Vectors:
             loop(chunk, tail, [loop(at, LANES, [
                 Let(var, chunk + at), *self._reduce.body, *self._partials.fold(at, self._reduce.values),
             ], LoopKind.VECTOR)], start=block, step=LANES),
-            loop(var, end, [*self._reduce.body, *self._partials.fold(var - tail, self._reduce.values)], start=tail),
+            If(tail < end, (loop(at, LANES, [Let(var, tail + at), If(var < end, (
+                *self._reduce.body, *self._partials.fold(at, self._reduce.values)))], LoopKind.VECTOR),)),
             *self._halve(at),
             *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first)),
         ]

@@ -1,0 +1,330 @@
+"""VECTOR loops as vector instructions: one lane per iteration.
+
+What differs between the iterations is a vector; the rest is printed as scalars, by the printer of the kernel. An index
+that grows by one from lane to lane reads or writes neighbouring elements at once; others gather and scatter. ``If``
+becomes a mask: what is masked off is neither read nor written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...contract.dtypes import DType, int64
+from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, LoopKind, Stmt, Store, Var
+from .llvm_functions import (
+    Writer,
+    apply,
+    bitcast,
+    cast,
+    choose,
+    compare,
+    constant,
+    has_vector_form,
+    index_apply,
+    memory_type,
+    value_type,
+)
+
+#: How intrinsics spell element types in their names.
+_MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
+
+
+def is_vector_loop(loop: For) -> bool:
+    """Whether a loop can be printed as vector instructions."""
+    if loop.kind is not LoopKind.VECTOR or not isinstance(loop.stop, Const):
+        return False
+    return _fits(loop.body, loop.var.name, set())
+
+
+def _fits(body: Sequence[Stmt], lane: str, declared: set[str]) -> bool:
+    for statement in body:
+        match statement:
+            case Let(_, value):
+                values: tuple[Expr, ...] = (value,)
+            case Declare(var, value):
+                declared.add(var.name)
+                values = (value,)
+            case Assign(var, value) if var.name in declared:
+                values = (value,)
+            case Store(_, index, value):
+                values = (index, value)
+            case If(condition, inside) if _fits(inside, lane, declared):
+                values = (condition,)
+            case _:
+                return False
+        if not all(_computable(value, set()) for value in values):
+            return False
+    return True
+
+
+def _computable(e: Expr, seen: set[int]) -> bool:
+    if id(e) in seen:
+        return True
+    seen.add(id(e))
+    if isinstance(e, Load):
+        return _computable(e.index, seen)
+    if isinstance(e, Call):
+        return has_vector_form(e.function, e.args[-1].dtype) and all(_computable(arg, seen) for arg in e.args)
+    return True
+
+
+class ScalarPrinter(Protocol):
+    """What the printer of a kernel does for the vector loops in it."""
+
+    w: Writer
+    pointers: dict[str, str]
+    local_arrays: dict[str, Local]
+
+    def value(self, e: Expr) -> str:
+        """The value of an expression that is the same in all lanes."""
+
+    def index(self, e: Expr) -> str:
+        """The same of an integer, in 64 bits."""
+
+    def let(self, s: Let) -> None:
+        """Define a name."""
+
+    def alloca(self, kind: str) -> str:
+        """Memory on the stack."""
+
+    def pointer(self, buffer: str) -> str:
+        """Where an array's first element is."""
+
+    def forget(self) -> None:
+        """Forget values of expressions: a new statement begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """A name that differs between lanes: the vector, or where it is kept; for indices the first lane's and the step."""
+
+    text: str
+    first: str | None = None
+    step: int = 0
+    mutable: bool = False
+
+
+class VectorLoop:
+    """Prints one loop for which ``is_vector_loop`` holds."""
+
+    def __init__(self, outer: ScalarPrinter, loop: For) -> None:
+        self._outer = outer
+        self._w = outer.w
+        self._loop = loop
+        assert isinstance(loop.stop, Const)
+        self._lanes = int(loop.stop.value)
+        self._names: dict[str, _Lanes] = {}
+        self._mask: str | None = None
+        self._known: dict[int, str] = {}
+        self._differs: dict[int, bool] = {}
+
+    def print(self) -> None:
+        """Print the loop."""
+        kind = value_type(self._loop.var.dtype)
+        numbers = ", ".join(f"{kind} {lane}" for lane in range(self._lanes))
+        self._names[self._loop.var.name] = _Lanes(f"<{numbers}>", "0", 1)
+        self._block(self._loop.body)
+
+    @contextmanager
+    def _vectors(self) -> Iterator[Writer]:
+        """Let the writer's instructions work on vectors."""
+        self._w.lanes = self._lanes
+        try:
+            yield self._w
+        finally:
+            self._w.lanes = 0
+
+    def _kind(self, scalar: str) -> str:
+        return f"<{self._lanes} x {scalar}>"
+
+    # ----------------------------------------------------------------------------------------------- statements
+
+    def _block(self, statements: Sequence[Stmt]) -> None:
+        for statement in statements:
+            self._forget()
+            match statement:
+                case Let(var, value):
+                    self._let(var, value)
+                case Declare(var, value):
+                    kind = self._kind(value_type(var.dtype))
+                    text, place = self._vector(value), self._outer.alloca(kind)
+                    self._w.do(f"store {kind} {text}, ptr {place}")
+                    self._names[var.name] = _Lanes(place, mutable=True)
+                case Assign(var, value):
+                    place, kind = self._names[var.name].text, self._kind(value_type(var.dtype))
+                    text = self._blend(self._vector(value), place, value_type(var.dtype))
+                    self._w.do(f"store {kind} {text}, ptr {place}")
+                case Store(buffer, index, value):
+                    self._store(buffer, index, value)
+                case If(condition, inside):
+                    self._masked(condition, inside)
+
+    def _forget(self) -> None:
+        self._outer.forget()
+        self._known, self._differs = {}, {}
+
+    def _let(self, var: Var, value: Expr) -> None:
+        if not self._varies(value):
+            self._names.pop(var.name, None)
+            self._outer.let(Let(var, value))
+            return
+        affine = self._affine(value) if var.dtype.kind == "int" else None
+        self._names[var.name] = _Lanes(self._vector(value), *(affine or ()))
+
+    def _masked(self, condition: Expr, inside: Sequence[Stmt]) -> None:
+        before, mask = self._mask, self._vector(condition)
+        self._mask = mask if before is None else self._w.op(f"and {self._kind('i1')} {before}, {mask}")
+        self._block(inside)
+        self._mask = before
+
+    def _blend(self, text: str, place: str, scalar: str) -> str:
+        """``text`` in the lanes that are not masked off, and what ``place`` holds in the others."""
+        if self._mask is None:
+            return text
+        old = self._w.op(f"load {self._kind(scalar)}, ptr {place}")
+        with self._vectors() as w:
+            return choose(w, self._mask, text, old, scalar)
+
+    # ---------------------------------------------------------------------------------------------- expressions
+
+    def _varies(self, e: Expr) -> bool:
+        """Whether an expression differs between lanes. A load behind a mask counts: it must not happen without."""
+        if isinstance(e, Const):
+            return False
+        if isinstance(e, Var):
+            return e.name in self._names
+        if id(e) not in self._differs:
+            if isinstance(e, Load):
+                guarded = self._mask is not None and e.buffer not in self._outer.local_arrays
+                self._differs[id(e)] = guarded or self._varies(e.index)
+            else:
+                self._differs[id(e)] = isinstance(e, Call) and any(map(self._varies, e.args))
+        return self._differs[id(e)]
+
+    def _vector(self, e: Expr) -> str:
+        """The value of an expression in every lane."""
+        if isinstance(e, Const):
+            return f"splat ({value_type(e.dtype)} {constant(e.value, e.dtype)})"
+        if isinstance(e, Var) and e.name in self._names:
+            known = self._names[e.name]
+            kind = self._kind(value_type(e.dtype))
+            return self._w.op(f"load {kind}, ptr {known.text}") if known.mutable else known.text
+        if id(e) not in self._known:
+            if not self._varies(e):
+                text = self._splat(self._outer.value(e), value_type(e.dtype))
+            else:
+                text = self._load(e) if isinstance(e, Load) else self._call(e)
+            self._known[id(e)] = text
+        return self._known[id(e)]
+
+    def _splat(self, text: str, scalar: str) -> str:
+        kind = self._kind(scalar)
+        first = self._w.op(f"insertelement {kind} poison, {scalar} {text}, i64 0")
+        return self._w.op(f"shufflevector {kind} {first}, {kind} poison, {self._kind('i32')} zeroinitializer")
+
+    def _call(self, e: Expr) -> str:
+        assert isinstance(e, Call)
+        source = e.args[-1].dtype
+        args = [self._vector(arg) for arg in e.args]
+        with self._vectors() as w:
+            match e.function:
+                case "select":
+                    return choose(w, *args, value_type(source))  # type: ignore[call-arg]  # three of them
+                case "cast":
+                    return cast(w, args[0], source, e.dtype)
+                case "bitcast":
+                    return bitcast(w, args[0], source, e.dtype)
+                case "eq" | "ne" | "lt" | "le":
+                    return compare(w, e.function, source, *args)
+            return apply(w, e.function, source, args)
+
+    def _affine(self, e: Expr) -> tuple[str, int] | None:
+        """The first lane's index, in 64 bits, and the constant step from lane to lane; None where there is none."""
+        if not self._varies(e):
+            return self._outer.index(e), 0
+        if isinstance(e, Var):
+            known = self._names[e.name]
+            return None if known.first is None else (known.first, known.step)
+        if not isinstance(e, Call) or e.dtype.kind != "int" or e.function not in ("add", "sub", "mul"):
+            return None
+        left, right = (self._affine(arg) for arg in e.args)
+        if left is None or right is None:
+            return None
+        if e.function == "mul":
+            factors = [int(arg.value) for arg in e.args if isinstance(arg, Const)]
+            if not factors:
+                return None
+            step = (left[1] or right[1]) * factors[0]
+        else:
+            step = left[1] + right[1] if e.function == "add" else left[1] - right[1]
+        return index_apply(self._w, e.function, [left[0], right[0]]), step
+
+    # --------------------------------------------------------------------------------------------------- memory
+
+    def _address(self, buffer: str, first: str, dtype: DType) -> str:
+        pointer = self._outer.pointer(buffer)
+        return self._w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {first}")
+
+    def _addresses(self, buffer: str, index: Expr, dtype: DType) -> str:
+        with_index = self._vector(index)
+        with self._vectors() as w:
+            wide = cast(w, with_index, index.dtype, int64)
+        return self._w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {self._outer.pointer(buffer)}, "
+                          f"{self._kind('i64')} {wide}")
+
+    def _unguarded(self, buffer: str, first: str) -> bool:
+        """Whether all lanes may touch the elements from ``first`` on, masked or not."""
+        local = self._outer.local_arrays.get(buffer)
+        inside = local is not None and first.isdigit() and int(first) + self._lanes <= local.size
+        return self._mask is None or inside
+
+    def _load(self, e: Load) -> str:
+        affine, element = self._affine(e.index), memory_type(e.dtype)
+        kind, align = self._kind(element), e.dtype.itemsize
+        if affine is not None and affine[1] == 1:
+            place = self._address(e.buffer, affine[0], e.dtype)
+            if self._unguarded(e.buffer, affine[0]):
+                text = self._w.op(f"load {kind}, ptr {place}, align {align}")
+            else:
+                args = f"ptr {place}, i32 {align}, {{mask}}, {kind} zeroinitializer"
+                text = self._intrinsic("load", element, args, "p0")
+        else:
+            places = self._addresses(e.buffer, e.index, e.dtype)
+            text = self._intrinsic("gather", element, f"{self._kind('ptr')} {places}, i32 {align}, {{mask}}, "
+                                   f"{kind} zeroinitializer", f"v{self._lanes}p0")
+        return self._w.op(f"icmp ne {kind} {text}, zeroinitializer") if e.dtype.kind == "bool" else text
+
+    def _store(self, buffer: str, index: Expr, value: Expr) -> None:
+        text, affine = self._vector(value), self._affine(index)
+        dtype = value.dtype
+        element, align = memory_type(dtype), dtype.itemsize
+        kind = self._kind(element)
+        if dtype.kind == "bool":
+            text = self._w.op(f"zext {self._kind('i1')} {text} to {kind}")
+        if affine is not None and affine[1] == 1:
+            place = self._address(buffer, affine[0], dtype)
+            if self._unguarded(buffer, affine[0]):
+                self._w.do(f"store {kind} {self._blend(text, place, element)}, ptr {place}, align {align}")
+            else:
+                self._intrinsic("store", element, f"{kind} {text}, ptr {place}, i32 {align}, {{mask}}", "p0")
+        else:
+            places = self._addresses(buffer, index, dtype)
+            self._intrinsic("scatter", element, f"{kind} {text}, {self._kind('ptr')} {places}, i32 {align}, {{mask}}",
+                            f"v{self._lanes}p0")
+
+    def _intrinsic(self, action: str, element: str, args: str, places: str) -> str:
+        """A masked access; ``args`` says where the mask goes."""
+        mask = self._mask or "splat (i1 true)"
+        kind = self._kind(element)
+        name = f"llvm.masked.{action}.v{self._lanes}{_MANGLED.get(element, element)}.{places}"
+        result = kind if action in ("load", "gather") else "void"
+        text = args.format(mask=f"{self._kind('i1')} {mask}")
+        self._w.declare(name, result, text)
+        call = f"call {result} @{name}({text})"
+        if result == "void":
+            self._w.do(call)
+            return ""
+        return self._w.op(call)
