@@ -55,6 +55,8 @@ def functions_program(nest, dtype, names):
         args = {1: (a,), 2: (a, b), 3: (Load("c", i, bool_), a, b)}[rule.arity]
         if name in ("shl", "shr"):
             args = (a, Load("shift", i, dtype))
+        if name == "fma":
+            args = (a, b, a)
         if name in ("idiv", "imod"):
             args = (a, select(call("eq", b, 0), 1, b))
         target = "flags" if rule.rule == "compare" else "out"

@@ -91,7 +91,10 @@ def _split(x: Values) -> tuple[Values, Values]:
 
 
 def _fma(x: Values, y: Values, z: Values) -> Values:
-    """x * y + z rounded once (Boldo and Melquiond 2008; float64 only where products neither overflow nor underflow)."""
+    """The sum of a product and a number, rounded once (Boldo and Melquiond 2008).
+
+    In float64 that holds where no product overflows or underflows.
+    """
     if np.result_type(x, y, z) != np.float64:
         wide = np.multiply(x, y, dtype=np.float64)
         return _odd_sum(wide, np.asarray(z, np.float64)).astype(np.float32)

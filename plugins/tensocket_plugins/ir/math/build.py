@@ -1,6 +1,6 @@
 """Building blocks of the float32 functions: constants, polynomials, bit access, exact sums and products.
 
-Everything here is float32 and integer arithmetic without tables and branches; a multiplication and an addition are fused
+Everything here is float32 and integer arithmetic without tables and branches; a product and a sum are fused
 only where ``fma`` says so. So it gives the same bits on every device that rounds + - * / and fma correctly.
 """
 

@@ -16,8 +16,8 @@ from .helpers import HelperSet, wide_unsigned
 _OPERATORS: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
                      "idiv": "/", "imod": "%"}
 _COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}
-_LIBRARY: Final = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "fma", "fmod", "exp", "expm1", "log", "log1p", "sin",
-                             "cos", "tanh", "erf", "pow"})
+_LIBRARY: Final = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "fma", "fmod", "exp", "expm1", "log", "log1p",
+                             "sin", "cos", "tanh", "erf", "pow"})
 #: Expressions nested deeper than this are split, because compilers limit the nesting of brackets.
 DEPTH: Final = 12
 

@@ -1,0 +1,206 @@
+"""VECTOR loops as vector instructions, against NumPy and against the same loops printed for one lane at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensocket_plugins.contract.dtypes import (
+    BY_NAME,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
+from tensocket_plugins.ir.functions import FUNCTIONS
+from tensocket_plugins.ir.interpreter import interpret
+from tensocket_plugins.ir.nodes import (
+    Assign,
+    Buffer,
+    Call,
+    Declare,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    LoopKind,
+    Program,
+    Scalar,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    loop,
+    select,
+)
+from tensocket_plugins.ir.printers.llvm import print_llvm
+
+I, J, N, S = (Var(name, int32) for name in ("i", "j", "n", "s"))
+V = LoopKind.VECTOR
+DTYPES = (bool_, uint8, int8, int32, uint32, int64, uint64, float16, bfloat16, float32, float64)
+LIBRARY = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "fmod"}
+
+
+def program(body, buffers, scalars=(N,), locals=()):
+    params = (*(Buffer(name, dtype, name.startswith("out")) for name, dtype in buffers),
+              *(Scalar(s.name, s.dtype) for s in scalars))
+    return Program("test", params, (Kernel("test", tuple(body), tuple(locals)),))
+
+
+def run(device, built, arrays, scalars=()):
+    """Results of the compiled program, which must have no loop over lanes, checked against the interpreter's."""
+    expected = [a.copy() for a in arrays]
+    with np.errstate(all="ignore"):
+        interpret(built, expected, scalars)
+    device.compile_ir(built)(arrays, scalars, device.default_stream)
+    for got, want in zip(arrays, expected, strict=True):
+        assert got.tobytes() == want.tobytes() or np.array_equal(got, want, equal_nan=got.dtype.kind == "f")
+    return arrays[0]
+
+
+def values(dtype, rng, count):
+    if dtype is bool_:
+        return rng.integers(0, 2, count).astype(np.bool_)
+    if dtype.kind != "float":
+        return rng.integers(1, 100, count).astype(dtype.numpy)
+    if dtype is bfloat16:
+        return (rng.standard_normal(count).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return (rng.standard_normal(count) * 50).astype(dtype.numpy)
+
+
+def test_neighbours_are_read_and_written_at_once(device, rng):
+    built = program([loop(J, 16, [Store("out", N + J, Load("in0", N + J, float32) * 2.0)], V)],
+                    [("out", float32), ("in0", float32)])
+    text = print_llvm(built)
+    assert "load <16 x float>" in text
+    assert "br " not in text
+    x = rng.standard_normal(40).astype(np.float32)
+    out = run(device, built, [np.zeros(40, np.float32), x], (5,))
+    np.testing.assert_array_equal(out[5:21], x[5:21] * 2)
+    assert not out[:5].any()
+    assert not out[21:].any()
+
+
+def test_other_steps_gather_and_scatter(device, rng):
+    added = Load("in0", J * S, float32) + Load("in0", N - J, float32)
+    built = program([loop(J, 8, [Store("out", J * 3 + 1, added)], V)],
+                    [("out", float32), ("in0", float32)], (N, S))
+    x = rng.standard_normal(64).astype(np.float32)
+    out = run(device, built, [np.zeros(30, np.float32), x], (20, 7))
+    lanes = np.arange(8)
+    np.testing.assert_array_equal(out[lanes * 3 + 1], x[lanes * 7] + x[20 - lanes])
+
+
+def test_elements_of_elements(device, rng):
+    at = Load("in1", J, int64)
+    built = program([loop(J, 8, [Store("out", J, Load("in0", at, float32))], V)],
+                    [("out", float32), ("in0", float32), ("in1", int64)], ())
+    x, index = rng.standard_normal(64).astype(np.float32), rng.integers(0, 64, 8)
+    np.testing.assert_array_equal(run(device, built, [np.zeros(8, np.float32), x, index]), x[index])
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 16])
+def test_a_condition_masks_reads_and_writes(device, rng, count):
+    added = Load("in0", I - 1, float32) + Load("in1", N - N, float32)
+    built = program([loop(J, 16, [If(J < N, (Let(I, J + 1), Store("out", J, added)))], V)],
+                    [("out", float32), ("in0", float32), ("in1", float32)])
+    x, y = rng.standard_normal(count).astype(np.float32), rng.standard_normal(min(count, 1)).astype(np.float32)
+    out = run(device, built, [np.full(16, -1, np.float32), x, y], (count,))
+    np.testing.assert_array_equal(out[:count], x + y if count else x)
+    assert (out[count:] == -1).all()
+
+
+def test_conditions_nest_and_strided_accesses_are_masked(device, rng):
+    inner = If(Load("in0", J * 2, float32) < 0.0, (Store("out", J * 2, const(7.0, float32)),))
+    built = program([loop(J, 16, [If(J < N, (inner,))], V)], [("out", float32), ("in0", float32)])
+    x = rng.standard_normal(12).astype(np.float32)
+    out = run(device, built, [np.zeros(12, np.float32), x], (6,))
+    np.testing.assert_array_equal(out[::2], np.where(x[::2] < 0, 7, 0))
+
+
+def test_variables_are_kept_per_lane(device, rng):
+    total = Var("total", float32)
+    body = [Declare(total, Load("in0", J, float32)), Assign(total, total + 1.0),
+            If(J < 3, (Assign(total, total * 10.0),)), Store("out", J, total)]
+    built = program([loop(J, 8, body, V)], [("out", float32), ("in0", float32)], ())
+    x = rng.integers(0, 50, 8).astype(np.float32)
+    out = run(device, built, [np.zeros(8, np.float32), x])
+    np.testing.assert_array_equal(out, np.where(np.arange(8) < 3, (x + 1) * 10, x + 1))
+
+
+def test_local_arrays_become_registers(device, rng):
+    at = lambda k: Load("part", k, float32)
+    built = program([
+        loop(J, 32, [Store("part", J, const(0.0, float32))], V),
+        loop(I, N, [loop(J, 32, [Store("part", J, at(J) + Load("in0", I * 32 + J, float32))], V)]),
+        loop(J, 16, [Store("part", J, at(J) + at(J + 16))], V),
+        loop(J, 16, [Store("out", J, at(J))], V),
+    ], [("out", float32), ("in0", float32)], locals=(Local("part", float32, 32),))
+    x = rng.integers(-99, 99, 32 * 9).astype(np.float32)
+    out = run(device, built, [np.zeros(16, np.float32), x], (9,))
+    np.testing.assert_array_equal(out, x.reshape(9, 2, 16).sum((0, 1)))
+
+
+@pytest.mark.parametrize("source", DTYPES, ids=lambda d: d.name)
+def test_casts(device, rng, source):
+    for target in DTYPES:
+        built = program([loop(J, 16, [Store("out", J, cast(Load("in0", J, source), target))], V)],
+                        [("out", target), ("in0", source)], ())
+        x = values(source, rng, 16)
+        if source.kind == "float" and target.kind in ("int", "uint") and source is not bfloat16:
+            x = np.abs(x) % 100
+        elif source is bfloat16:
+            x &= 0x7FFF
+        run(device, built, [np.zeros(16, target.numpy), x.astype(source.numpy)])
+
+
+FORMS = [(name, dtype) for name, row in sorted(FUNCTIONS.items())
+         for dtype in (bool_, int32, uint8, int64, float32, float64)
+         if row.rule in ("same", "compare") and {"bool": "b", "float": "f"}.get(dtype.kind, "i") in row.domain]
+
+
+@pytest.mark.parametrize(("name", "dtype"), FORMS, ids=lambda v: v if isinstance(v, str) else v.name)
+def test_functions(device, rng, name, dtype):
+    args = [Load(f"in{k}", J, dtype) for k in range(FUNCTIONS[name].arity)]
+    value = call(name, *args)
+    built = program([loop(J, 16, [Store("out", J, value)], V)],
+                    [("out", value.dtype), *((f"in{k}", dtype) for k in range(len(args)))], ())
+    library = name in LIBRARY and dtype.kind == "float"
+    assert ("br " in print_llvm(built)) == library
+    if library:
+        return  # one lane at a time, as tested elsewhere
+    arrays = [values(dtype, rng, 16) for _ in args]
+    if name in ("shl", "shr"):
+        arrays[1] %= dtype.itemsize * 8
+    if dtype.kind == "float":
+        arrays[0][:3] = [np.nan, np.inf, -0.0]
+    run(device, built, [np.zeros(16, value.dtype.numpy), *arrays])
+
+
+def test_select_bitcast_and_uniform_values(device, rng):
+    x = Load("in0", J, float32)
+    word = Call("bitcast", (x,), int32)
+    value = select((word & 1) < 1, x, Load("in0", N, float32))
+    built = program([loop(J, 16, [Store("out", J, value)], V)], [("out", float32), ("in0", float32)])
+    data = rng.standard_normal(16).astype(np.float32)
+    out = run(device, built, [np.zeros(16, np.float32), data], (3,))
+    np.testing.assert_array_equal(out, np.where(data.view(np.int32) & 1, data[3], data))
+
+
+def test_lane_numbers_are_values(device):
+    built = program([loop(J, 16, [Store("out", J, cast(J * N + 1, float32))], V)], [("out", float32)])
+    out = run(device, built, [np.zeros(16, np.float32)], (5,))
+    np.testing.assert_array_equal(out, np.arange(16) * 5 + 1)
+
+
+def test_all_dtypes_have_a_name():
+    assert {d.name for d in DTYPES} <= set(BY_NAME)
