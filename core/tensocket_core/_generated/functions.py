@@ -884,6 +884,16 @@ _c_det = COMPOSITES['det']
 _c_det_table = _c_det.table
 _c_linalg_slogdet = COMPOSITES['linalg_slogdet']
 _c_linalg_slogdet_table = _c_linalg_slogdet.table
+_c_max = COMPOSITES['max']
+_c_max_table = _c_max.table
+_c_min = COMPOSITES['min']
+_c_min_table = _c_min.table
+_c_var = COMPOSITES['var']
+_c_var_table = _c_var.table
+_c_std = COMPOSITES['std']
+_c_std_table = _c_std.table
+_c_logsumexp = COMPOSITES['logsumexp']
+_c_logsumexp_table = _c_logsumexp.table
 _c_linalg_cholesky = COMPOSITES['linalg_cholesky']
 _c_linalg_cholesky_table = _c_linalg_cholesky.table
 _c_linalg_qr = COMPOSITES['linalg_qr']
@@ -1132,16 +1142,6 @@ _c_view_as = COMPOSITES['view_as']
 _c_view_as_table = _c_view_as.table
 _c_broadcast_tensors = COMPOSITES['broadcast_tensors']
 _c_broadcast_tensors_table = _c_broadcast_tensors.table
-_c_max = COMPOSITES['max']
-_c_max_table = _c_max.table
-_c_min = COMPOSITES['min']
-_c_min_table = _c_min.table
-_c_var = COMPOSITES['var']
-_c_var_table = _c_var.table
-_c_std = COMPOSITES['std']
-_c_std_table = _c_std.table
-_c_logsumexp = COMPOSITES['logsumexp']
-_c_logsumexp_table = _c_logsumexp.table
 _c_unflatten = COMPOSITES['unflatten']
 _c_unflatten_table = _c_unflatten.table
 _c_ravel = COMPOSITES['ravel']
@@ -9946,6 +9946,141 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     return run(A)
 
 
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_max, input, dim, keepdim, out=out)
+        return write_out('max', out, max(input, dim, keepdim), apart=(input, ))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_max, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_max, key, (input, dim, keepdim))
+    try:
+        run = _c_max_table[key]
+    except KeyError:
+        run = _c_max.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_min, input, dim, keepdim, out=out)
+        return write_out('min', out, min(input, dim, keepdim), apart=(input, ))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_min, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_min, key, (input, dim, keepdim))
+    try:
+        run = _c_min_table[key]
+    except KeyError:
+        run = _c_min.resolve(key)
+    return run(input, dim, keepdim)
+
+
+def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_var, input, dim, unbiased, keepdim, correction, out=out)
+        return write_out('var', out, var(input, dim, unbiased, keepdim, correction=correction))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_var, (input, dim, unbiased, keepdim, correction,))
+    if ACTIVE:
+        return run_with_modes(_c_var, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_var_table[key]
+    except KeyError:
+        run = _c_var.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Standard deviation: square root of the variance."""
+    if axis is not None:
+        if overridden(input):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
+        dim = axis
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_std, input, dim, unbiased, keepdim, correction, out=out)
+        return write_out('std', out, std(input, dim, unbiased, keepdim, correction=correction))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_std, (input, dim, unbiased, keepdim, correction,))
+    if ACTIVE:
+        return run_with_modes(_c_std, key, (input, dim, unbiased, keepdim, correction))
+    try:
+        run = _c_std_table[key]
+    except KeyError:
+        run = _c_std.resolve(key)
+    return run(input, dim, unbiased, keepdim, correction=correction)
+
+
+def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """log(sum(exp(input))), without overflow."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+        dim = settled('logsumexp', axis)
+    if keepdims is not None:
+        if overridden(input):
+            return asked(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
+        keepdim = keepdims
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_logsumexp, input, dim, keepdim, out=out)
+        return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_logsumexp, (input, dim, keepdim,))
+    if ACTIVE:
+        return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
+    try:
+        run = _c_logsumexp_table[key]
+    except KeyError:
+        run = _c_logsumexp.resolve(key)
+    return run(input, dim, keepdim)
+
+
 def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
@@ -12538,141 +12673,6 @@ def broadcast_tensors(*tensors: Any) -> Any:
     except KeyError:
         run = _c_broadcast_tensors.resolve(key)
     return run(*tensors)
-
-
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
-    if axis is not None:
-        if overridden(input):
-            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
-        dim = axis
-    if keepdims is not None:
-        if overridden(input):
-            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_max, input, dim, keepdim, out=out)
-        return write_out('max', out, max(input, dim, keepdim), apart=(input, ))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_max, (input, dim, keepdim,))
-    if ACTIVE:
-        return run_with_modes(_c_max, key, (input, dim, keepdim))
-    try:
-        run = _c_max_table[key]
-    except KeyError:
-        run = _c_max.resolve(key)
-    return run(input, dim, keepdim)
-
-
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
-    if axis is not None:
-        if overridden(input):
-            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
-        dim = axis
-    if keepdims is not None:
-        if overridden(input):
-            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_min, input, dim, keepdim, out=out)
-        return write_out('min', out, min(input, dim, keepdim), apart=(input, ))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_min, (input, dim, keepdim,))
-    if ACTIVE:
-        return run_with_modes(_c_min, key, (input, dim, keepdim))
-    try:
-        run = _c_min_table[key]
-    except KeyError:
-        run = _c_min.resolve(key)
-    return run(input, dim, keepdim)
-
-
-def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
-    if axis is not None:
-        if overridden(input):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
-        dim = axis
-    if keepdims is not None:
-        if overridden(input):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_var, input, dim, unbiased, keepdim, correction, out=out)
-        return write_out('var', out, var(input, dim, unbiased, keepdim, correction=correction))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_var, (input, dim, unbiased, keepdim, correction,))
-    if ACTIVE:
-        return run_with_modes(_c_var, key, (input, dim, unbiased, keepdim, correction))
-    try:
-        run = _c_var_table[key]
-    except KeyError:
-        run = _c_var.resolve(key)
-    return run(input, dim, unbiased, keepdim, correction=correction)
-
-
-def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Standard deviation: square root of the variance."""
-    if axis is not None:
-        if overridden(input):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, axis=axis, keepdims=keepdims, out=out)
-        dim = axis
-    if keepdims is not None:
-        if overridden(input):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_std, input, dim, unbiased, keepdim, correction, out=out)
-        return write_out('std', out, std(input, dim, unbiased, keepdim, correction=correction))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_std, (input, dim, unbiased, keepdim, correction,))
-    if ACTIVE:
-        return run_with_modes(_c_std, key, (input, dim, unbiased, keepdim, correction))
-    try:
-        run = _c_std_table[key]
-    except KeyError:
-        run = _c_std.resolve(key)
-    return run(input, dim, unbiased, keepdim, correction=correction)
-
-
-def logsumexp(input: Any, dim: Any = MISSING, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """log(sum(exp(input))), without overflow."""
-    if dim is MISSING:
-        if overridden(input):
-            return asked(_c_logsumexp, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
-        dim = settled('logsumexp', axis)
-    if keepdims is not None:
-        if overridden(input):
-            return asked(_c_logsumexp, input, dim, keepdim, keepdims=keepdims, out=out)
-        keepdim = keepdims
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_logsumexp, input, dim, keepdim, out=out)
-        return write_out('logsumexp', out, logsumexp(input, dim, keepdim))
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_logsumexp, (input, dim, keepdim,))
-    if ACTIVE:
-        return run_with_modes(_c_logsumexp, key, (input, dim, keepdim))
-    try:
-        run = _c_logsumexp_table[key]
-    except KeyError:
-        run = _c_logsumexp.resolve(key)
-    return run(input, dim, keepdim)
 
 
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
@@ -16899,6 +16899,11 @@ _c_linalg_matrix_rank.public = linalg_matrix_rank
 _c_linalg_det.public = linalg_det
 _c_det.public = det
 _c_linalg_slogdet.public = linalg_slogdet
+_c_max.public = max
+_c_min.public = min
+_c_var.public = var
+_c_std.public = std
+_c_logsumexp.public = logsumexp
 _c_linalg_cholesky.public = linalg_cholesky
 _c_linalg_qr.public = linalg_qr
 _c_linalg_svd.public = linalg_svd
@@ -17023,11 +17028,6 @@ _c_broadcast_to.public = broadcast_to
 _c_expand_as.public = method_expand_as
 _c_view_as.public = method_view_as
 _c_broadcast_tensors.public = broadcast_tensors
-_c_max.public = max
-_c_min.public = min
-_c_var.public = var
-_c_std.public = std
-_c_logsumexp.public = logsumexp
 _c_unflatten.public = unflatten
 _c_ravel.public = ravel
 _c_reshape_as.public = method_reshape_as

@@ -1481,6 +1481,21 @@ def det(input: Tensor) -> Tensor:
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     """Sign (or direction) and logarithm of the absolute value of determinants."""
 
+def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+
+def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+
+def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+
+def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+    """Standard deviation: square root of the variance."""
+
+def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+    """log(sum(exp(input))), without overflow."""
+
 def linalg_cholesky(A: Tensor, *, upper: _bool = False, out: Any = None) -> Tensor:
     """Lower triangular L with L @ L.mH == A (upper: its adjoint) for positive definite Hermitian A.
 
@@ -2373,21 +2388,6 @@ def method_view_as(input: Tensor, other: Tensor) -> Tensor:
 
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape."""
-
-def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
-
-def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-    """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
-
-def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
-
-def std(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """Standard deviation: square root of the variance."""
-
-def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-    """log(sum(exp(input))), without overflow."""
 
 def unflatten(input: Tensor, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
     """One dimension as several; one of the sizes may be -1.

@@ -405,6 +405,11 @@ class Operators:
     renorm_: Callable[..., Any] = _f.method_renorm_
     inverse: Callable[..., Any] = _f.inverse
     det: Callable[..., Any] = _f.det
+    max: Callable[..., Any] = _f.max
+    min: Callable[..., Any] = _f.min
+    var: Callable[..., Any] = _f.var
+    std: Callable[..., Any] = _f.std
+    logsumexp: Callable[..., Any] = _f.logsumexp
     matrix_exp: Callable[..., Any] = _f.matrix_exp
     logdet: Callable[..., Any] = _f.logdet
     slogdet: Callable[..., Any] = _f.slogdet
@@ -444,11 +449,6 @@ class Operators:
     broadcast_to: Callable[..., Any] = _f.broadcast_to
     expand_as: Callable[..., Any] = _f.method_expand_as
     view_as: Callable[..., Any] = _f.method_view_as
-    max: Callable[..., Any] = _f.max
-    min: Callable[..., Any] = _f.min
-    var: Callable[..., Any] = _f.var
-    std: Callable[..., Any] = _f.std
-    logsumexp: Callable[..., Any] = _f.logsumexp
     unflatten: Callable[..., Any] = _f.unflatten
     ravel: Callable[..., Any] = _f.ravel
     reshape_as: Callable[..., Any] = _f.method_reshape_as

@@ -1293,6 +1293,21 @@ class Operators:
     def det(self) -> Tensor:
         """Determinants of square matrices: ``linalg.det``."""
 
+    def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+        """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
+
+    def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+        """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
+
+    def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+        """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
+
+    def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+        """Standard deviation: square root of the variance."""
+
+    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
+        """log(sum(exp(input))), without overflow."""
+
     def matrix_exp(self) -> Tensor:
         """``linalg.matrix_exp``."""
 
@@ -1438,21 +1453,6 @@ class Operators:
 
     def view_as(self, other: Tensor) -> Tensor:
         """The tensor viewed as another tensor's shape."""
-
-    def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
-
-    def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
-        """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
-
-    def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
-
-    def std(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """Standard deviation: square root of the variance."""
-
-    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
-        """log(sum(exp(input))), without overflow."""
 
     def unflatten(self, dim: _int, sizes: _int | Sequence[_int]) -> Tensor:
         """One dimension as several; one of the sizes may be -1.

@@ -19,6 +19,7 @@ from tensocket_plugins.ir.nodes import (
     For,
     Kernel,
     Let,
+    Load,
     LoopKind,
     Param,
     Program,
@@ -183,6 +184,7 @@ class Fold:
         combine: ``(m, left, right) -> values`` over tuples of accumulators.
         finish: ``(m, accumulators, count) -> results``; count is the number of elements, in the accumulator's dtype.
         positions: Accumulators (by number) that hold positions instead of values.
+        relative: Whether elements are differences to the first one that is folded.
     """
 
     element: Callable[..., tuple[Any, ...]]
@@ -190,6 +192,7 @@ class Fold:
     combine: Callable[..., tuple[Any, ...]]
     finish: Callable[..., tuple[Any, ...]]
     positions: frozenset[int] = frozenset()
+    relative: bool = False
 
 
 def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
@@ -219,7 +222,11 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
     inner_strides = _unit_last(nest.strides("in0", ranks[1], "i"), unit[1], one)
     address = dot([*outer, *inner], [*outer_strides, *inner_strides])
     m = math(accumulator)
-    lets, element = _named("x", convert(load("in0", address, source), accumulator))
+    value = convert(load("in0", address, source), accumulator)
+    if fold.relative:
+        first = dot([*outer, *(const(0, index) for _ in inner)], [*outer_strides, *inner_strides])
+        value = value - convert(load("in0", first, source), accumulator)
+    lets, element = _named("x", value)
     identity = fold.identity(accumulator)
     types = [index if k in fold.positions else accumulator for k in range(len(identity))]
     start = [convert(const(v, COMPONENT.get(t, t)), t) for v, t in zip(identity, types, strict=True)]
@@ -260,8 +267,11 @@ def _unit_last(strides: list[Var], unit: bool, one: Expr) -> list[Expr]:
 class RowMath:
     """Row operators as kernel IR: values are functions of the position in the row."""
 
-    def __init__(self, nest: Nest, m: Any, size: Expr, accumulator: DType) -> None:
+    def __init__(self, nest: Nest, m: Any, size: Expr, accumulator: DType, target: Callable[[Any], Expr],
+                 result: DType) -> None:
         self.m = m
+        self._target = target
+        self._result = result
         self._nest = nest
         self._size = size
         self._accumulator = accumulator
@@ -285,6 +295,14 @@ class RowMath:
         """Sum of the row, accumulated as the device's profile says."""
         return self._reduce(value, 0.0, lambda a, b: a + b, self._accumulator)
 
+    def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Values that are needed more than once: kept in the result's row, where it can hold them unrounded."""
+        if self._result is not self.m.dtype:
+            return value
+        j = Var(f"k{len(self.statements)}", self._nest.index)
+        self.statements += parallel([j], [self._size], [Store("out0", self._target(j), value(j))])
+        return lambda position: Load("out0", self._target(position), self._result)
+
     def mean(self, value: Callable[[Any], Any]) -> Expr:
         """Mean of the row, likewise."""
         return self.sum(value) / cast(self._size, self.m.dtype)
@@ -301,6 +319,7 @@ def row_nest(
     unit: bool,
     index: DType,
     numbers: int = 0,
+    beside: bool = False,
 ) -> Program:
     """``result[..., j] = formula(row, *operands, *numbers)(j)`` for every row.
 
@@ -315,6 +334,7 @@ def row_nest(
         unit: Whether all strides along the row are 1.
         index: Integer type of index arithmetic.
         numbers: How many numbers the formula takes, in arithmetic dtypes.
+        beside: Whether all strides of the last outer dimension are 1.
     """
     nest = Nest(name, index)
     nest.buffer("out0", result, writable=True)
@@ -324,12 +344,14 @@ def row_nest(
     outer, j = nest.variables("i", rank), Var("j", index)
 
     def address(array: str) -> Callable[[Any], Expr]:
-        strides = _unit_last(nest.strides(array, rank + 1), unit, const(1, index))
+        *across, along = nest.strides(array, rank + 1)
+        one = const(1, index)
+        strides = [*_unit_last(across, beside, one), one if unit else along]
         return lambda position: dot([*outer, position], strides)
 
     target = address("out0")
     loads = [_loader(nest, f"in{k}", address(f"in{k}"), dtype) for k, dtype in enumerate(operands)]
-    row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator)
+    row = RowMath(nest, math(arithmetic_dtype(result)), length, accumulator, target, result)
     value = formula(row, *loads, *[nest.number(f"x{k}", result) for k in range(numbers)])(j)
     store = parallel([j], [length], [Store("out0", target(j), cast(value, result))])
     return nest.program(parallel(outer, sizes, [*row.statements, *store]))

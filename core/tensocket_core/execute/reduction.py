@@ -106,7 +106,7 @@ class Reduction(Operator):
 
     def _native_form(self, entry: DeviceEntry, dtype: DType, rest: tuple[Any, ...]) -> tuple[Program, NativeForm]:
         """The operator on a dense operand as a program: over all dimensions where arguments follow, else the last."""
-        accumulator = accumulation_dtype(entry, dtype) if self.wide else arithmetic_dtype(dtype)
+        accumulator = self._accumulator(entry, dtype)
         ranks = (0, 1) if rest else (1, 1)
         nest = reduction_nest(self.name, self.fold, ExprMath, dtype, accumulator, [dtype], ranks, (False, True),
                               dtypes.int64)
@@ -178,7 +178,7 @@ class Reduction(Operator):
                 return direct.quietly(kernel)(array, axes, keepdim)
         outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
         shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
-        if runtime.target is None and runtime.kernels.find(self.name, compute.name, direct=False) is None:
+        if self._must_decompose(entry, compute):
             return self._decomposed(entry, input, axes, compute).reshape(shape)._array
         out = runtime.empty(outer, stored, entry.stream)
         if 0 not in outer:
@@ -189,6 +189,15 @@ class Reduction(Operator):
             else:
                 self._generated(entry, array, axes, compute, stored, out)
         return out.reshape(shape)
+
+    def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
+        return accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
+
+    def _must_decompose(self, entry: DeviceEntry, compute: DType) -> bool:
+        """Whether the device has no kernel for it, or none that is accurate enough."""
+        if entry.runtime.target is None:
+            return entry.runtime.kernels.find(self.name, compute.name, direct=False) is None
+        return self.fold.relative and self._accumulator(entry, compute).itemsize <= compute.itemsize
 
     def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType) -> Any:
         if self.decompose is None:
@@ -209,7 +218,7 @@ class Reduction(Operator):
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
         words = 2 if compute.kind == "complex" else 1
         index = index_dtype(entry, (words * array.size, words * reach))
-        accumulator = accumulation_dtype(entry, compute) if self.wide else arithmetic_dtype(compute)
+        accumulator = self._accumulator(entry, compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert entry.runtime.target is not None

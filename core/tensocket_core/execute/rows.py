@@ -45,6 +45,11 @@ class TensorRow:
         """Sum of every row."""
         return value(None).sum(self._dim, True)
 
+    def keep(self, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Values that are needed more than once."""
+        kept = value(None)
+        return lambda position: kept
+
     def mean(self, value: Callable[[Any], Any]) -> Any:
         """Mean of every row."""
         return value(None).mean(self._dim, True)
@@ -130,20 +135,21 @@ class Row(Operator):
         strides = [element_strides(x) for x in arrays]
         others = [k for k in range(len(shape)) if k != axis]
         sizes, steps = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in strides])
-        along = [s[axis] for s in strides]
+        rank, along = len(sizes), [s[axis] for s in strides]
         unit = all(s == 1 for s in along) or shape[axis] == 1
+        # Rows that stand side by side: their first elements are neighbours.
+        beside = not unit and rank > 0 and all(step[-1] == 1 for step in steps)
         reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in strides]
         index = index_dtype(entry, (arrays[0].size, *reach))
         accumulator = accumulation_dtype(entry, dtype)
-        rank = len(sizes)
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(sizes), shape[axis], entry.runtime.target)
         launch(
             entry,
-            (self.name, dtype, accumulator, rank, unit, index),
+            (self.name, dtype, accumulator, rank, unit, beside, index),
             lambda: row_nest(
                 self.name, self.formula, ExprMath, [dtype] * (len(arrays) - 1), dtype, accumulator, rank, unit, index,
-                len(numbers)
+                len(numbers), beside
             ),
             strategy,
             arrays,

@@ -14,6 +14,7 @@ from ..execute.geometry import normalize_axes
 from . import decompositions as parts
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
+from .reduction import square_sum
 from .selection import crossed, positions
 
 #: Results with PyTorch's names.
@@ -121,6 +122,8 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
     if ord == 0:
         # A gradient of zeros, not none.
         return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
+    if ord == 2:
+        return _length(x.abs() if x.dtype.is_complex else x, axes, keepdim)
     size = x.abs()
     if (ord < 0 or math.isinf(ord)) and 0 in [size.shape[k] for k in axes or range(size.ndim)]:
         raise ShapeError("linalg.vector_norm", f"a tensor of shape {list(x.shape)}, ord={ord}, dim={dim}",
@@ -129,8 +132,6 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         return size.amax(axes, keepdim) if ord > 0 else size.amin(axes, keepdim)
     if ord == 1:
         return size.sum(axes, keepdim)
-    if ord == 2:
-        return _length(size, axes, keepdim)
     return _root(_root(size, ord).sum(axes, keepdim), 1 / ord)
 
 
@@ -143,7 +144,7 @@ def _root(size: Any, power: float) -> Any:
 
 def _length(size: Any, axes: Any, keepdim: bool) -> Any:
     """Euclidean length; its gradient at 0 is 0."""
-    squares = (size * size).sum(axes, keepdim)
+    squares = call(square_sum, size, axes, keepdim)
     zero = squares == 0
     return squares.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
 

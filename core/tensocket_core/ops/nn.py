@@ -13,8 +13,9 @@ from ..execute.rows import Row
 
 def _softmax(row: Any, x: Any) -> Any:
     top = row.amax(x)
-    total = row.sum(lambda j: row.m.exp(x(j) - top))
-    return lambda j: row.m.exp(x(j) - top) / total
+    power = row.keep(lambda j: row.m.exp(x(j) - top))
+    total = row.sum(power)
+    return lambda j: power(j) / total
 
 
 def _log_softmax(row: Any, x: Any) -> Any:

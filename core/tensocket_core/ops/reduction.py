@@ -14,6 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
@@ -76,6 +77,15 @@ _ANY: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (
 _ALL: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (True,),
                    combine=lambda m, a, b: (a[0] & b[0],), finish=lambda m, acc, count: acc)
 
+_SQUARES: Final = Fold(element=lambda m, x, position: (x * x,), identity=lambda dtype: (0,),
+                       combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: acc)
+#: Sums of differences to some element and of their squares. The error of the result is that of the accumulators times
+#: the squared distance of this element to the mean, over the variance: at most their number.
+_DEVIATIONS: Final = Fold(
+    element=lambda m, x, position: (x, x * x), identity=lambda dtype: (0, 0),
+    combine=lambda m, a, b: (a[0] + b[0], a[1] + b[1]),
+    finish=lambda m, acc, count: (m.maximum(acc[1] - acc[0] * acc[0] / count, 0),), relative=True)
+
 #: The position of accumulators that have seen no element; larger than every real one, so that real ones win ties.
 _NOWHERE: Final = (1 << 31) - 1
 
@@ -127,6 +137,30 @@ mean: Final = Reduction(
             grad / max(count_of(input_shape, dim), 1), input_shape, dim, keepdim
         )
     ),
+)
+square_sum: Final = Reduction(
+    f"square_sum({_DIMS}) -> Tensor",
+    "Sum of the elements' squares.",
+    _SQUARES,
+    compute="float",
+    wide=True,
+    method=False,
+    function=False,
+    decompose=lambda x, dim, keepdim: (x * x).sum(dim, keepdim),
+    derivative=Derivative(input=lambda grad, input, dim, keepdim: restore(
+        grad, tuple(input.shape), dim, keepdim) * (input + input)),
+)
+deviation_sum: Final = Reduction(
+    f"deviation_sum({_DIMS}) -> Tensor",
+    "Sum of the squared distances to the mean.",
+    _DEVIATIONS,
+    compute="float",
+    wide=True,
+    method=False,
+    function=False,
+    decompose=lambda x, dim, keepdim: call(square_sum, x - x.mean(dim, True), dim, keepdim),
+    derivative=Derivative(input=lambda grad, input, dim, keepdim: restore(
+        grad, tuple(input.shape), dim, keepdim) * 2 * (input - input.mean(dim, True))),
 )
 prod: Final = Reduction(
     f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor",
@@ -257,9 +291,12 @@ def var(
     dim, correction = _spread_arguments(dim, unbiased, correction)
     axes = normalize_axes("var", dim, input.ndim)
     with blame("var"):
-        centred = input - input.mean(axes, True)
-    squares = (centred * centred.conj()).real if centred.is_complex() else centred * centred
-    return squares.sum(axes, keepdim) / max(count_of(tuple(input.shape), axes) - correction, 0)
+        if input.is_complex():
+            centred = input - input.mean(axes, True)
+            total = (centred * centred.conj()).real.sum(axes, keepdim)
+        else:
+            total = call(deviation_sum, input, axes, keepdim)
+    return total / max(count_of(tuple(input.shape), axes) - correction, 0)
 
 
 @composite(

@@ -14,7 +14,7 @@ from typing import Final
 from ...contract.dtypes import DType
 from ..nodes import Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
 from .nest import Names, ceil_div, loads, nested, peel, smaller, unit_step
-from .reduce import BLOCK, accumulate, declare, fold_into, splittable
+from .reduce import BLOCK, accumulate, declare, fold_into
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
 LANES: Final = 32
@@ -59,40 +59,87 @@ def schedule_vectors(kernel: Kernel, names: Names) -> Kernel:
 
 
 def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:
-    """Reductions over rows, for a block of neighbouring outputs at once; None where outputs do not lie like that."""
+    """A block of neighbouring outer iterations at once, row by row; None where these do not lie next to each other."""
     outer, inner = peel(kernel.body)
-    if not outer or not splittable(kernel) or not _is_column(inner[0], outer[-1][0].name):
+    if not outer or not _are_columns(inner, outer[-1][0].name):
         return None
-    (*outer, (column, columns)), (reduce, *after) = outer, inner
-    assert isinstance(reduce, Reduce)
-    dtype = column.dtype
-    block, first, end = (names.var(stem, dtype) for stem in ("block", "first", "end"))
-    arrays = tuple(Local(names.fresh("partial"), result.dtype, COLUMNS) for result in reduce.results)
-    partials = Partials(reduce, [array.name for array in arrays])
-    at = column - first
-
-    def over_columns(body: Sequence[Stmt]) -> For:
-        return loop(column, end, body, start=first)
-
-    rows: Sequence[Stmt] = [over_columns([*reduce.body, *partials.fold(at, reduce.values)])]
-    for var, extent in reversed(reduce.loops):
-        rows = [loop(var, extent, rows)]
-    results = (Let(result, value) for result, value in zip(reduce.results, partials.get(at), strict=True))
-    body = [
-        Let(first, block * COLUMNS),
-        Let(end, smaller(first + COLUMNS, columns)),
-        over_columns(partials.put(at, reduce.identity)),
-        *rows,
-        over_columns([*results, *after]),
-    ]
-    return Kernel(kernel.name, nested([*outer, (block, ceil_div(columns, COLUMNS))], body), (*kernel.locals, *arrays))
+    *outer, (column, columns) = outer
+    block = names.var("block", column.dtype)
+    lowered = _Columns(column, columns, block, names)
+    body = lowered.lower(inner)
+    return Kernel(kernel.name, nested([*outer, (block, ceil_div(columns, COLUMNS))], body),
+                  (*kernel.locals, *lowered.arrays))
 
 
-def _is_column(reduce: Stmt, column: str) -> bool:
-    """Whether loads step by one element from output to output, and none does from iteration to iteration."""
-    inner = reduce.loops[-1][0].name if isinstance(reduce, Reduce) else ""
-    steps = [(unit_step(load.index, column), unit_step(load.index, inner)) for load in loads((reduce,))]
-    return any(outer for outer, _ in steps) and not any(inner for _, inner in steps)
+def _are_columns(body: Sequence[Stmt], column: str) -> bool:
+    """Whether reductions are what an outer iteration is about, and step by one element from one to the next of these.
+
+    No array may be read by a step of one along a reduction, which is then the better direction.
+    """
+    reductions = [statement for statement in body if isinstance(statement, Reduce)]
+    if not reductions or not all(_is_plain(statement) for statement in body):
+        return False
+    steps = [(unit_step(load.index, column), unit_step(load.index, reduce.loops[-1][0].name))
+             for reduce in reductions for load in loads((reduce,))]
+    return any(across for across, _ in steps) and not any(along for _, along in steps)
+
+
+def _is_plain(statement: Stmt) -> bool:
+    """Whether ``_Columns`` can distribute a statement over a block of columns."""
+    if isinstance(statement, For):
+        return statement.kind is LoopKind.PARALLEL and all(isinstance(s, Let | Store) for s in statement.body)
+    return isinstance(statement, Reduce | Let | Store)
+
+
+class _Columns:
+    """Distributes the statements of one outer iteration over a block of these.
+
+    What an iteration knows for its later statements is kept in arrays (results of reductions) or computed anew.
+    """
+
+    def __init__(self, column: Var, columns: Expr, block: Var, names: Names) -> None:
+        self._column = column
+        self._columns = columns
+        self._block = block
+        self._names = names
+        self._first, self._count, self._at = (names.var(stem, column.dtype) for stem in ("first", "count", "at"))
+        self._known: list[Stmt] = []
+        self.arrays: list[Local] = []
+
+    def lower(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """``body`` for the whole block."""
+        result: list[Stmt] = [
+            Let(self._first, self._block * COLUMNS),
+            Let(self._count, smaller(self._columns - self._first, COLUMNS)),
+        ]
+        for statement in body:
+            match statement:
+                case Reduce():
+                    result += self._reduce(statement)
+                case Let():
+                    self._known.append(statement)
+                case For(var, start, stop, step, inside):
+                    result.append(For(var, start, stop, step, (self._over(inside),), LoopKind.SERIAL))
+                case _:
+                    result.append(self._over([statement]))
+        return result
+
+    def _over(self, body: Sequence[Stmt]) -> For:
+        """A loop over the columns of the block."""
+        column = Let(self._column, self._first + self._at)
+        return loop(self._at, self._count, [column, *self._known, *body], LoopKind.PARALLEL)
+
+    def _reduce(self, reduce: Reduce) -> list[Stmt]:
+        arrays = [Local(self._names.fresh("partial"), result.dtype, COLUMNS) for result in reduce.results]
+        self.arrays += arrays
+        partials = Partials(reduce, [array.name for array in arrays])
+        rows: Stmt = self._over([*reduce.body, *partials.fold(self._at, reduce.values)])
+        for var, extent in reversed(reduce.loops):
+            rows = loop(var, extent, [rows])
+        first = self._over(partials.put(self._at, reduce.identity))
+        self._known += [Let(result, value) for result, value in
+                        zip(reduce.results, partials.get(self._at), strict=True)]
+        return [first, rows]
 
 
 class Partials:
