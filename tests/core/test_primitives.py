@@ -44,6 +44,7 @@ NEEDS = {
     "div": lambda d: floats(d) / floats(d),
     "idiv": lambda d: integers(d) // integers(d),
     "imod": lambda d: integers(d) % integers(d),
+    "fma": lambda d: tc.randn(3, device=d),
     "fmod": lambda d: f.fmod(floats(d), floats(d)),
     "pow": lambda d: floats(d) ** floats(d),
     "maximum": lambda d: f.maximum(floats(d), floats(d)),

@@ -106,6 +106,7 @@ def _binary() -> list[Primitive]:
     for name, domain, output, text, function in rows:
         rule: OutputRule = "bool" if output == "bool" else "same"
         result.append(Primitive(name, "pointwise", 2, (), domain, rule, text, function))
+    result.append(Primitive("fma", "pointwise", 3, (), "f", "same", "x * y + z, rounded once", "fma"))
     result.append(Primitive("where", "pointwise", 3, (), "bif", "same", "y where x (bool) is true, else z", "select"))
     return result
 

@@ -90,7 +90,7 @@ def _split(x: Values) -> tuple[Values, Values]:
     return high, x - high
 
 
-def _fma(x: Values, y: Values, z: Values) -> Values:
+def fma(x: Values, y: Values, z: Values) -> Values:
     """The sum of a product and a number, rounded once (Boldo and Melquiond 2008).
 
     In float64 that holds where no product overflows or underflows.
@@ -113,7 +113,7 @@ _erf: Final = np.frompyfunc(math.erf, 1, 1)
 #: Functions whose result has the arguments' dtype, and comparisons.
 NUMPY: Final[dict[str, Callable[..., Values]]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum, "max": np.maximum,
-    "neg": np.negative, "abs": np.abs, "fma": _fma, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "sqrt": np.sqrt,
+    "neg": np.negative, "abs": np.abs, "fma": fma, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..contract.arrays import DeviceArray
+from ..ir.scalar import fma
 
 _HostArray = np.ndarray[Any, np.dtype[Any]]
 #: Writes the result of one primitive into its output, which has elements and the right shape.
@@ -171,7 +172,7 @@ _POINTWISE: Final[dict[str, Callable[..., Any]]] = {
     "mul": np.multiply, "div": np.divide, "idiv": _idiv, "imod": np.fmod, "fmod": np.fmod, "pow": np.power,
     "maximum": np.maximum, "minimum": np.minimum, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
         "bitwise_xor": np.bitwise_xor, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "where": np.where, "shl": np.left_shift, "shr": np.right_shift,
+    "fma": fma, "where": np.where, "shl": np.left_shift, "shr": np.right_shift,
 }
 #: The function of every primitive.
 FUNCTIONS: Final[dict[str, HostPrimitive]] = {
