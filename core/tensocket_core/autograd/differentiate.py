@@ -164,7 +164,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 
     Args:
         outputs: A tensor or an iterable of several; gradient edges as well.
-        inputs: A tensor or an iterable of several that require grad; of a dict, the result is a dict with the same keys.
+        inputs: A tensor or an iterable of several that require grad; of a dict, the result is a dict with its keys.
         grad_outputs: Gradients of the outputs; None for outputs of one element.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the gradients can be differentiated.
