@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.backend import Executable, OpenDevice, Stream
+from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.native import NativeForm
@@ -80,6 +80,16 @@ class CpuDevice(OpenDevice):
         """
         addresses, library = self.compiler.compile(program)
         return make_executable(program, addresses, library, self.pool)
+
+    def compile_list(self, program: Program) -> ListExecutable:
+        """Machine code that runs a program for many sets of arguments with one call.
+
+        Raises:
+            IRError, KernelError: As ``compile_ir``.
+        """
+        from .lists import make_list
+
+        return make_list(self.compiler, program, self.pool) or super().compile_list(program)
 
     def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Any]
                      ) -> Callable[..., Any] | None:

@@ -15,7 +15,7 @@ import numpy as np
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.launch import host_function
-from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Let, Load, Program, Stmt, Store, Var
+from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kernel, Let, Load, Program, Stmt, Store, Var
 from tensocket_plugins.ir.printers.llvm import split_loop, walk
 
 from .pointers import POINTER_FIELD, address_of
@@ -27,7 +27,8 @@ _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c
 _GRAIN: Final = 1 << 17
 
 _Slot = Callable[[Any], int]
-_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
+#: What stands in a slot for an array.
+array_slot: Final[_Slot] = address_of if POINTER_FIELD is None else id
 
 
 def _code(dtype: DType) -> str:
@@ -35,6 +36,23 @@ def _code(dtype: DType) -> str:
     if dtype.kind == "float":
         return "d"
     return "Q" if dtype.name == "uint64" else "q"
+
+
+def slot_codes(program: Program) -> str:
+    """The ``struct`` codes of a program's slots."""
+    return "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_code(s.dtype) for s in program.scalars)
+
+
+def grain(kernel: Kernel) -> int:
+    """Elements from which a kernel's iterations are worth dividing over threads."""
+    return _GRAIN // max(2, _operations(kernel.body))
+
+
+def make_entry(address: int, library: Any) -> Entry:
+    """A compiled kernel as a function; ``library`` keeps its code alive."""
+    entry: Any = _ENTRY(address)
+    entry.address, entry.library = address, library
+    return entry  # type: ignore[no-any-return]
 
 
 def _operations(body: Sequence[Stmt]) -> int:
@@ -59,9 +77,7 @@ class _Launch:
 
     def __init__(self, program: Program, number: int, address: int, library: Any) -> None:
         kernel = program.kernels[number]
-        entry: Any = _ENTRY(address)
-        entry.address, entry.library = address, library  # the library keeps the code alive
-        self.entry: Entry = entry
+        self.entry = make_entry(address, library)
         loop = split_loop(program, kernel)
         # The extent is nearly always one scalar parameter, found by position.
         self.position: int | None = None
@@ -73,7 +89,7 @@ class _Launch:
             else:
                 self.extent = host_function((loop.stop,))
         # Elements of the largest array from which the iterations are divided.
-        self.grain = _GRAIN // max(2, _operations(kernel.body))
+        self.grain = grain(kernel)
 
 
 def make_executable(program: Program, addresses: Sequence[int], library: Any, pool: ThreadPool) -> Executable:
@@ -85,8 +101,7 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
         library: Whatever keeps these valid.
         pool: The threads that large work is divided over.
     """
-    codes = "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_code(s.dtype) for s in program.scalars)
-    pack = struct.Struct(f"={codes}").pack
+    pack = struct.Struct(f"={slot_codes(program)}").pack
     launches = [_Launch(program, number, address, library) for number, address in enumerate(addresses)]
     only = launches[0]
     if len(launches) == 1 and not program.temporaries and only.position is not None and program.buffers:
@@ -96,7 +111,7 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
 
 def _simple(pack: Callable[..., bytes], entry: Entry, position: int, grain: int, pool: ThreadPool) -> Executable:
     """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
-    slot = _slot
+    slot = array_slot
 
     def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream) -> None:
         count: Any = scalars[position]
@@ -127,7 +142,7 @@ class _Run:
         named: Any = dict(zip(self._names, scalars, strict=True))
         temporaries = [np.empty(size, dtype) for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
         arrays = [*buffers, *temporaries]
-        args = self._pack(*map(_slot, arrays), *scalars)
+        args = self._pack(*map(array_slot, arrays), *scalars)
         largest = max((array.size for array in arrays), default=0)
         for launch in self._launches:
             if launch.position is not None:

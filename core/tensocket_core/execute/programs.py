@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -53,13 +53,40 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
     run(buffers, scalars, stream)
 
 
-def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+                buffers: Sequence[Sequence[Any]], scalars: Sequence[Iterable[int | float]]) -> None:
+    """Run the program called ``key`` once for each of many sets of arguments, which are independent of each other.
+
+    Args:
+        entry: The device.
+        key: As in ``launch``; program names of the two don't mix.
+        build: Makes the unscheduled program.
+        strategy: How the schedule maps it to the device.
+        buffers: For each of the program's buffers, a list of array handles.
+        scalars: For each of the program's scalars, as many numbers.
+
+    Raises:
+        KernelError: The backend failed to compile or launch it.
+    """
+    run = entry.programs.get((key, strategy, "list"))
+    if run is None:
+        run = _compile(entry, (key, strategy, "list"), build, strategy, many=True)
+    stream = entry.stream
+    if not entry.runtime.profile.host_resident:
+        for column in buffers:
+            note_use(column, stream)
+    run(buffers, scalars, stream)
+
+
+def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+             many: bool = False) -> Any:
     with _LOCK:
         run = entry.programs.get(key)
         if run is None:
             target = entry.runtime.target
             assert target is not None, "only devices with a code generator launch programs"
-            run = entry.programs[key] = entry.runtime.compile_ir(scheduled(build(), target, strategy))
+            compile_program = entry.runtime.compile_list if many else entry.runtime.compile_ir
+            run = entry.programs[key] = compile_program(scheduled(build(), target, strategy))
         return run
 
 

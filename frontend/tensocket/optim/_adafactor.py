@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensocket import foreach
 from tensocket.errors import ArgumentError, DtypeError
 from tensocket_core import Tensor, finfo
 from tensocket_core._generated.functions import linalg_vector_norm
@@ -73,8 +74,10 @@ class Adafactor(ListOptimizer):
         rate = _get_value(group["lr"])
         lowest, smallest = group["eps"]
         sizes = [max(smallest, _norm(parameter) / parameter.numel() ** 0.5) for parameter in batch.params]
-        batch.shrink(rate, group["weight_decay"])
-        rows = zip(batch.params, batch.grads, batch.states, batch.steps, sizes, strict=True)
+        if group["weight_decay"]:
+            foreach.mul_(batch.params, 1 - rate * group["weight_decay"])
+        gradients = foreach.neg(batch.grads) if group["maximize"] else batch.grads
+        rows = zip(batch.params, gradients, batch.states, batch.steps, sizes, strict=True)
         for parameter, gradient, state, step, size in rows:
             floor = finfo(parameter.dtype).eps if lowest is None else lowest
             squares = _squares(gradient, state, step ** group["beta2_decay"], floor)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from tensocket import foreach
 from tensocket.errors import ArgumentError, DtypeError
 from tensocket_core import Tensor, addmm, bfloat16
+from tensocket_core.execute.lists import ListFunction
 
 from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
 from .checks import ranges
@@ -79,15 +80,17 @@ class Muon(ListOptimizer):
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
         momentum, rate = group["momentum"], rate_of(group)
-        means = batch.state("momentum_buffer")
+        means = [state["momentum_buffer"] for state in batch.states]
         foreach.lerp_(means, batch.grads, 1 - momentum)
         directions = means
         if group["nesterov"]:
             directions = [gradient.lerp(mean, momentum) for gradient, mean in zip(batch.grads, means, strict=True)]
         directions = [_orthogonal(x, group["ns_coefficients"], group["ns_steps"], group["eps"]) for x in directions]
-        batch.shrink(rate, group["weight_decay"])
-        batch.move(directions, [rate * _adjustment(group["adjust_lr_fn"], *parameter.shape)
-                                for parameter in batch.params])
+        rates = [rate * _adjustment(group["adjust_lr_fn"], *parameter.shape) for parameter in batch.params]
+        _MOVE([batch.params, directions], (1 - rate * group["weight_decay"], rates))
+
+
+_MOVE: Final = ListFunction("muon", lambda p, direction, keep, rate: (p * keep - direction * rate,))
 
 
 def _adjustment(kind: str | None, rows: int, columns: int) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, rate_of, start_with_zeros, update_lists
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -55,16 +56,21 @@ class Adadelta(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        rho, eps = group["rho"], group["eps"]
-        batch.penalize(group["weight_decay"])
-        squares, deltas = batch.state("square_avg"), batch.state("acc_delta")
-        foreach.mul_(squares, rho)
-        foreach.addcmul_(squares, batch.grads, batch.grads, 1 - rho)
-        steps = foreach.sqrt(foreach.div(foreach.add(deltas, eps), foreach.add(squares, eps)))
-        steps = foreach.mul(steps, batch.grads)
-        foreach.mul_(deltas, rho)
-        foreach.addcmul_(deltas, steps, steps, 1 - rho)
-        batch.move(steps, rate_of(group))
+        rho, rate, decay = group["rho"], rate_of(group), decay_of(group)
+        numbers = decay_factor(group, decay, rate), rho, 1 - rho, group["eps"], rate
+        batch.update(_step(group["maximize"], decay), ("square_avg", "acc_delta"), numbers)
+
+
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, square: Any, delta: Any, factor: Any, rho: Any, share: Any, eps: Any,
+             rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        square = (square * rho).addcmul(g, g, value=share)
+        step = ((delta + eps) / (square + eps)).sqrt() * g
+        return moved(p, step, rate), square, (delta * rho).addcmul(step, step, value=share)
+
+    return ListFunction("adadelta", rule, (0, 2, 3))
 
 
 def adadelta(

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor, full_like
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, scalar, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    entries,
+    moved_by_quotient,
+    rate_of,
+    refuse_decay,
+    scalar,
+    update_lists,
+)
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -84,11 +97,20 @@ class Adagrad(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        batch.penalize(group["weight_decay"])
-        sums = batch.state("sum")
-        foreach.addcmul_(sums, batch.grads, batch.grads)
-        rates = [rate_of(group) / (1 + (step - 1) * group["lr_decay"]) for step in batch.steps]
-        batch.move_by_quotient(batch.grads, batch.roots(sums, group["eps"]), rates)
+        rate, decay = rate_of(group), decay_of(group)
+        factor = decay_factor(group, decay, rate)
+        numbers = batch.by_step(lambda step: (factor, group["eps"], rate / (1 + (step - 1) * group["lr_decay"])))
+        batch.update(_step(group["maximize"], decay), ("sum",), numbers)
+
+
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, total: Any, factor: Any, eps: Any, rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        total = total.addcmul(g, g)
+        return moved_by_quotient(p, g, total.sqrt() + eps, rate), total
+
+    return ListFunction("adagrad", rule, (0, 2))
 
 
 def adagrad(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    moved_by_quotient,
+    rate_of,
+    start_with_zeros,
+    update_lists,
+)
 from .checks import check_tensors
 from .optimizer import ParamGroup, ParamsT, _get_value
 
@@ -65,29 +76,41 @@ class Adam(ListOptimizer):
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
         beta1, beta2 = (_get_value(beta) for beta in group["betas"])
-        rate = rate_of(group)
-        if group["decoupled_weight_decay"]:
-            batch.shrink(rate, group["weight_decay"])
-        else:
-            batch.penalize(group["weight_decay"])
-        means, squares = update_moments(batch, beta1, beta2)
-        if group["amsgrad"]:
-            squares = batch.raise_to("max_exp_avg_sq", batch.state("max_exp_avg_sq"), squares)
-        # Both moments start at zero; dividing by 1 - beta**step takes that bias away. The factor of the root is moved
-        # to eps and to the rate: one pass over the tensors less.
-        corrections = [(1 - beta2**step) ** 0.5 for step in batch.steps]
-        denominators = batch.roots(squares, [group["eps"] * factor for factor in corrections])
-        rates = [rate * (factor / (1 - beta1**step)) for step, factor in zip(batch.steps, corrections, strict=True)]
-        batch.move_by_quotient(means, denominators, rates)
+        rate, decay = rate_of(group), decay_of(group)
+        factor = decay_factor(group, decay, rate)
+
+        def numbers(step: float) -> tuple[Any, ...]:
+            # Both moments start at zero; dividing by 1 - beta**step takes that bias away. The factor of the root is
+            # moved to eps and to the rate: one division less for each element.
+            correction = (1 - beta2**step) ** 0.5
+            return (factor, 1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
+                    rate * (correction / (1 - beta1**step)))
+
+        names = ["exp_avg", "exp_avg_sq", *["max_exp_avg_sq"] * group["amsgrad"]]
+        batch.update(_step(group["maximize"], decay, group["amsgrad"]), names, batch.by_step(numbers))
 
 
-def update_moments(batch: Batch, beta1: float, beta2: float) -> tuple[list[Tensor], list[Tensor]]:
-    """The running means of the gradients and of their squares, with this step's."""
-    means, squares = batch.state("exp_avg"), batch.state("exp_avg_sq")
-    foreach.lerp_(means, batch.grads, 1 - beta1)
-    foreach.mul_(squares, beta2)
-    foreach.addcmul_(squares, batch.grads, batch.grads, 1 - beta2)
-    return means, squares
+def moments(mean: Any, square: Any, g: Any, share1: Any, beta2: Any, share2: Any) -> tuple[Any, Any]:
+    """The running means of the gradient and of its square, with this step's."""
+    return mean.lerp(g, share1), (square * beta2).addcmul(g, g, value=share2)
+
+
+@cache
+def _step(maximize: bool, decay: str, amsgrad: bool) -> ListFunction:
+    def plain(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any, eps: Any,
+              rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        mean, square = moments(mean, square, g, share1, beta2, share2)
+        return moved_by_quotient(p, mean, square.sqrt() + eps, rate), mean, square
+
+    def largest(p: Any, g: Any, mean: Any, square: Any, most: Any, factor: Any, share1: Any, beta2: Any, share2: Any,
+                eps: Any, rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        mean, square = moments(mean, square, g, share1, beta2, share2)
+        most = most.maximum(square)
+        return moved_by_quotient(p, mean, most.sqrt() + eps, rate), mean, square, most
+
+    return ListFunction("adam", largest, (0, 2, 3, 4)) if amsgrad else ListFunction("adam", plain, (0, 2, 3))
 
 
 def adam(

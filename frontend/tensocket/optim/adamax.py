@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    moved_by_quotient,
+    rate_of,
+    start_with_zeros,
+    update_lists,
+)
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -52,14 +63,22 @@ class Adamax(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), rate = group["betas"], rate_of(group)
-        batch.penalize(group["weight_decay"])
-        means, largest = batch.state("exp_avg"), batch.state("exp_inf")
-        foreach.lerp_(means, batch.grads, 1 - beta1)
-        foreach.mul_(largest, beta2)
-        sizes = foreach.add(foreach.absolute(batch.grads), group["eps"])
-        largest = batch.raise_to("exp_inf", largest, sizes)
-        batch.move_by_quotient(means, largest, [rate / (1 - beta1**step) for step in batch.steps])
+        (beta1, beta2), rate, decay = group["betas"], rate_of(group), decay_of(group)
+        factor = decay_factor(group, decay, rate)
+        numbers = batch.by_step(lambda step: (factor, 1 - beta1, beta2, group["eps"], rate / (1 - beta1**step)))
+        batch.update(_step(group["maximize"], decay), ("exp_avg", "exp_inf"), numbers)
+
+
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, mean: Any, largest: Any, factor: Any, share: Any, beta2: Any, eps: Any,
+             rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        mean = mean.lerp(g, share)
+        largest = (largest * beta2).maximum(g.abs() + eps)
+        return moved_by_quotient(p, mean, largest, rate), mean, largest
+
+    return ListFunction("adamax", rule, (0, 2, 3))
 
 
 def adamax(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, scalar, start_with_zeros, update_lists
+from .batch import Batch, ListOptimizer, decay_factor, decay_of, decayed, moved, scalar, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -56,14 +57,15 @@ class ASGD(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        batch.penalize(group["weight_decay"])
-        rates = [state["eta"].item() for state in batch.states]
-        foreach.mul_(batch.params, [1 - group["lambd"] * rate for rate in rates])
-        batch.move(batch.grads, rates)
-        averages = batch.state("ax")
+        decay = decay_of(group)
+        factor = decay_factor(group, decay, 0)
+
+        def numbers(step: float, rate: float, share: float) -> tuple[Any, ...]:
+            return factor, 1 - group["lambd"] * rate, rate, share
+
         # With a share of 1 the average is the parameter.
-        foreach.add_(averages, foreach.mul(foreach.sub(batch.params, averages),
-                                           [state["mu"].item() for state in batch.states]))
+        rates, shares = ([state[name].item() for state in batch.states] for name in ("eta", "mu"))
+        batch.update(_step(group["maximize"], decay), ("ax",), batch.by_step(numbers, rates, shares))
         _advance(batch, group)
 
 
@@ -73,6 +75,16 @@ def _advance(batch: Batch, group: ParamGroup) -> None:
     for state, step in zip(batch.states, batch.steps, strict=True):
         state["eta"].fill_(rate / (1 + decay * rate * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, average: Any, factor: Any, keep: Any, rate: Any, share: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        p = moved(p * keep, g, rate)
+        return p, average + (p - average) * share
+
+    return ListFunction("asgd", rule, (0, 2))
 
 
 def asgd(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, full, zeros_like
 from tensocket_core._generated.functions import view_as_complex, view_as_real
+from tensocket_core.execute.lists import ListFunction
 
 from .checks import check_options, ranges
 from .optimizer import (
@@ -21,21 +21,24 @@ from .optimizer import (
     evaluate,
 )
 
+_INCREASE: Final = ListFunction("count", lambda step: (step + 1,))
+
 
 class Batch:
     """The parameters of a group that have gradients, with their gradients and states.
 
-    Complex tensors are seen as real ones with a last dimension of two. A differentiable step works on copies of the
-    state, since the graph of the step before holds what it was.
+    Complex tensors are seen as real ones with a last dimension of two. A differentiable step makes new states, since
+    the graph of the step before holds what they were.
 
     Attributes:
-        params: Parameters.
-        grads: Gradients of what is minimised.
+        given: Parameters.
+        params: The same, as real tensors.
+        grads: Their gradients.
         steps: How many steps each parameter has made, with this one; empty if the optimizer doesn't count.
         differentiable: Whether gradients are recorded.
     """
 
-    __slots__ = ("_complex", "differentiable", "grads", "params", "states", "steps")
+    __slots__ = ("_complex", "differentiable", "given", "grads", "params", "states", "steps")
 
     def __init__(self, params: list[Tensor], states: list[dict[str, Any]], group: ParamGroup,
                  grads: list[Any] | None = None) -> None:
@@ -43,9 +46,8 @@ class Batch:
         self.states = states
         self.differentiable = bool(group.get("differentiable"))
         self._complex = [parameter.is_complex() for parameter in params] if _any_complex(params) else None
+        self.given = params
         self.params, self.grads = self._real(params), self._real(grads)
-        if group.get("maximize"):
-            self.grads = foreach.neg(self.grads)
         self.steps: list[float] = []
 
     def _real(self, tensors: list[Tensor]) -> list[Tensor]:
@@ -58,18 +60,44 @@ class Batch:
         if self.differentiable:
             for state in self.states:
                 state["step"] = state["step"].clone()
-        self.steps = [state["step"].add_(1).item() for state in self.states]
+        counts = [state["step"] for state in self.states]
+        _INCREASE([counts])
+        self.steps = [count.item() for count in counts]
 
-    def state(self, name: str) -> list[Tensor]:
-        """The state ``name`` of every parameter, to be changed in place."""
-        if self.differentiable:
-            for state in self.states:
-                state[name] = state[name].clone()
-        return self.read(name)
+    def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[float]) -> list[Any]:
+        """``numbers(step, ...)`` of every parameter, as ``update`` takes them.
 
-    def read(self, name: str) -> list[Tensor]:
-        """The state ``name`` of every parameter as it is."""
-        return self._real([state[name] for state in self.states])
+        Args:
+            numbers: Gives the numbers of a rule for a step, and for one of each list in ``more``.
+            more: Further lists with a number for each parameter.
+        """
+        given = list(zip(self.steps, *more, strict=True))
+        known = {values: numbers(*values) for values in set(given)}
+        if len(known) == 1:
+            return list(known[given[0]])
+        return [list(column) for column in zip(*[known[values] for values in given], strict=True)]
+
+    def update(self, function: ListFunction, names: Sequence[str], numbers: Sequence[Any]) -> None:
+        """Change parameters and states by a rule over parameter, gradient, states and numbers.
+
+        Args:
+            function: The rule's; it writes the parameter and, among the states, what it changes.
+            names: The states, in the order in which the rule takes them.
+            numbers: One number each for all parameters, or a list with one for each parameter.
+        """
+        lists = [self.params, self.grads, *[self._real([state[name] for state in self.states]) for name in names]]
+        if not self.differentiable:
+            function(lists, numbers)
+            return
+        for row, items in enumerate(zip(*lists, strict=True)):
+            given = [x[row] if isinstance(x, list) else x for x in numbers]
+            found = function.rule(*items, *given)
+            for position, value in zip(function.writes, found, strict=True):
+                if position == 0:
+                    items[0].copy_(value)
+                else:
+                    flag = self._complex is not None and self._complex[row]
+                    self.states[row][names[position - 2]] = view_as_complex(value) if flag else value
 
     def select(self, indices: list[int]) -> Batch:
         """Some of the parameters."""
@@ -78,56 +106,11 @@ class Batch:
         part = Batch.__new__(Batch)
         part.differentiable = self.differentiable
         part._complex = None if self._complex is None else [self._complex[index] for index in indices]
+        part.given = [self.given[index] for index in indices]
         part.params, part.grads = [self.params[i] for i in indices], [self.grads[i] for i in indices]
         part.states = [self.states[index] for index in indices]
         part.steps = [self.steps[index] for index in indices] if self.steps else []
         return part
-
-    def store(self, name: str, tensors: Sequence[Tensor]) -> None:
-        """Replace the state ``name``."""
-        flags = self._complex or [False] * len(tensors)
-        for state, tensor, flag in zip(self.states, tensors, flags, strict=True):
-            state[name] = view_as_complex(tensor) if flag else tensor
-
-    def raise_to(self, name: str, tensors: list[Tensor], floor: list[Tensor]) -> list[Tensor]:
-        """Make the state ``name``, which is ``tensors``, at least ``floor``."""
-        if not self.differentiable:
-            return foreach.larger_(tensors, floor)
-        result = foreach.larger(tensors, floor)
-        self.store(name, result)
-        return result
-
-    def roots(self, squares: list[Tensor], eps: float | list[float]) -> list[Tensor]:
-        """``sqrt(squares) + eps``."""
-        result = foreach.sqrt(squares)
-        # The gradient of a root needs the root.
-        return foreach.add(result, eps) if self.differentiable else foreach.add_(result, eps)
-
-    def penalize(self, decay: float) -> None:
-        """Add the gradient of an L2 penalty."""
-        if decay:
-            self.grads = foreach.add(self.grads, self.params, alpha=decay)
-
-    def shrink(self, rate: Any, decay: float) -> None:
-        """Let the parameters themselves decay."""
-        if decay:
-            foreach.mul_(self.params, 1 - rate * decay)
-
-    def move(self, directions: list[Tensor], rates: Any) -> None:
-        """``params -= rate * direction``; rates are one number or tensor, or one for each parameter."""
-        each = rates if isinstance(rates, list) else [rates] * len(directions)
-        for parameter, direction, rate in zip(self.params, directions, each, strict=True):
-            if isinstance(rate, Tensor):
-                parameter.sub_(direction * rate)
-            else:
-                parameter.add_(direction, alpha=-rate)
-
-    def move_by_quotient(self, numerators: list[Tensor], denominators: list[Tensor], rates: list[Any]) -> None:
-        """``params -= rate * numerator / denominator``."""
-        if any(isinstance(rate, Tensor) for rate in rates):
-            self.move(foreach.div(numerators, denominators), rates)
-        else:
-            foreach.addcdiv_(self.params, numerators, denominators, [-rate for rate in rates])
 
 
 class ListOptimizer(Optimizer):
@@ -238,6 +221,48 @@ def rate_of(group: ParamGroup) -> Any:
     """The learning rate: a number, or a tensor if gradients may flow into it."""
     rate = group["lr"]
     return rate if isinstance(rate, Tensor) and group.get("differentiable") else _get_value(rate)
+
+
+def decay_of(group: ParamGroup) -> str:
+    """How the weights of a group decay: ``no``, by a ``penalty``, or by themselves: ``shrink``."""
+    if not group["weight_decay"]:
+        return "no"
+    return "shrink" if group.get("decoupled_weight_decay") else "penalty"
+
+
+def decayed(p: Any, g: Any, maximize: bool, decay: str, factor: Any) -> tuple[Any, Any]:
+    """The first part of most rules: parameter and gradient of what is minimised, with the decay of the weights.
+
+    Args:
+        p: Parameter.
+        g: Its gradient.
+        maximize: Whether it is that of the negative.
+        decay: See ``decay_of``.
+        factor: See ``decay_factor``.
+    """
+    if maximize:
+        g = -g
+    if decay == "shrink":
+        return p * factor, g
+    return p, g + p * factor if decay == "penalty" else g
+
+
+def decay_factor(group: ParamGroup, decay: str, rate: Any) -> Any:
+    """The number that goes with ``decayed``: the weight of the penalty, or what remains of the parameter."""
+    weight = group["weight_decay"] if group.get("differentiable") else _get_value(group["weight_decay"])
+    return 1 - rate * weight if decay == "shrink" else weight
+
+
+def moved(p: Any, direction: Any, rate: Any) -> Any:
+    """``p - rate * direction``, also for a rate into which gradients flow."""
+    return p - direction * rate
+
+
+def moved_by_quotient(p: Any, numerator: Any, denominator: Any, rate: Any) -> Any:
+    """``p - rate * numerator / denominator``, also for a rate into which gradients flow."""
+    if isinstance(rate, Tensor):
+        return p - numerator / denominator * rate
+    return p.addcdiv(numerator, denominator, value=-rate)
 
 
 def _any_complex(params: list[Tensor]) -> bool:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, Final
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .adam import update_moments
-from .batch import Batch, ListOptimizer, rate_of, scalar, start_with_zeros, update_lists
+from .adam import moments
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    moved_by_quotient,
+    rate_of,
+    scalar,
+    start_with_zeros,
+    update_lists,
+)
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -63,20 +75,34 @@ class NAdam(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), decay, rate = group["betas"], group["momentum_decay"], rate_of(group)
-        if group["decoupled_weight_decay"]:
-            batch.shrink(rate, group["weight_decay"])
-        else:
-            batch.penalize(group["weight_decay"])
-        means, squares = update_moments(batch, beta1, beta2)
-        now = [_momentum(beta1, step, decay) for step in batch.steps]
-        products = [state["mu_product"].mul_(mu).item() for state, mu in zip(batch.states, now, strict=True)]
-        then = [_momentum(beta1, step + 1, decay) for step in batch.steps]
-        denominators = batch.roots(foreach.div(squares, [1 - beta2**step for step in batch.steps]), group["eps"])
-        batch.move_by_quotient(batch.grads, denominators, [
-            rate * ((1 - mu) / (1 - product)) for mu, product in zip(now, products, strict=True)])
-        batch.move_by_quotient(means, denominators, [
-            rate * (mu / (1 - product * mu)) for mu, product in zip(then, products, strict=True)])
+        (beta1, beta2), fading = group["betas"], group["momentum_decay"]
+        rate, decay = rate_of(group), decay_of(group)
+        factor = decay_factor(group, decay, rate)
+        products = [state["mu_product"] for state in batch.states]
+        _MULTIPLY([products], batch.by_step(lambda step: (_momentum(beta1, step, fading),)))
+
+        def numbers(step: float, product: float) -> tuple[Any, ...]:
+            now, then = _momentum(beta1, step, fading), _momentum(beta1, step + 1, fading)
+            return (factor, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, group["eps"],
+                    rate * ((1 - now) / (1 - product)), rate * (then / (1 - product * then)))
+
+        batch.update(_step(group["maximize"], decay), ("exp_avg", "exp_avg_sq"),
+                     batch.by_step(numbers, [product.item() for product in products]))
+
+
+_MULTIPLY: Final = ListFunction("mu_product", lambda product, factor: (product * factor,))
+
+
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any,
+             correction: Any, eps: Any, rate: Any, rate_of_mean: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        mean, square = moments(mean, square, g, share1, beta2, share2)
+        root = (square / correction).sqrt() + eps
+        return moved_by_quotient(moved_by_quotient(p, g, root, rate), mean, root, rate_of_mean), mean, square
+
+    return ListFunction("nadam", rule, (0, 2, 3))
 
 
 def _momentum(beta: float, step: float, decay: float) -> float:

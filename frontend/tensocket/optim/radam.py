@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .adam import update_moments
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .adam import moments
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    moved,
+    moved_by_quotient,
+    rate_of,
+    start_with_zeros,
+    update_lists,
+)
 from .optimizer import ParamGroup, ParamsT
 
 
@@ -55,24 +68,34 @@ class RAdam(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (beta1, beta2), rate = group["betas"], rate_of(group)
-        if group["decoupled_weight_decay"]:
-            batch.shrink(rate, group["weight_decay"])
-        else:
-            batch.penalize(group["weight_decay"])
-        means, squares = update_moments(batch, beta1, beta2)
-        rates = [rate / (1 - beta1**step) for step in batch.steps]
+        (beta1, beta2), rate, decay = group["betas"], rate_of(group), decay_of(group)
         factors = [_rectification(step, beta2) for step in batch.steps]
-        early = [index for index, factor in enumerate(factors) if factor is None]
-        late = [index for index, factor in enumerate(factors) if factor is not None]
-        if early:
-            batch.select(early).move([means[i] for i in early], [rates[i] for i in early])
-        if late:
-            part = batch.select(late)
-            part.move_by_quotient([means[i] for i in late], part.roots([squares[i] for i in late], group["eps"]),
-                                  [rates[i] * factors[i] for i in late])
+        shares = decay_factor(group, decay, rate), 1 - beta1, beta2, 1 - beta2, group["eps"]
+
+        def numbers(step: float) -> tuple[Any, ...]:
+            return *shares, rate / (1 - beta1**step) * (_rectification(step, beta2) or 1)
+
+        for adaptive in (False, True):
+            chosen = [index for index, factor in enumerate(factors) if (factor is not None) is adaptive]
+            if chosen:
+                part = batch.select(chosen)
+                part.update(_step(group["maximize"], decay, adaptive), ("exp_avg", "exp_avg_sq"),
+                            part.by_step(numbers))
 
 
+@cache
+def _step(maximize: bool, decay: str, adaptive: bool) -> ListFunction:
+    def rule(p: Any, g: Any, mean: Any, square: Any, factor: Any, share1: Any, beta2: Any, share2: Any, eps: Any,
+             rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        mean, square = moments(mean, square, g, share1, beta2, share2)
+        new = moved_by_quotient(p, mean, square.sqrt() + eps, rate) if adaptive else moved(p, mean, rate)
+        return new, mean, square
+
+    return ListFunction("radam", rule, (0, 2, 3))
+
+
+@cache
 def _rectification(step: float, beta: float) -> float | None:
     """What the variance of the adaptive rate asks for (with the correction of the second moment); None if unknown."""
     limit, correction = 2 / (1 - beta) - 1, 1 - beta**step

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
 from typing import Any
 
-from tensocket import foreach
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, rate_of, start_with_zeros, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    moved,
+    moved_by_quotient,
+    rate_of,
+    start_with_zeros,
+    update_lists,
+)
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -64,23 +76,33 @@ class RMSprop(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        alpha, rate = group["alpha"], rate_of(group)
-        batch.penalize(group["weight_decay"])
-        squares = batch.state("square_avg")
-        foreach.mul_(squares, alpha)
-        foreach.addcmul_(squares, batch.grads, batch.grads, 1 - alpha)
-        if group["centered"]:
-            means = batch.state("grad_avg")
-            foreach.lerp_(means, batch.grads, 1 - alpha)
-            squares = foreach.addcmul(squares, means, means, -1)
-        denominators = batch.roots(squares, group["eps"])
-        if group["momentum"] > 0:
-            buffers = batch.state("momentum_buffer")
-            foreach.mul_(buffers, group["momentum"])
-            foreach.addcdiv_(buffers, batch.grads, denominators)
-            batch.move(buffers, rate)
-        else:
-            batch.move_by_quotient(batch.grads, denominators, [rate] * len(batch.params))
+        alpha, rate, decay = group["alpha"], rate_of(group), decay_of(group)
+        momentum, centered = group["momentum"] > 0, group["centered"]
+        names = ["square_avg", *["momentum_buffer"] * momentum, *["grad_avg"] * centered]
+        numbers = decay_factor(group, decay, rate), alpha, 1 - alpha, group["eps"], group["momentum"], rate
+        batch.update(_step(group["maximize"], decay, momentum, centered), names, numbers)
+
+
+@cache
+def _step(maximize: bool, decay: str, with_momentum: bool, centered: bool) -> ListFunction:
+    states = 1 + with_momentum + centered
+
+    def rule(p: Any, g: Any, square: Any, *rest: Any) -> tuple[Any, ...]:
+        more, (factor, alpha, share, eps, momentum, rate) = rest[:states - 1], rest[states - 1:]
+        p, g = decayed(p, g, maximize, decay, factor)
+        square = spread = (square * alpha).addcmul(g, g, value=share)
+        new: tuple[Any, ...] = ()
+        if centered:
+            mean = more[-1].lerp(g, share)
+            spread = square.addcmul(mean, mean, value=-1)
+            new = (mean,)
+        root = spread.sqrt() + eps
+        if not with_momentum:
+            return moved_by_quotient(p, g, root, rate), square, *new
+        buffer = (more[0] * momentum).addcdiv(g, root)
+        return moved(p, buffer, rate), square, buffer, *new
+
+    return ListFunction("rmsprop", rule, (0, *range(2, 2 + states)))
 
 
 def rmsprop(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError
-from tensocket_core import Tensor, full_like, ones_like
+from tensocket_core import Tensor, full_like
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, start_with_zeros, update_lists
+from .batch import Batch, ListOptimizer, decayed, start_with_zeros, update_lists
 from .optimizer import ParamGroup, ParamsT, _get_value
 
 
@@ -57,17 +58,24 @@ class Rprop(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        (shrink, grow), (smallest, largest) = group["etas"], group["step_sizes"]
-        before, sizes = batch.state("prev"), batch.state("step_size")
-        agreement = foreach.mul(batch.grads, before)
-        turned = [product < 0 for product in agreement]
-        foreach.mul_(sizes, [ones_like(product).masked_fill_(product > 0, grow).masked_fill_(turn, shrink)
-                             for turn, product in zip(turned, agreement, strict=True)])
-        foreach.clamp_max_(foreach.clamp_min_(sizes, smallest), largest)
+        numbers = *group["etas"], *group["step_sizes"]
+        batch.update(_step(group["maximize"]), ("prev", "step_size"), numbers)
+
+
+@cache
+def _step(maximize: bool) -> ListFunction:
+    def rule(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, smallest: Any,
+             largest: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, "no", 0)
+        agreement = g * before
+        turned = agreement < 0
+        size = (size * shrink).where(turned, (size * grow).where(agreement > 0, size))
+        size = size.clamp_min(smallest).clamp_max(largest)
         # Where the sign has changed, the step was too large: the next one starts from here, as if there were none.
-        used = [gradient.masked_fill(turn, 0.0) for turn, gradient in zip(turned, batch.grads, strict=True)]
-        foreach.addcmul_(batch.params, foreach.sign(used), sizes, -1)
-        foreach.copy_(before, used)
+        used = g.masked_fill(turned, 0.0)
+        return p.addcmul(used.sign(), size, value=-1), used, size
+
+    return ListFunction("rprop", rule, (0, 2, 3))
 
 
 def rprop(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import inf
 from typing import Any
 
-from tensocket import foreach
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor
+from tensocket_core.execute.lists import ListFunction
 
-from .batch import Batch, ListOptimizer, entries, rate_of, refuse_decay, update_lists
+from .batch import (
+    Batch,
+    ListOptimizer,
+    decay_factor,
+    decay_of,
+    decayed,
+    entries,
+    moved,
+    rate_of,
+    refuse_decay,
+    start_with_zeros,
+    update_lists,
+)
 from .checks import ranges
 from .optimizer import ParamGroup, ParamsT
 
@@ -74,28 +87,44 @@ class SGD(ListOptimizer):
 
     @staticmethod
     def _update(batch: Batch, group: ParamGroup) -> None:
-        batch.penalize(group["weight_decay"])
-        directions = batch.grads
-        if group["momentum"]:
-            buffers = _momentum(batch, group)
-            directions = foreach.add(directions, buffers, alpha=group["momentum"]) if group["nesterov"] else buffers
-        batch.move(directions, rate_of(group))
+        rate, decay, momentum = rate_of(group), decay_of(group), group["momentum"]
+        factor = decay_factor(group, decay, rate)
+        options = group["maximize"], decay
+        if not momentum:
+            batch.update(_step(*options), (), (factor, rate))
+            return
+        numbers = factor, momentum, 1 - group["dampening"], rate
+        name = "momentum_buffer"
+        fresh = [index for index, state in enumerate(batch.states) if state.get(name) is None]
+        known = [index for index, state in enumerate(batch.states) if state.get(name) is not None]
+        for indices, first in ((known, False), (fresh, True)):
+            if indices:
+                part = batch.select(indices)
+                if first:
+                    for state, parameter in zip(part.states, part.given, strict=True):
+                        start_with_zeros(state, parameter, name)
+                part.update(_step_with_momentum(*options, group["nesterov"], first), (name,), numbers)
 
 
-def _momentum(batch: Batch, group: ParamGroup) -> list[Tensor]:
-    """The buffers after this step: gradients of the past, each fading with its age; the first counts in full."""
-    name = "momentum_buffer"
-    fresh = [index for index, state in enumerate(batch.states) if state.get(name) is None]
-    known = [index for index, state in enumerate(batch.states) if state.get(name) is not None]
-    if known:
-        old = batch.select(known)
-        buffers = old.state(name)
-        foreach.mul_(buffers, group["momentum"])
-        foreach.add_(buffers, old.grads, alpha=1 - group["dampening"])
-    if fresh:
-        new = batch.select(fresh)
-        new.store(name, foreach.clone(new.grads))
-    return batch.read(name)
+@cache
+def _step(maximize: bool, decay: str) -> ListFunction:
+    def rule(p: Any, g: Any, factor: Any, rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        return (moved(p, g, rate),)
+
+    return ListFunction("sgd", rule)
+
+
+@cache
+def _step_with_momentum(maximize: bool, decay: str, nesterov: bool, first: bool) -> ListFunction:
+    """The buffer holds gradients of the past, each fading with its age; the ``first`` counts in full."""
+
+    def rule(p: Any, g: Any, buffer: Any, factor: Any, momentum: Any, share: Any, rate: Any) -> tuple[Any, ...]:
+        p, g = decayed(p, g, maximize, decay, factor)
+        buffer = g if first else buffer * momentum + g * share
+        return moved(p, g + buffer * momentum if nesterov else buffer, rate), buffer
+
+    return ListFunction("sgd", rule, (0, 2))
 
 
 def sgd(

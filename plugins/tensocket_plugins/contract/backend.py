@@ -8,7 +8,7 @@ language, the kit's ``CFamilyDevice``), or the primitives of ``contract/primitiv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: A compiled program: ``run(buffers, scalars, stream)``, both in the order of the program's parameters.
 Executable = Callable[[Sequence[Array], Sequence[int | float], "Stream"], None]
+
+#: A program for many sets of arguments: ``run(buffers, scalars, stream)``, with a column for each parameter.
+ListExecutable = Callable[[Sequence[Sequence[Array]], Sequence[Iterable[int | float]], "Stream"], None]
 
 
 class Unavailable(Exception):
@@ -156,6 +159,21 @@ class OpenDevice(ABC):
     def compile_ir(self, program: Program) -> Executable:
         """Compile a scheduled program. Only called when ``target`` is set."""
         raise NotImplementedError(f"{self.name} has no code generator")
+
+    def compile_list(self, program: Program) -> ListExecutable:
+        """Compile a scheduled program that runs once for each of many sets of arguments.
+
+        No set writes what another one reads or writes, so they may run in any order. The derived form calls
+        ``compile_ir``'s function once for each.
+        """
+        run = self.compile_ir(program)
+
+        def run_all(buffers: Sequence[Sequence[Array]], scalars: Sequence[Iterable[int | float]],
+                    stream: Stream) -> None:
+            for arrays, numbers in zip(zip(*buffers, strict=True), zip(*scalars, strict=False), strict=False):
+                run(arrays, numbers, stream)
+
+        return run_all
 
     def native_entry(self, program: Program, form: NativeForm, fallback: Callable[..., Array]
                      ) -> Callable[..., Array] | None:
