@@ -1,7 +1,8 @@
 """Operators over lists of tensors: ``torch._foreach_mul_`` and its relatives.
 
 Every function takes lists and gives a list; those whose name ends in ``_`` change the tensors of their first list. The
-second operand is a list of as many tensors or numbers, or one number or tensor for all.
+second operand is a list of as many tensors or numbers, or one number or tensor for all. Pointwise ones run in one
+kernel call for all tensors of a kind, others tensor by tensor.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from tensocket_core import Tensor, maximum, minimum
 from tensocket_core._generated.functions import amax, linalg_vector_norm
+from tensocket_core.execute.lists import ListFunction
 
 from .errors import ArgumentError
 
@@ -29,7 +31,47 @@ def _each(name: str, tensors: Tensors, other: Any) -> Iterable[Any]:
     return other
 
 
-def _unary(name: str) -> Callable[[Tensors], list[Tensor]]:
+def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> Callable[..., list[Tensor]]:
+    """A function of a list of tensors and further operands.
+
+    Args:
+        name: With ``_`` at its end, the first list is changed.
+        rule: The result for a tensor and its operands, of which tensors come first, as ``ListFunction`` takes it.
+        row: The same by a method of tensors.
+    """
+    in_place = name.endswith("_")
+
+    def on_row(*args: Any) -> tuple[Any, ...]:
+        result = row(*args)
+        return () if in_place else (result,)
+
+    function = ListFunction(f"foreach_{name}", lambda *args: (rule(*args),), (0,) if in_place else (),
+                            0 if in_place else 1, on_row)
+
+    def apply(tensors: Tensors, *operands: Any) -> list[Tensor]:
+        lists: list[Any] = [tensors]
+        numbers: list[Any] = []
+        for operand in operands:
+            if _each(name, tensors, operand) is not operand:
+                numbers.append(operand)
+            elif all(isinstance(x, Tensor) for x in operand):
+                lists.append(operand)
+            else:
+                numbers.append(list(operand))
+        results = function(lists, numbers)
+        return list(tensors) if in_place else results[0]
+
+    return apply
+
+
+def _method(name: str) -> Callable[..., list[Tensor]]:
+    """A function by a method of tensors that is a pointwise operator, or its form in place."""
+    base = name.removesuffix("_")
+    return _function(name, lambda x, *operands: getattr(x, base)(*operands), getattr(Tensor, name))
+
+
+def _by_tensor(name: str) -> Callable[[Tensors], list[Tensor]]:
+    """A function of one tensor, called for each."""
     method = getattr(Tensor, name)
 
     def apply(tensors: Tensors) -> list[Tensor]:
@@ -38,119 +80,92 @@ def _unary(name: str) -> Callable[[Tensors], list[Tensor]]:
     return apply
 
 
-def _binary(name: str) -> Callable[[Tensors, Operand], list[Tensor]]:
+def _with_alpha(name: str, rule: Callable[..., Any]) -> Callable[..., list[Tensor]]:
     method = getattr(Tensor, name)
+    return _function(name, rule, lambda x, y, alpha: method(x, y, alpha=alpha))
 
-    def apply(tensors: Tensors, other: Operand) -> list[Tensor]:
-        return [method(x, y) for x, y in zip(tensors, _each(name, tensors, other), strict=True)]
 
-    return apply
+_scaled_sum, _scaled_sum_ = (_with_alpha(name, lambda x, y, alpha: x + y * alpha) for name in ("add", "add_"))
+_scaled_difference, _scaled_difference_ = (_with_alpha(name, lambda x, y, alpha: x - y * alpha)
+                                           for name in ("sub", "sub_"))
+_add, _add_, _sub, _sub_ = (_method(name) for name in ("add", "add_", "sub", "sub_"))
+mul, mul_, div, div_ = (_method(name) for name in ("mul", "mul_", "div", "div_"))
+sqrt, neg, absolute, sign = (_method(name) for name in ("sqrt", "neg", "abs", "sign"))
+lerp, lerp_ = _method("lerp"), _method("lerp_")
+clone = _function("clone", lambda x: x, Tensor.clone)
+_fill_ = _function("fill_", lambda x, value: value, Tensor.fill_)
+
+
+def zero_(tensors: Tensors) -> list[Tensor]:
+    """All elements become zero."""
+    return _fill_(tensors, 0.0)
 
 
 def add(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
     """``x + alpha * y``."""
-    return [x.add(y, alpha=alpha) for x, y in zip(tensors, _each("add", tensors, other), strict=True)]
+    return _add(tensors, other) if alpha == 1 else _scaled_sum(tensors, other, alpha)
 
 
 def add_(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
     """``x += alpha * y``."""
-    return [x.add_(y, alpha=alpha) for x, y in zip(tensors, _each("add_", tensors, other), strict=True)]
+    return _add_(tensors, other) if alpha == 1 else _scaled_sum_(tensors, other, alpha)
 
 
 def sub(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
     """``x - alpha * y``."""
-    return [x.sub(y, alpha=alpha) for x, y in zip(tensors, _each("sub", tensors, other), strict=True)]
+    return _sub(tensors, other) if alpha == 1 else _scaled_difference(tensors, other, alpha)
 
 
 def sub_(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
     """``x -= alpha * y``."""
-    return [x.sub_(y, alpha=alpha) for x, y in zip(tensors, _each("sub_", tensors, other), strict=True)]
+    return _sub_(tensors, other) if alpha == 1 else _scaled_difference_(tensors, other, alpha)
 
 
-def clamp_min(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The larger of ``x`` and the bound."""
-    return [x.clamp(min=y) for x, y in zip(tensors, _each("clamp_min", tensors, other), strict=True)]
+def _limit(name: str, rule: str, row: Callable[..., Any]) -> Callable[[Tensors, Operand], list[Tensor]]:
+    return _function(name, lambda x, y: getattr(x, rule)(y), row)
 
 
-def clamp_min_(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The larger of ``x`` and the bound, in place."""
-    return [x.clamp_(min=y) for x, y in zip(tensors, _each("clamp_min_", tensors, other), strict=True)]
-
-
-def clamp_max(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The smaller of ``x`` and the bound."""
-    return [x.clamp(max=y) for x, y in zip(tensors, _each("clamp_max", tensors, other), strict=True)]
-
-
-def clamp_max_(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The smaller of ``x`` and the bound, in place."""
-    return [x.clamp_(max=y) for x, y in zip(tensors, _each("clamp_max_", tensors, other), strict=True)]
-
-
-def larger(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The larger of ``x`` and ``y``, which may be a number."""
-    return [maximum(x, y) if isinstance(y, Tensor) else x.clamp(min=y)
-            for x, y in zip(tensors, _each("maximum", tensors, other), strict=True)]
-
-
-def larger_(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """``larger`` in place; no gradients are recorded for it."""
-    return [maximum(x, y, out=x) if isinstance(y, Tensor) else x.clamp_(min=y)
-            for x, y in zip(tensors, _each("maximum_", tensors, other), strict=True)]
-
-
-def smaller(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """The smaller of ``x`` and ``y``, which may be a number."""
-    return [minimum(x, y) if isinstance(y, Tensor) else x.clamp(max=y)
-            for x, y in zip(tensors, _each("minimum", tensors, other), strict=True)]
-
-
-def smaller_(tensors: Tensors, other: Operand) -> list[Tensor]:
-    """``smaller`` in place; no gradients are recorded for it."""
-    return [minimum(x, y, out=x) if isinstance(y, Tensor) else x.clamp_(max=y)
-            for x, y in zip(tensors, _each("minimum_", tensors, other), strict=True)]
+clamp_min = _limit("clamp_min", "maximum", lambda x, y: x.clamp(min=y))
+clamp_min_ = _limit("clamp_min_", "maximum", lambda x, y: x.clamp_(min=y))
+clamp_max = _limit("clamp_max", "minimum", lambda x, y: x.clamp(max=y))
+clamp_max_ = _limit("clamp_max_", "minimum", lambda x, y: x.clamp_(max=y))
+larger = _limit("maximum", "maximum", lambda x, y: maximum(x, y) if isinstance(y, Tensor) else x.clamp(min=y))
+smaller = _limit("minimum", "minimum", lambda x, y: minimum(x, y) if isinstance(y, Tensor) else x.clamp(max=y))
+# No gradients are recorded for these two.
+larger_ = _limit("maximum_", "maximum",
+                 lambda x, y: maximum(x, y, out=x) if isinstance(y, Tensor) else x.clamp_(min=y))
+smaller_ = _limit("minimum_", "minimum",
+                  lambda x, y: minimum(x, y, out=x) if isinstance(y, Tensor) else x.clamp_(max=y))
 
 
 def power(tensors: Tensors | float, exponent: Any) -> list[Tensor]:
     """``x ** y``; ``x`` may be one number for all exponents."""
     if isinstance(tensors, (list, tuple)):
-        return [x.pow(y) for x, y in zip(tensors, _each("pow", tensors, exponent), strict=True)]
+        return _power(tensors, exponent)
     base: Any = tensors
     return [base**y for y in exponent]
 
 
-def lerp(tensors: Tensors, ends: Tensors, weight: Operand) -> list[Tensor]:
-    """``x + weight * (y - x)``."""
-    return [x.lerp(y, w) for x, y, w in zip(tensors, _each("lerp", tensors, ends), _each("lerp", tensors, weight),
-                                            strict=True)]
-
-
-def lerp_(tensors: Tensors, ends: Tensors, weight: Operand) -> list[Tensor]:
-    """``x += weight * (y - x)``."""
-    return [x.lerp_(y, w) for x, y, w in zip(tensors, _each("lerp_", tensors, ends), _each("lerp_", tensors, weight),
-                                             strict=True)]
+_power = _method("pow")
 
 
 def _ternary(name: str) -> Callable[..., list[Tensor]]:
-    method = getattr(Tensor, name)
+    method, base = getattr(Tensor, name), name.removesuffix("_")
+    function = _function(name, lambda x, y, z, factor: getattr(x, base)(y, z, value=factor),
+                         lambda x, y, z, factor: method(x, y, z, value=factor))
 
     def apply(tensors: Tensors, tensor1: Tensors, tensor2: Tensors, scalars: Operand = 1, *,
               value: Operand | None = None) -> list[Tensor]:
         factors: Any = scalars if value is None else value
         if isinstance(factors, Tensor):
             factors = factors.tolist() if factors.ndim else factors.item()
-        rows = zip(tensors, _each(name, tensors, tensor1), _each(name, tensors, tensor2),
-                   _each(name, tensors, factors), strict=True)
-        return [method(x, y, z, value=factor) for x, y, z, factor in rows]
+        return function(tensors, tensor1, tensor2, factors)
 
     return apply
 
 
 addcmul, addcmul_ = _ternary("addcmul"), _ternary("addcmul_")
 addcdiv, addcdiv_ = _ternary("addcdiv"), _ternary("addcdiv_")
-mul, mul_, div, div_ = (_binary(name) for name in ("mul", "mul_", "div", "div_"))
-sqrt, neg, absolute, sign = (_unary(name) for name in ("sqrt", "neg", "abs", "sign"))
-clone, zero_ = _unary("clone"), _unary("zero_")
 
 
 def norm(tensors: Tensors, ord: float = 2, dtype: Any = None) -> list[Tensor]:
@@ -170,7 +185,11 @@ def largest(tensors: Tensors) -> list[Tensor]:
 
 def copy_(tensors: Tensors, sources: Tensors, non_blocking: bool = False) -> list[Tensor]:
     """Write the values of the second list into the first."""
-    return [x.copy_(y, non_blocking) for x, y in zip(tensors, _each("copy_", tensors, sources), strict=True)]
+    return _copy_(tensors, sources) if not non_blocking else [
+        x.copy_(y, True) for x, y in zip(tensors, _each("copy_", tensors, sources), strict=True)]
+
+
+_copy_ = _function("copy_", lambda x, y: y, Tensor.copy_)
 
 
 def product(tensors: Tensors, others: Tensors) -> list[Tensor]:
@@ -183,14 +202,17 @@ UNARY: Final = ("abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "er
                 "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
                 "sin", "sinh", "sqrt", "tan", "tanh", "trunc")
 
+#: Those whose formulas are more than an expression.
+_WITH_LOOPS: Final = ("lgamma",)
+
 #: By name without the prefix ``_foreach_``; a function that tensors don't have is absent here, too.
 FUNCTIONS: Final[dict[str, Callable[..., list[Tensor]]]] = {
-    **{name: _unary(name) for base in UNARY for name in (base, f"{base}_")
-       if hasattr(Tensor, name)},
+    **{name: _by_tensor(name) if base in _WITH_LOOPS else _method(name)
+       for base in UNARY for name in (base, f"{base}_") if hasattr(Tensor, name)},
     "add": add, "add_": add_, "addcdiv": addcdiv, "addcdiv_": addcdiv_, "addcmul": addcmul, "addcmul_": addcmul_,
     "clamp_max": clamp_max, "clamp_max_": clamp_max_, "clamp_min": clamp_min, "clamp_min_": clamp_min_,
     "clone": clone, "copy_": copy_, "div": div, "div_": div_, "lerp": lerp, "lerp_": lerp_, "max": largest,
     "maximum": larger, "maximum_": larger_, "minimum": smaller, "minimum_": smaller_, "mm": product,
-    "mul": mul, "mul_": mul_, "norm": norm, "pow": power, "pow_": _binary("pow_"), "powsum": powsum,
+    "mul": mul, "mul_": mul_, "norm": norm, "pow": power, "pow_": _method("pow_"), "powsum": powsum,
     "sub": sub, "sub_": sub_, "zero_": zero_,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides
@@ -170,7 +171,8 @@ class OpenDevice(ABC):
 
         def run_all(buffers: Sequence[Sequence[Array]], scalars: Sequence[Iterable[int | float]],
                     stream: Stream) -> None:
-            for arrays, numbers in zip(zip(*buffers, strict=True), zip(*scalars, strict=False), strict=False):
+            for arrays, numbers in zip(zip(*buffers, strict=True), zip(*scalars, strict=True) if scalars
+                                       else repeat(()), strict=False):
                 run(arrays, numbers, stream)
 
         return run_all
