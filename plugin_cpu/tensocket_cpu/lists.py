@@ -84,7 +84,7 @@ def make_list(compiler: Compiler, program: Program, pool: ThreadPool) -> ListExe
     if len(program.kernels) != 1 or program.temporaries or loop is None or not isinstance(loop.stop, Var):
         return None
     addresses, library = compiler.compile(program)
-    drivers, driver_library = compiler.compile_text(program, _DRIVER, [_NAME])
+    drivers, driver_library = compiler.compile_text("list", _DRIVER, [_NAME])
     driver = make_entry(drivers[0], (library, driver_library))
     pack = struct.Struct(f"={slot_codes(program)}").pack
     names = [item.name for item in slots(program)]
