@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from tensocket_plugins.contract.backend import Stream as BackendStream
 from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
@@ -11,7 +11,7 @@ from tensocket_plugins.contract.devices import MEANT, Device, parse_device
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.states import BackendRecord
 
-from .device import open_entry, set_stream
+from .device import DeviceEntry, open_entry, set_stream
 
 
 def backends() -> list[BackendRecord]:
@@ -83,7 +83,16 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark behind what is queued on a stream, by default this thread's."""
-        (self._entry.stream if stream is None else stream._stream).record(self._event)
+        (self._entry.chosen_stream if stream is None else stream._stream).record(self._event)
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+        return self._entry.device
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Work queued on ``stream``, by default this thread's, starts after the event."""
+        (self._entry.chosen_stream if stream is None else stream._stream).wait(self._event)
 
     def query(self) -> bool:
         """Whether everything before the mark is done."""
@@ -111,13 +120,36 @@ class Stream:
         self._stream: BackendStream = self._entry.runtime.create_stream(priority)
         self._before: list[BackendStream] = []
 
+    @classmethod
+    def _of(cls, entry: DeviceEntry, stream: BackendStream) -> Self:
+        """A stream of the backend as programs see it."""
+        known = cls.__new__(cls)
+        known._entry, known._stream, known._before = entry, stream, []
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other._stream is self._stream
+
+    def __hash__(self) -> int:
+        return id(self._stream)
+
     @property
     def device(self) -> Device:
         """Where it is."""
         return self._entry.device
 
+    @property
+    def device_index(self) -> int:
+        """Index of its device."""
+        return self._entry.runtime.index
+
+    @property
+    def stream_id(self) -> int:
+        """A number that identifies the stream; 0 is the default one."""
+        return 0 if self._stream is self._entry.runtime.default_stream else id(self._stream)
+
     def __enter__(self) -> Stream:
-        self._before.append(self._entry.stream)
+        self._before.append(self._entry.chosen_stream)
         set_stream(self._entry.device, self._stream)
         return self
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
-from tensocket_plugins.contract.backend import OpenDevice, Stream
+from tensocket_plugins.contract.backend import HostQueue, OpenDevice, Stream
 from tensocket_plugins.contract.devices import (
     BEFORE_NUMBERED,
     HOST_DEVICE,
@@ -56,10 +59,25 @@ class DeviceEntry:
         return f"DeviceEntry({self.device})"
 
     @property
+    def chosen_stream(self) -> Stream:
+        """The stream that this thread selected."""
+        return _THREAD.streams.get(self.key, self.runtime.default_stream)
+
+    @property
     def stream(self) -> Stream:
-        """The stream on which this thread queues work."""
+        """The stream for work that is queued now.
+
+        On a host-resident device that is the default one: of another one, whole operators are queued
+        (``execute.queues``), and whatever works on arrays besides does so when the queue is empty.
+        """
         streams = _THREAD.streams
-        return streams.get(self.key, self.runtime.default_stream) if streams else self.runtime.default_stream
+        if not streams:
+            return self.runtime.default_stream
+        stream = streams.get(self.key, self.runtime.default_stream)
+        if isinstance(stream, HostQueue):
+            stream.synchronize()
+            return self.runtime.default_stream
+        return stream
 
 
 class _ThreadStreams(threading.local):
@@ -68,10 +86,21 @@ class _ThreadStreams(threading.local):
         self.default: DeviceEntry | None = None
         self.reason: Reason | None = None
         self.outer: list[DeviceEntry | None] = []
+        self.working = False
 
 
 _THREAD: Final = _ThreadStreams()
 _LOCK: Final = threading.RLock()
+
+
+def _no_queues(used: bool) -> None:
+    """What is done before dispatch is there: nothing."""
+
+
+#: Queues of functions that may have something to do, by identity; weakly, so that a stream ends with its last user.
+PENDING: Final[dict[int, weakref.ref[HostQueue]]] = {}
+#: Called with whether this thread works on a queue of functions; ``execute.queues`` puts its function here.
+ON_HOST_QUEUES: Final[list[Callable[[bool], None]]] = [_no_queues]
 _ENTRIES: Final[list[DeviceEntry]] = []
 #: What users pass as ``device=`` to the entry; filled on first use of each spelling.
 _BY_NAME: Final[dict[Any, DeviceEntry]] = {}
@@ -254,7 +283,7 @@ def entries() -> list[DeviceEntry]:
 
 def current_stream(device: Any = None) -> Stream:
     """The stream on which this thread queues work for ``device``."""
-    return open_entry(device).stream
+    return open_entry(device).chosen_stream
 
 
 def set_stream(device: Any, stream: Stream) -> None:
@@ -265,10 +294,17 @@ def set_stream(device: Any, stream: Stream) -> None:
         streams.pop(entry.key, None)
     else:
         streams[entry.key] = stream
+    _note_streams()
+
+
+def _note_streams() -> None:
+    """Let recording and dispatch know whether this thread works on other streams than the default ones."""
+    streams = _THREAD.streams
     if not streams:
         _THREAD.reason = None
     elif _THREAD.reason is None:
         _THREAD.reason = Reason()
+    ON_HOST_QUEUES[0](any(isinstance(stream, HostQueue) for stream in streams.values()))
 
 
 def thread_streams() -> dict[int, Stream] | None:
@@ -287,3 +323,54 @@ def use_streams(streams: dict[int, Stream] | None) -> None:
             old.record(event)
             new.wait(event)
     _THREAD.streams = dict(after)
+    _note_streams()
+
+
+# ------------------------------------------------------------------------------------- queues of host-resident devices
+
+
+def host_queue(entry: DeviceEntry) -> HostQueue | None:
+    """The queue of functions that this thread selected for a host-resident device; None where it is the default."""
+    stream = _THREAD.streams.get(entry.key)
+    return stream if isinstance(stream, HostQueue) else None
+
+
+def wait_for_queue() -> None:
+    """Wait until the queues of functions that this thread selected are empty."""
+    for stream in list(_THREAD.streams.values()):
+        if isinstance(stream, HostQueue):
+            stream.synchronize()
+
+
+def wait_for_values() -> None:
+    """Wait until all queues of functions are empty, before values in host memory are read.
+
+    A queued function itself waits for none: what it reads is in order, and two queues would wait for each other.
+    """
+    if _THREAD.working:
+        return
+    for identity, reference in list(PENDING.items()):
+        PENDING.pop(identity, None)
+        queue = reference()
+        if queue is not None:
+            queue.synchronize()
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """A block that a queue runs."""
+    _THREAD.working = True
+    try:
+        yield
+    finally:
+        _THREAD.working = False
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """A block of this thread that touches nothing that is queued."""
+    streams, _THREAD.streams = _THREAD.streams, {}
+    try:
+        yield
+    finally:
+        _THREAD.streams = streams

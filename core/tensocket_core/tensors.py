@@ -21,11 +21,12 @@ from ._generated.methods import Operators
 from .autograd.inference import check_outside
 from .autograd.methods import Recorded, check_grad
 from .complex_attributes import ComplexAttributes, real_number
-from .device import BY_KEY, DeviceEntry
+from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
 from .dispatch.modes import ACTIVE, untransformed
 from .dispatch.subclasses import Subclassed
+from .execute import queues as _queues  # noqa: F401  lets streams of the host queue operators
 from .execute.geometry import normalize_axis
 from .execute.usage import copy_arrays
 from .execute.views import Custom
@@ -296,6 +297,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         """The stored elements as a NumPy array on the host; shares memory on a host-resident device."""
         entry = self._entry
         if entry.runtime.profile.host_resident:
+            if PENDING:
+                wait_for_values()
             return self._array  # type: ignore[no-any-return]
         with untransformed():
             source = self._cut().contiguous()

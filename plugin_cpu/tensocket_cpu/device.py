@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
@@ -22,7 +24,7 @@ from .blas import set_blas_threads
 from .executable import make_executable
 from .memory import HostAllocator
 from .pointers import address_of
-from .streams import CpuEvent, CpuStream
+from .streams import CpuEvent, CpuStream, Streams
 from .threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class CpuDevice(OpenDevice):
         self.profile = DESCRIPTOR.profile
         self.allocator: HostAllocator = HostAllocator()
         self.default_stream: Stream = CpuStream()
+        self.streams = Streams()
         self.pool = ThreadPool(make_workers=self._make_workers)
         self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
@@ -107,15 +110,26 @@ class CpuDevice(OpenDevice):
         return self.allocator.array(shape, dtype)
 
     def copy(self, dst: Any, src: Any, stream: Stream) -> None:
-        """Copy bytes between two contiguous arrays of equal size."""
+        """Copy bytes between two contiguous arrays of equal size, when what is queued on ``stream`` is done."""
+        stream.synchronize()
         dst.reshape(-1).view(np.uint8)[...] = np.ascontiguousarray(src).reshape(-1).view(np.uint8)
 
     def synchronize(self) -> None:
-        """Return at once: nothing is ever pending."""
+        """Return when all work on all streams is done.
+
+        Raises:
+            TensocketError: Some of it failed; the error names the operator.
+        """
+        self.streams.synchronize()
 
     def create_stream(self, priority: int = 0) -> Stream:
-        """A new stream."""
-        return CpuStream()
+        """A new stream, with a thread of its own."""
+        return self.streams.create()
+
+    def close(self) -> None:
+        """Let queued work end before the interpreter does; nobody asks for its errors any more."""
+        with suppress(TensocketError):
+            self.streams.synchronize()
 
     def create_event(self, *, timing: bool = False) -> CpuEvent:
         """A new event."""

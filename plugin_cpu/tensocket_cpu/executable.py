@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kern
 from tensocket_plugins.ir.printers.llvm import split_loop, walk
 
 from .pointers import POINTER_FIELD, address_of
+from .streams import CpuQueue
 from .threads import Entry, ThreadPool
 
 #: The compiled entry's type; the call releases the interpreter lock.
@@ -105,15 +107,19 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
     launches = [_Launch(program, number, address, library) for number, address in enumerate(addresses)]
     only = launches[0]
     if len(launches) == 1 and not program.temporaries and only.position is not None and program.buffers:
-        return _simple(pack, only.entry, only.position, only.grain, pool)
+        return _simple(program.name, pack, only.entry, only.position, only.grain, pool)
     return _Run(program, pack, launches, pool)
 
 
-def _simple(pack: Callable[..., bytes], entry: Entry, position: int, grain: int, pool: ThreadPool) -> Executable:
+def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, grain: int,
+            pool: ThreadPool) -> Executable:
     """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
     slot = array_slot
 
-    def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream) -> None:
+    def run(buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
+        if type(stream) is CpuQueue:
+            stream.submit(name, partial(run, tuple(buffers), tuple(scalars), None))
+            return
         count: Any = scalars[position]
         args = pack(*map(slot, buffers), *scalars)
         # Results come first and operands last; one of the two shows how much work there is.
@@ -131,6 +137,7 @@ class _Run:
 
     def __init__(self, program: Program, pack: Callable[..., bytes], launches: Sequence[_Launch],
                  pool: ThreadPool) -> None:
+        self._name = program.name
         self._names = [s.name for s in program.scalars]
         self._sizes = host_function(tuple(t.size for t in program.temporaries))
         self._dtypes = [t.dtype.numpy for t in program.temporaries]
@@ -138,7 +145,10 @@ class _Run:
         self._launches = launches
         self._pool = pool
 
-    def __call__(self, buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream) -> None:
+    def __call__(self, buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
+        if type(stream) is CpuQueue:
+            stream.submit(self._name, partial(self, tuple(buffers), tuple(scalars), None))
+            return
         named: Any = dict(zip(self._names, scalars, strict=True))
         temporaries = [np.empty(size, dtype) for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
         arrays = [*buffers, *temporaries]

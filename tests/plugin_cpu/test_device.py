@@ -124,8 +124,8 @@ assert out.tolist() == list(range(0, 27, 3))
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)
 
 
-def test_streams_are_always_idle(device):
-    stream = device.create_stream()
+def test_the_default_stream_is_always_idle(device):
+    stream = device.default_stream
     assert isinstance(stream, CpuStream)
     assert stream.query()
     stream.synchronize()

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import set_grad_enabled
 from ..execute.geometry import element_strides
+from ..recording import SPECIAL
 
 #: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
 LOCKS: Final = tuple(threading.RLock() for _ in range(16))
@@ -92,7 +93,7 @@ def _dense(leaf: Any) -> bool:
 def laid_out(grad: Any, leaf: Any) -> Any:
     """A copy of ``grad`` that lies in memory like the leaf where that is dense, else row by row."""
     x, y = leaf._array, grad._array
-    if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS:
+    if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and not grad._key & _PARTS and not SPECIAL:
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy

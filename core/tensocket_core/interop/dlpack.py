@@ -12,7 +12,7 @@ from tensocket_plugins.contract.exchange import foreign_array
 from tensocket_plugins.contract.registry import registry
 
 from .. import tensors
-from ..device import DeviceEntry, entries, open_entry
+from ..device import DeviceEntry, entries, open_entry, wait_for_values
 from ..dispatch.keys import AUTOGRAD, dtype_bit
 from ..execute.geometry import element_strides
 from . import capsules
@@ -93,7 +93,9 @@ def _wait(entry: DeviceEntry, stream: Any) -> None:
         return
     if entry.runtime.exchange is not None:
         entry.runtime.exchange.export(entry.stream, stream)
-    elif stream is not None:
+        return
+    wait_for_values()
+    if stream is not None:
         raise ArgumentError("__dlpack__", f"stream={stream} for a tensor on {entry.device}",
                             "the host has no streams", "pass stream=None")
 

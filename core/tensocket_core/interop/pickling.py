@@ -20,7 +20,7 @@ from tensocket_plugins.contract.dtypes import DType, uint8
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from .. import tensors
-from ..device import DeviceEntry, open_entry
+from ..device import DeviceEntry, open_entry, wait_for_values
 from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
 from ..dispatch.subclasses import without_memory
 from ..execute.geometry import element_strides, memory_of
@@ -56,6 +56,8 @@ class Memory:
             host = np.empty(self.handle.shape, np.uint8)
             if host.size:
                 copy_arrays(self.entry, host, self.handle)
+        else:
+            wait_for_values()
         return _load_memory, (str(self.entry.device), host)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Memory:

@@ -1,4 +1,4 @@
-"""Devices of type ``cpu``: the functions of ``get_device_module("cpu")``, and automatic precision for them."""
+"""Devices of type ``cpu``: the functions of ``get_device_module("cpu")``, streams, and automatic precision."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 from tensocket_core import get_device_module
 
 from . import amp as amp
+from .streams import Event as Event
+from .streams import Stream as Stream
+from .streams import StreamContext as StreamContext
+from .streams import current_stream as current_stream
+from .streams import stream as stream
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_core import api
-from tensocket_core.device import DeviceEntry
 from tensocket_core.device import set_stream as set_backend_stream
 
 from .names import entry_of
@@ -23,10 +22,6 @@ class Event(api.Event):
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         super().__init__(entry_of().device, enable_timing)
 
-    def wait(self, stream: api.Stream | None = None) -> None:
-        """Work queued on ``stream``, by default this thread's, starts after the event."""
-        (self._entry.stream if stream is None else stream._stream).wait(self._event)
-
 
 class Stream(api.Stream):
     """A queue of work that runs in order.
@@ -39,28 +34,10 @@ class Stream(api.Stream):
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         super().__init__(entry_of(device).device, priority)
 
-    @classmethod
-    def _of(cls, entry: DeviceEntry, stream: Any) -> Stream:
-        """A stream of the backend as programs see it."""
-        known = cls.__new__(cls)
-        known._entry, known._stream, known._before = entry, stream, []
-        return known
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, api.Stream) and other._stream is self._stream
-
-    def __hash__(self) -> int:
-        return id(self._stream)
-
-    @property
-    def device_index(self) -> int:
-        """Index of its device."""
-        return self._entry.runtime.index
-
     @property
     def cuda_stream(self) -> int:
         """A number that identifies the stream; 0 is the default one."""
-        return 0 if self._stream is self._entry.runtime.default_stream else id(self._stream)
+        return self.stream_id
 
     def record_event(self, event: api.Event | None = None) -> api.Event:
         """Put an event behind what is queued."""
@@ -92,7 +69,7 @@ def stream(stream: api.Stream | None) -> StreamContext:
 def current_stream(device: Any = None) -> Stream:
     """The stream on which this thread queues work for a device."""
     entry = entry_of(device)
-    return Stream._of(entry, entry.stream)
+    return Stream._of(entry, entry.chosen_stream)
 
 
 def default_stream(device: Any = None) -> Stream:

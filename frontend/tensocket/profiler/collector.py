@@ -147,11 +147,11 @@ class Collector(Tracer):
             return None
         entry = tensor._entry
         start, end = entry.runtime.create_event(timing=True), entry.runtime.create_event(timing=True)
-        entry.stream.record(start)
+        entry.chosen_stream.record(start)
         event.use_device = entry.device.type
 
         def finish() -> None:
-            entry.stream.record(end)
+            entry.chosen_stream.record(end)
             self._marks.append((start, end, event))
 
         return finish

@@ -123,6 +123,22 @@ class Stream(ABC):
         """Put ``event`` behind the work queued so far."""
 
 
+class HostQueue(Stream):
+    """A stream of a host-resident device that runs functions in order, on a thread of its own.
+
+    Where a thread of the runtime works on such a stream, whole operators are queued: host kernels are functions on
+    arrays, which know of no streams.
+    """
+
+    @abstractmethod
+    def submit(self, operator: str, function: Callable[[], object]) -> None:
+        """Queue a function.
+
+        What it raises is kept and raised by the next ``synchronize``, with ``operator`` as the operator's name; what is
+        queued behind it does not run before that.
+        """
+
+
 class OpenDevice(ABC):
     """One opened device: its memory, its queues, its kernels.
 

@@ -1,0 +1,61 @@
+"""Streams and events of the CPU: queues of operators that run in order, beside the thread that makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core import api
+from tensocket_core.device import open_entry
+from tensocket_plugins.contract.devices import HOST_DEVICE
+
+
+class Event(api.Event):
+    """A mark in a stream's queue.
+
+    Args:
+        enable_timing: Whether ``elapsed_time`` is wanted.
+    """
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        super().__init__(HOST_DEVICE, enable_timing)
+
+
+class Stream(api.Stream):
+    """A queue of work that runs in order, on a thread of its own.
+
+    Args:
+        priority: Accepted as in PyTorch; threads have none.
+    """
+
+    def __init__(self, priority: int = -1) -> None:
+        super().__init__(HOST_DEVICE, priority)
+
+
+class StreamContext:
+    """``with stream(s):`` — this thread's work goes to ``s``; None changes nothing."""
+
+    def __init__(self, stream: api.Stream | None) -> None:
+        self.cur_stream = stream
+
+    def __enter__(self) -> None:
+        if self.cur_stream is not None:
+            self.cur_stream.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self.cur_stream is not None:
+            self.cur_stream.__exit__(*error)
+
+
+def stream(stream: api.Stream | None) -> StreamContext:
+    """A context manager in which this thread's work goes to ``stream``; None changes nothing."""
+    return StreamContext(stream)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream on which this thread queues work.
+
+    Args:
+        device: Accepted as in PyTorch; there is one.
+    """
+    entry = open_entry(HOST_DEVICE)
+    return Stream._of(entry, entry.chosen_stream)
