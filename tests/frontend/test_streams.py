@@ -121,8 +121,8 @@ def test_arguments_are_taken_as_they_are_when_the_call_is_made(stuck):
 
 @pytest.mark.parametrize("read", [
     lambda x: x.tolist(), lambda x: x.numpy().tolist(), lambda x: np.asarray(x).tolist(),
-    lambda x: [v.item() for v in x], lambda x: np.from_dlpack(x).tolist(), lambda x: pickle.loads(pickle.dumps(x)).tolist(),
-    lambda x: eval(repr(x)[7:-1]),
+    lambda x: [v.item() for v in x], lambda x: np.from_dlpack(x).tolist(),
+    lambda x: pickle.loads(pickle.dumps(x)).tolist(), lambda x: eval(repr(x)[7:-1]),
     lambda x: [float(x[0]), float(x[1])],
 ])
 def test_reading_values_waits(stream, read):
