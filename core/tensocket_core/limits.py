@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
 from tensocket_plugins.ir.complex import COMPONENT
 
@@ -45,7 +45,7 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
     def __init__(self, type: Any = None) -> None:
-        found = get_default_dtype() if type is None else type
+        found = get_default_dtype() if type is None else as_dtype(type) or type
         part = COMPONENT.get(found, found)
         if part not in _FORMATS:
             raise ArgumentTypeError("finfo", repr(type), "finfo is of floating-point and complex dtypes",

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 from .dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF
@@ -80,6 +80,9 @@ def promote_types(a: DType, b: DType) -> DType:
         DtypeError: The pair has no common dtype: float8 with any other, uint16, uint32 and uint64 with any other but
             real floats.
     """
+    if a is b and type(a) is DType:
+        return a
+    a, b = as_dtype(a) or a, as_dtype(b) or b
     if a is b:
         return a
     _check_pair(a, b)
@@ -175,4 +178,5 @@ def pair_type(tensor1: Any, tensor2: Any) -> DType:
 
 def can_cast(source: DType, target: DType) -> bool:
     """Whether an in-place operator may store ``source`` values into ``target``: the category must not shrink."""
+    source, target = as_dtype(source) or source, as_dtype(target) or target
     return source.category <= target.category and not (source.category and target.kind == "bool")

@@ -241,6 +241,10 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
             check_grad(self, value)
         self._grad = value
 
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
     @property
     def _version(self) -> int:
         return 0 if self._version_counter is None else self._version_counter[0]

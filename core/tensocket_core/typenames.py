@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.devices import HOST_DEVICE, parse_device
+from tensocket_plugins.contract.devices import HOST_DEVICE, NUMBERED, parse_device
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.contract.naming import package_name
@@ -35,12 +35,18 @@ class _Kind(type):
     def __repr__(cls) -> str:
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
-    def __call__(cls, *data: Any, device: Any = None) -> Any:
+    @property
+    def is_cuda(cls) -> bool:
+        """Whether these are tensors on the devices that programs call ``cuda``."""
+        return cls.place == NUMBERED
+
+    def __call__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
         """A tensor of sizes, values, or another tensor's values."""
+        data = creation.legacy_arguments(cls.__name__, given, named)
         where = cls.place if device is None else device
         if len(data) == 1 and isinstance(data[0], storages.TypedStorage) and data[0].dtype is cls.dtype:
             return creation.empty(0, dtype=cls.dtype, device=where).set_(data[0])
-        if len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
+        if len(data) == 1 and not creation.is_size(cls.__name__, data[0]):
             return creation.tensor(data[0], dtype=cls.dtype, device=where)
         return creation.empty(*(data or (0,)), dtype=cls.dtype, device=where)
 
@@ -128,10 +134,13 @@ def converted(tensor: Any, wanted: Any) -> Any:
 
 
 def typename(obj: Any) -> str:
-    """The name of a tensor's kind, or of an object's class."""
+    """The name of a tensor's kind, of a class, function or module, or of an object's class."""
     if isinstance(obj, tensors.Tensor):
         return type_name(obj)
-    return f"{type(obj).__module__}.{type(obj).__qualname__}"
+    named = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)
+    name = getattr(named, "__qualname__", None) or named.__name__
+    place = getattr(named, "__module__", None) or ""
+    return str(name if place in ("", "builtins") else f"{place}.{name}")
 
 
 __all__ = ["BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",

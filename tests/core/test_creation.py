@@ -140,7 +140,9 @@ def test_host_data_of_a_given_dtype(device, dtype, dtypes):
 
 def test_tensors_among_host_data():
     x = torch.tensor([1.0, 2.0])
-    assert torch.tensor([x, x * 2]).tolist() == [[1.0, 2.0], [2.0, 4.0]]
+    assert torch.tensor([x[0], x[1] * 2]).tolist() == [1.0, 4.0]
+    with pytest.raises(ShapeError, match="tensors in a list have one element and count as a number"):
+        torch.tensor([x, x * 2])
     assert torch.tensor([torch.tensor(1), torch.tensor(2)]).dtype is torch.int64
     copied = torch.tensor(x, requires_grad=True)
     assert copied.is_leaf
@@ -184,7 +186,7 @@ def test_default_dtype_of_data():
     (lambda: torch.eye(-1), ShapeError),
     (lambda: torch.full((2,), "a"), ArgumentTypeError),
     (lambda: torch.full((2,), 300, dtype=torch.int8), ArgumentError),
-    (lambda: torch.zeros(2, dtype=float), ArgumentTypeError),
+    (lambda: torch.zeros(2, dtype=str), ArgumentTypeError),
     (lambda: torch.zeros(2, device="nowhere"), UnknownDevice),
     (lambda: torch.from_numpy([1]), ArgumentTypeError),
     (lambda: torch.from_numpy(np.array(["a"])), ArgumentTypeError),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import check_range, fill_array, finish, options, shape_of
 from .data import from_values, tensor
+from .legacy import is_size, legacy_arguments
 from .likes import (
     empty_like,
     full_like,
@@ -33,6 +34,8 @@ __all__ = [
     "from_values",
     "full",
     "full_like",
+    "is_size",
+    "legacy_arguments",
     "linspace",
     "logspace",
     "new_arange",

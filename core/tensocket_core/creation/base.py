@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 from .. import tensors
@@ -70,8 +70,8 @@ def made_from(input: Any, tensor: Any) -> Any:
 
 def options(operator: str, dtype: Any, device: Any, default: DType | None = None) -> tuple[DType, DeviceEntry]:
     """The dtype and device of a factory call, checked."""
-    chosen = (default or get_default_dtype()) if dtype is None else dtype
-    if not isinstance(chosen, DType):
+    chosen = (default or get_default_dtype()) if dtype is None else as_dtype(dtype)
+    if chosen is None:
         raise ArgumentTypeError(
             operator, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
         )

@@ -18,10 +18,12 @@ from ..dispatch.modes import ACTIVE
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
 from ..interop.numpy import array_dtype
-from ..promotion import number_dtype
+from ..promotion import number_dtype, promote_types
 from .base import check_range, options
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_SEQUENCES: Final = {list, tuple}
+_PYTHON: Final = {bool, int, float, complex}
 
 
 def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) -> Any:
@@ -32,12 +34,11 @@ def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) 
 def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
     leaf = _first_leaf(data)
-    if isinstance(data, (list, tuple)):
-        data = _plain(data)
+    plain = _plain(data) if isinstance(data, (list, tuple)) else data
     try:
-        values = np.asarray(data)
+        values = np.asarray(plain)
         if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
-            values = np.asarray(data, np.uint64)  # NumPy takes integers on both sides of 2 ** 63 for floats
+            values = np.asarray(plain, np.uint64)  # NumPy takes integers on both sides of 2 ** 63 for floats
     except OverflowError:
         raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:
@@ -52,12 +53,10 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
         )
     if dtype is not None:
         return values, dtype
-    if isinstance(leaf, (np.ndarray, np.generic)):
+    if isinstance(data, (np.ndarray, np.generic)):
         return values, array_dtype("tensor", values)
-    if hasattr(leaf, "_key"):
-        return values, leaf.dtype if values.dtype.kind == leaf.dtype.kind[0] else number_dtype(
-            _CATEGORY_OF_KIND[values.dtype.kind]
-        )
+    if isinstance(data, (list, tuple)) and _typed_leaves(data):
+        return values, _common_type(data)
     if values.dtype.kind == "u":  # Python integers beyond int64
         raise ArgumentError(
             "tensor", f"the integer {values.max()}", "integers fit int64", "pass a float, or dtype=tensocket.uint64"
@@ -75,10 +74,43 @@ def _first_leaf(data: Any) -> Any:
 
 
 def _plain(data: Any) -> Any:
-    """Nested sequences with tensors replaced by host values."""
+    """Nested sequences with tensors of one element, of whatever shape, replaced by their numbers.
+
+    Raises:
+        ShapeError: A tensor has more elements, or none.
+    """
     if isinstance(data, (list, tuple)):
         return [_plain(x) for x in data]
-    return data.tolist() if hasattr(data, "_key") else data
+    if not hasattr(data, "_key"):
+        return data
+    if data.numel() != 1:
+        raise ShapeError("tensor", f"a tensor of shape {list(data.shape)} in a list", "tensors in a list have one "
+                         "element and count as a number", "use stack or cat")
+    return data.item()
+
+
+def _typed_leaves(data: Any) -> bool:
+    """Whether some element of nested sequences has a dtype of its own, as tensors and NumPy's numbers have."""
+    kinds = set(map(type, data))
+    if not kinds.isdisjoint(_SEQUENCES):
+        return any(_typed_leaves(x) if isinstance(x, (list, tuple)) else type(x) not in _PYTHON for x in data)
+    return not kinds <= _PYTHON
+
+
+def _common_type(data: Any) -> DType:
+    """The dtype that all elements of nested sequences promote to."""
+    found: DType | None = None
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            kind = _common_type(x) if x else None
+        elif hasattr(x, "_key"):
+            kind = x.dtype
+        elif isinstance(x, (np.ndarray, np.generic)):
+            kind = array_dtype("tensor", np.asarray(x))
+        else:
+            kind = number_dtype(_CATEGORY_OF_KIND.get(np.asarray(x).dtype.kind, 1))
+        found = kind if found is None or kind is None else promote_types(found, kind)
+    return number_dtype(2) if found is None else found
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:

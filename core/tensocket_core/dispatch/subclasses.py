@@ -50,9 +50,9 @@ class Subclassed:
     #: What every key of the class's tensors has: ``WRAPPER`` for overriding and dispatching classes.
     _class_key = 0
 
-    def __new__(cls, *data: Any, device: Any = None) -> Any:
+    def __new__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
         """A tensor of the default dtype with the given sizes, values or tensor, as PyTorch's old constructor."""
-        return legacy_tensor(cls, data, device)
+        return legacy_tensor(cls, creation.legacy_arguments("Tensor", given, named), device)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -155,10 +155,14 @@ def make_subclass(cls: Any, data: Any, requires_grad: bool = False) -> Any:
 
 
 def legacy_tensor(cls: Any, data: tuple[Any, ...], device: Any) -> Any:
-    """``cls(2, 3)``, ``cls([1, 2])``, ``cls(tensor)``: sizes, values of the default dtype, or a tensor's memory."""
+    """``cls(2, 3)``, ``cls([1, 2])``, ``cls(tensor)``: sizes, values of the default dtype, or a tensor's memory.
+
+    Raises:
+        ArgumentTypeError: The one argument is a number that is no size.
+    """
     if len(data) == 1 and hasattr(data[0], "_key"):
         made = data[0]
-    elif len(data) == 1 and not isinstance(data[0], (int, tensors.Size)):
+    elif len(data) == 1 and not creation.is_size("Tensor", data[0]):
         made = creation.tensor(data[0], dtype=get_default_dtype(), device=device)
     else:
         made = creation.empty(*(data or (0,)), device=device)

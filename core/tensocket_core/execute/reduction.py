@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, DtypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm
@@ -147,10 +147,11 @@ class Reduction(Operator):
     def _stored_dtype(self, compute: DType) -> DType:
         return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
 
-    def _given_dtype(self, dtype: Any) -> DType:
-        if not isinstance(dtype, DType):
+    def _given_dtype(self, given: Any) -> DType:
+        dtype = as_dtype(given)
+        if dtype is None:
             raise ArgumentTypeError(
-                self.name, f"dtype {dtype!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
+                self.name, f"dtype {given!r}", "dtype is a tensocket dtype", "pass for example tensocket.float32"
             )
         if dtype is dtypes.bool_:
             raise DtypeError(self.name, "dtype bool", f"{self.name} is defined for numbers", "use any or all")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..device import open_entry
@@ -34,6 +34,8 @@ def to(
     for position, arg in enumerate(args):
         if isinstance(arg, DType):
             dtype = arg
+        elif (kind := as_dtype(arg)) is not None:
+            dtype = kind
         elif isinstance(arg, (str, Device)):
             device = arg
         elif hasattr(arg, "_key"):
@@ -43,9 +45,9 @@ def to(
         elif arg is not None:
             raise _refused(f"{type(arg).__name__} {arg!r}")
     target = input._entry if device is None else open_entry(device)
-    wanted = input.dtype if dtype is None else dtype
-    if not isinstance(wanted, DType):
-        raise _refused(f"dtype {wanted!r}")
+    wanted = input.dtype if dtype is None else as_dtype(dtype)
+    if wanted is None:
+        raise _refused(f"dtype {dtype!r}")
     keeps = memory_format is None or memory_format is preserve_format
     if target is input._entry and wanted is input.dtype:
         if copy:

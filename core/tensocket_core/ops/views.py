@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.arrays import contiguous_strides, view_strides
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, as_dtype
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -209,11 +209,13 @@ class _ShapeView(View):
 
     def otherwise(self, input: Any, argument: Any) -> Any:
         """The same memory as elements of another dtype."""
-        return call(view_dtype, input, argument[0]) if _is_dtype(argument) else super().otherwise(input, argument)
+        if _is_dtype(argument):
+            return call(view_dtype, input, as_dtype(argument[0]))
+        return super().otherwise(input, argument)
 
 
 def _is_dtype(shape: Any) -> bool:
-    return type(shape) is tuple and len(shape) == 1 and isinstance(shape[0], DType)
+    return type(shape) is tuple and len(shape) == 1 and as_dtype(shape[0]) is not None
 
 
 class _Reinterpretation(View):

@@ -52,6 +52,7 @@ class Generator:
         Raises:
             ArgumentError: The seed does not fit 64 bits.
         """
+        seed = int(seed)
         if not -_SEED_LIMIT // 2 <= seed < _SEED_LIMIT:
             raise ArgumentError("manual_seed", f"seed {seed}", "a seed fits 64 bits", "pass a smaller number")
         with self._lock:
@@ -134,6 +135,7 @@ def manual_seed(seed: int) -> Generator:
     Raises:
         ArgumentError: The seed does not fit 64 bits.
     """
+    seed = int(seed)
     first = default_generator(open_entry(None)).manual_seed(seed)
     _PROCESS_SEED[0] = seed % _SEED_LIMIT
     for entry in entries():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_core import Tensor
+from tensocket_core import Tensor, empty
 from tensocket_core.autograd.engine import queue_callback
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 __all__ = ["Variable"]
 
@@ -29,12 +31,23 @@ class Variable(metaclass=_VariableType):
     """A tensor; ``Variable(data, requires_grad)`` shares memory with ``data``.
 
     Args:
-        data: A tensor.
+        data: A tensor; none gives an empty one.
         requires_grad: Whether gradients are computed for it.
+        volatile: What ``no_grad`` is now: has no effect, and is warned of.
+
+    Raises:
+        ArgumentTypeError: ``data`` is no tensor.
     """
 
     _execution_engine = _Engine()
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         """The tensor."""
+        if data is None:
+            data = empty(0)
+        if not isinstance(data, Tensor):
+            raise ArgumentTypeError("Variable", type(data).__name__, "a variable is made of a tensor",
+                                    "make one with tensocket.tensor")
+        if volatile:
+            warnings.warn("volatile has no effect: use `with tensocket.no_grad():` instead", UserWarning, stacklevel=2)
         return data.detach().requires_grad_(requires_grad)

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from .errors import DtypeError
 from .naming import package_name
 
 Kind = Literal["bool", "uint", "int", "float", "complex"]
@@ -60,6 +61,21 @@ class DType:
         """True for types with negative values."""
         return self.kind in ("int", "float", "complex")
 
+    def to_complex(self) -> DType:
+        """The complex type whose parts hold this type's numbers.
+
+        Raises:
+            DtypeError: It is a type of integers.
+        """
+        if self.category < 2:
+            raise DtypeError("to_complex", f"dtype {self.name}", "parts of complex numbers are floats",
+                             "use a floating-point dtype")
+        return BY_NAME["complex128" if self.name in ("float64", "complex128") else "complex64"]
+
+    def to_real(self) -> DType:
+        """The type of the parts of complex numbers; other types are their own."""
+        return BY_NAME[{"complex64": "float32", "complex128": "float64"}.get(self.name, self.name)]
+
     @property
     def category(self) -> int:
         """Promotion category: 0 bool, 1 integral, 2 floating, 3 complex."""
@@ -109,6 +125,17 @@ complex64: Final = BY_NAME["complex64"]
 complex128: Final = BY_NAME["complex128"]
 float8_e4m3fn: Final = BY_NAME["float8_e4m3fn"]
 float8_e5m2: Final = BY_NAME["float8_e5m2"]
+
+
+#: Python's types of numbers, which programs pass as dtypes.
+_OF_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def as_dtype(value: object) -> DType | None:
+    """``value`` as an element type: one itself, or ``float``, ``int``, ``bool``, ``complex``; None otherwise."""
+    if isinstance(value, DType):
+        return value
+    return _OF_PYTHON.get(value) if isinstance(value, type) else None
 
 
 def dtype_from_name(name: str) -> DType:

@@ -21,6 +21,7 @@ from tensocket_core import (
 )
 from tensocket_core import device as Device
 from tensocket_core import dtype as DType
+from tensocket_plugins.contract.dtypes import as_dtype
 
 from .tree import ModuleTree
 
@@ -145,9 +146,9 @@ def _parse_to(
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         tensor = rest.pop(0)
-    elif rest and not isinstance(rest[0], DType):
+    elif rest and as_dtype(rest[0]) is None:
         device = rest.pop(0)
-    if rest and (rest[0] is None or isinstance(rest[0], DType)):
+    if rest and (rest[0] is None or as_dtype(rest[0]) is not None):
         dtype = rest.pop(0)
     if rest and isinstance(rest[0], bool):
         non_blocking = rest.pop(0)
@@ -156,6 +157,7 @@ def _parse_to(
                                 "this order, or a tensor", "pass for example to('cpu', tensocket.float64)")
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype
+    dtype = None if dtype is None else as_dtype(dtype) or dtype
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise ArgumentTypeError("Module.to", f"dtype {dtype}", "parameters are floating point or complex",
                                 "pass a floating-point dtype such as tensocket.float32")
