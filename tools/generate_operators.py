@@ -93,6 +93,8 @@ _EXACT_OUT: Final = frozenset({
     "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy", "unsqueeze_copy", "vdot",
     "view_copy", "where",
 })
+#: Those that are elementwise functions where they are given a second tensor.
+_PAIRS: Final = frozenset({"max", "min"})
 #: Those whose ``out`` shares no memory with the operands.
 _APART: Final = frozenset({
     "aminmax", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
@@ -185,6 +187,8 @@ def _keywords(operator: Operator) -> dict[str, tuple[str, str]]:
             continue
         if parameter.default is not None or _can_be_left_out(operator, position):
             given[numpy] = ("None", f"{parameter.name} = {numpy}")
+    if operator.name in _PAIRS:
+        given["other"] = ("None", "dim = other")
     return given
 
 
@@ -323,7 +327,9 @@ def _function(operator: Operator) -> str:
         )
         rules = ", exact=True" if operator.name in _EXACT_OUT else ""
         if operator.name in _APART:
-            rules += f", apart=({''.join(f'{p.name}, ' for p in operator.schema.parameters if p.is_tensor)})"
+            operands = f"({''.join(f'{p.name}, ' for p in operator.schema.parameters if p.is_tensor)})"
+            # With two tensors it is the elementwise function, whose result may take an operand's place.
+            rules += f", apart={operands}" + (' if not hasattr(dim, "_key") else ()' if operator.name in _PAIRS else "")
         lines += ["if out is not None:", *_asked_first(operator, "out"),
                   f"    return write_out({operator.name!r}, out, {_itself(operator)}({given}){rules})"]
     lines += _key_lines(operator) + _call_lines(operator, list(operator.schema.names))

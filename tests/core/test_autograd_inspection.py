@@ -162,3 +162,13 @@ def test_changes_are_allowed_in_one_context_only() -> None:
             pass
     with pytest.raises(AutogradError, match="the graph is used in the context that recorded it"):
         y.backward()
+
+
+def test_inputs_come_in_any_collection() -> None:
+    x, y = (torch.tensor([v], requires_grad=True) for v in (2.0, 3.0))
+    named = {"x": x, "y": y}
+    for inputs in (named.values(), iter([x, y]), (t for t in (x, y))):
+        assert [g.item() for g in torch.autograd.grad((x * y).sum(), inputs)] == [3, 2]
+    torch.autograd.backward(iter([x * y, x]), inputs=iter([x]))
+    assert x.grad.tolist() == [4]
+    assert y.grad is None

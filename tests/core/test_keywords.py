@@ -58,6 +58,34 @@ def test_a_number_can_come_first(x):
         torch.maximum(2, x)
 
 
+@pytest.mark.parametrize(("name", "compute"), [
+    ("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide), ("floor_divide", np.floor_divide),
+])
+@pytest.mark.parametrize("number", [5, 2.5])
+def test_arithmetic_takes_numbers_on_either_side(name, compute, number):
+    function, divisors = getattr(torch, name), np.array([2, 3])
+    found = function(number, torch.tensor(divisors.tolist()))
+    np.testing.assert_allclose(found.cpu().numpy(), compute(number, divisors).astype(np.float32), rtol=1e-6)
+    both = function(number, 2)
+    assert both.shape == ()
+    assert both.item() == compute(number, 2)
+    out = torch.empty(2)
+    assert function(number, torch.tensor([2.0, 3.0]), out=out) is out
+    np.testing.assert_allclose(out.cpu().numpy(), compute(number, divisors), rtol=1e-6)
+
+
+def test_a_number_in_front_decides_no_width(x):
+    half = torch.tensor(2.0, dtype=torch.float16)
+    assert torch.mul(2.5, half).dtype is torch.div(1.0, half).dtype is torch.float16
+    assert torch.add(1, x, alpha=2).tolist() == (1 + 2 * VALUES).tolist()
+    assert torch.sub(1, torch.tensor([2, 3]), alpha=2).tolist() == [-3, -5]
+    assert torch.div(7, torch.tensor([2, -2]), rounding_mode="trunc").tolist() == [3, -3]
+    assert torch.div(7.0, torch.tensor([2, -2]), rounding_mode="floor").tolist() == [3, -4]
+    weight = torch.tensor([2.0], requires_grad=True)
+    torch.div(1.0, weight).backward()
+    assert weight.grad.tolist() == [-0.25]
+
+
 def test_bounds_have_pytorchs_names(x):
     drawn = x.uniform_(**{"from": 3, "to": 4})
     assert 3 <= drawn.min().item() <= drawn.max().item() <= 4

@@ -50,6 +50,18 @@ def test_out_within_an_operand() -> None:
     assert F.take(a, index, out=torch.empty(3)).tolist() == [14.0, 12.0, 10.0]
 
 
+@pytest.mark.parametrize(("name", "expected"), [("max", [2.0, 5.0]), ("min", [1.0, 3.0])])
+def test_out_of_two_tensors_may_be_one_of_them(name: str, expected: list[float]) -> None:
+    function = getattr(F, name)
+    for place in (0, 1):
+        pair = torch.tensor([1.0, 5.0]), torch.tensor([2.0, 3.0])
+        assert function(*pair, out=pair[place]) is pair[place]
+        assert pair[place].tolist() == expected
+    assert function(pair[0], other=torch.tensor([2.0, 3.0])).tolist() == expected
+    with pytest.raises(ShapeError, match="out has memory of its own here"):
+        function(pair[0], 0, out=(pair[0][0], torch.tensor(0)))
+
+
 def test_out_with_shared_elements_is_refused_before_it_is_resized() -> None:
     out = torch.zeros(1).expand(2)
     with pytest.raises(ShapeError, match="elements that are written have memory of their own"):

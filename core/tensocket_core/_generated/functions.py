@@ -9946,20 +9946,24 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     return run(A)
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
     if axis is not None:
         if overridden(input):
-            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return asked(_c_max, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, out=out)
+            return asked(_c_max, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
         keepdim = keepdims
+    if other is not None:
+        if overridden(input):
+            return asked(_c_max, input, dim, keepdim, other=other, out=out)
+        dim = other
     if out is not None:
         if overridden(input, out):
             return asked(_c_max, input, dim, keepdim, out=out)
-        return write_out('max', out, max(input, dim, keepdim), apart=(input, ))
+        return write_out('max', out, max(input, dim, keepdim), apart=(input, ) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:
@@ -9973,20 +9977,24 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     return run(input, dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
     if axis is not None:
         if overridden(input):
-            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, out=out)
+            return asked(_c_min, input, dim, keepdim, axis=axis, keepdims=keepdims, other=other, out=out)
         dim = axis
     if keepdims is not None:
         if overridden(input):
-            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, out=out)
+            return asked(_c_min, input, dim, keepdim, keepdims=keepdims, other=other, out=out)
         keepdim = keepdims
+    if other is not None:
+        if overridden(input):
+            return asked(_c_min, input, dim, keepdim, other=other, out=out)
+        dim = other
     if out is not None:
         if overridden(input, out):
             return asked(_c_min, input, dim, keepdim, out=out)
-        return write_out('min', out, min(input, dim, keepdim), apart=(input, ))
+        return write_out('min', out, min(input, dim, keepdim), apart=(input, ) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:

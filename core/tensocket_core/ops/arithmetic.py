@@ -18,6 +18,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.registry import OPERATORS
 from ..execute.pointwise import Pointwise
+from ..interop.asarray import as_tensor
 from ..promotion import result_type
 
 
@@ -331,6 +332,8 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
     Raises:
         ArgumentError: The mode is not None, ``trunc`` or ``floor``.
     """
+    if type(input) in (bool, int, float):
+        input = as_tensor(input, device=getattr(other, "device", None))
     if rounding_mode == "floor":
         return call(floor_divide, input, other)
     if rounding_mode == "trunc":

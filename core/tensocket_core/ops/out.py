@@ -24,6 +24,9 @@ _NUMBER_FIRST: Final = frozenset({
     "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "float_power", "pow",
     "remainder", "xlogy",
 })
+#: Functions that take a number for either operand, or for both, with the Python operator for a number on the left.
+_REFLECTED: Final = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__",
+                     "floor_divide": "__rfloordiv__"}
 #: The value of a dimension that was not given under its own name.
 MISSING: Final[Any] = object()
 _COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
@@ -86,6 +89,11 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
         ArgumentTypeError: It is no number.
     """
     number = python_number(other)
+    if operator.name in _REFLECTED and (first := python_number(input)) is not None:
+        if hasattr(other, "_key"):
+            return getattr(other, _REFLECTED[operator.name])(first)
+        if number is not None:
+            return function(as_tensor(first), number)
     if operator.name in _NUMBER_FIRST and hasattr(other, "_key") and python_number(input) is not None:
         return function(as_tensor(python_number(input), device=other.device), other)
     if number is None or not hasattr(input, "_key"):

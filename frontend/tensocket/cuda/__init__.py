@@ -84,7 +84,9 @@ ShortTensor = _KINDS["ShortTensor"]
 
 
 def __getattr__(name: str) -> Any:
-    """``default_generators``: the generator of each device, which opens the devices."""
+    """``default_generators``: the generator of each device, which opens the devices; ``_initialized``: of now."""
+    if name == "_initialized":
+        return is_initialized()
     if name == "default_generators":
         return tuple(random._generators())
     raise AttributeError(f"module 'tensocket.cuda' has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import device_mesh, distributed_c10d, nn
+from . import algorithms, device_mesh, distributed_c10d, nn
 from .collectives import _all_gather_base as _all_gather_base
 from .collectives import _reduce_scatter_base as _reduce_scatter_base
 from .collectives import (
@@ -66,6 +66,7 @@ __all__ = [
     "ProcessGroup",
     "ReduceOp",
     "Work",
+    "algorithms",
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",

@@ -22,15 +22,27 @@ from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.dispatch.autocast import choices, chosen
 from tensocket_core.random import fork_rng_states, rng_states
 
+from ._device_states import (
+    DefaultDeviceType,
+    check_backward_validity,
+    detach_variable,
+    get_device_states,
+    set_device_states,
+)
 from ._pytree import tree_map as tree_map
 
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "DefaultDeviceType",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 ContextPair = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -289,8 +301,8 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         """Run the function without recording."""
         tensors = [a for a in args if isinstance(a, Tensor)]
-        if tensors and not any(a.requires_grad for a in tensors):
-            warnings.warn("checkpoint: no input requires grad, so that the result has no gradient", stacklevel=3)
+        if tensors:
+            check_backward_validity(tensors)
         ctx.run_function = run_function
         ctx.states = rng_states() if preserve_rng_state else None
         ctx.precisions = choices()

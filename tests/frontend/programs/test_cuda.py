@@ -26,6 +26,7 @@ def test_questions_without_a_device(none):
     assert cuda.device_count() == cuda.memory_allocated() == cuda.max_memory_reserved() == 0
     assert cuda.get_rng_state_all() == []
     assert not cuda.is_initialized()
+    assert cuda._initialized is False
     assert not cuda.is_bf16_supported()
     assert cuda.get_arch_list() == []
     assert cuda.memory_stats() == {}

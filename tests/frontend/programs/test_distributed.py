@@ -8,6 +8,7 @@ import tensocket as torch
 import tensocket.distributed as dist
 from tensocket import errors, nn, notices
 from tensocket.distributed import _functional_collectives
+from tensocket.distributed.algorithms import Join, Joinable, JoinHook
 from tensocket.distributed.device_mesh import init_device_mesh
 from tensocket.nn.parallel import DataParallel, DistributedDataParallel, data_parallel, gather, parallel_apply, scatter
 
@@ -202,3 +203,37 @@ def test_named_arguments_are_divided_too():
     positional, named = nn.parallel.scatter_gather.scatter_kwargs((x,), {"y": x[:2]}, ["cpu", "cpu"])
     assert [part[0].tolist() for part in positional] == [[0, 1], [2, 3]]
     assert [part["y"].tolist() for part in named] == [[0], [1]]
+
+
+def test_one_process_joins_as_the_last(world):
+    joined = []
+
+    class Hook(JoinHook):
+        def post_hook(self, is_last_joiner):
+            joined.append(is_last_joiner)
+
+    class Counter(Joinable):
+        join_device = torch.device("cpu")
+        join_process_group = dist.group.WORLD
+
+        def join_hook(self, **kwargs):
+            assert kwargs == {"scale": 2}
+            return Hook()
+
+    model, counter = DistributedDataParallel(nn.Linear(2, 1)), Counter()
+    with Join([counter], scale=2):
+        assert Join.notify_join_context(counter) is None
+        assert not joined
+    assert joined == [True]
+    with Join([counter], enable=False, scale=2):
+        pass
+    with Join([model]):
+        model(torch.ones(1, 2)).sum().backward()
+    assert joined == [True]
+    assert model.join_device.type == "cpu"
+    assert isinstance(model, Joinable)
+    with pytest.raises(errors.ArgumentError, match="a block joins at least one object"):
+        Join([])
+    counter.join_process_group = None
+    with pytest.raises(errors.ArgumentError, match="the objects share one group"):
+        Join([model, counter])

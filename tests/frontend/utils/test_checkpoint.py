@@ -16,10 +16,15 @@ from tensocket import nn
 from tensocket.errors import ArgumentError, AutogradError
 from tensocket.utils.checkpoint import (
     CheckpointError,
+    DefaultDeviceType,
     _Inputs,
+    check_backward_validity,
     checkpoint,
     checkpoint_sequential,
+    detach_variable,
+    get_device_states,
     set_checkpoint_early_stop,
+    set_device_states,
 )
 
 REENTRANT = pytest.mark.parametrize("reentrant", [False, True])
@@ -289,3 +294,44 @@ def test_warnings() -> None:
         checkpoint(torch.exp, x)
     with pytest.warns(UserWarning, match="no input requires grad"):
         checkpoint(torch.exp, x.detach(), use_reentrant=True)
+
+
+def test_random_states_of_devices_are_kept():
+    assert get_device_states(torch.ones(2), [3]) == ([], [])
+    device = "ref:0"
+    x = torch.ones(2, device=device)
+    indices, states = get_device_states(x, {"y": [x]}, 3)
+    assert indices == [0, 0]
+    first = torch.rand(3, device=device).tolist()
+    set_device_states(indices, states, device_type="ref")
+    assert torch.rand(3, device=device).tolist() == first
+    assert DefaultDeviceType.get_device_type() == "cuda"
+    DefaultDeviceType.set_device_type("ref")
+    try:
+        set_device_states(indices, states)
+    finally:
+        DefaultDeviceType.set_device_type()
+    assert torch.rand(3, device=device).tolist() == first
+    set_device_states(indices, states, device_type="meta")
+    assert torch.rand(3, device=device).tolist() != first
+
+
+def test_states_are_of_one_kind_of_device():
+    if "opencl:0" not in torch.available_devices():
+        pytest.skip("a second kind of device")
+    with pytest.warns(UserWarning, match="only the states of the first kind"):
+        get_device_states(torch.ones(1, device="ref:0"), torch.ones(1, device="opencl:0"))
+
+
+def test_arguments_are_cut_off_from_their_graph():
+    x = torch.ones(2, requires_grad=True) * 2
+    cut, plain, number = detach_variable((x, torch.ones(1), 3))
+    assert cut.is_leaf
+    assert cut.requires_grad
+    assert not plain.requires_grad
+    assert number == 3
+    check_backward_validity([cut, plain])
+    with pytest.warns(UserWarning, match="no input requires grad"):
+        check_backward_validity([plain, 3])
+    with pytest.raises(AutogradError, match="the arguments are a tuple"):
+        detach_variable([x])

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tensocket.distributed import distributed_c10d
+from tensocket.distributed.algorithms.join import Joinable, JoinHook
 from tensocket.nn.modules import Module
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A module whose gradients are means over the processes of a group, which has one.
 
     Args:
@@ -64,6 +65,20 @@ class DistributedDataParallel(Module):
              throw_on_early_termination: bool = False) -> Iterator[None]:
         """A block in which processes may have unequal numbers of batches."""
         yield
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What to do for processes that still have batches: nothing."""
+        return JoinHook()
+
+    @property
+    def join_device(self) -> Any:
+        """The first parameter's device."""
+        return next(self.module.parameters()).device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group."""
+        return self.process_group
 
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Accept how gradients should be exchanged: they are not."""

@@ -1,0 +1,92 @@
+"""Blocks in which processes may have unequal numbers of batches; the one process that there is joins as the last."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from tensocket_core import errors
+
+__all__ = ["Join", "JoinHook", "Joinable"]
+
+
+class JoinHook:
+    """What an object does once its process has no more batches."""
+
+    def main_hook(self) -> None:
+        """Takes part in an exchange of the processes that still have batches; never called with one process."""
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Called once all processes have joined.
+
+        Args:
+            is_last_joiner: Whether this process is one of the last, as the only one is.
+        """
+
+
+class Joinable(ABC):
+    """What can be joined: modules and optimizers that exchange tensors with other processes."""
+
+    @abstractmethod
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """The hook of this object.
+
+        Args:
+            kwargs: What ``Join`` was given for its hooks.
+        """
+
+    @property
+    @abstractmethod
+    def join_device(self) -> Any:
+        """The device that its exchanges use."""
+
+    @property
+    @abstractmethod
+    def join_process_group(self) -> Any:
+        """The group of its exchanges."""
+
+
+class Join:
+    """A block in which processes may have unequal numbers of batches.
+
+    Args:
+        joinables: What takes part, of one group.
+        enable: Whether their hooks are called.
+        throw_on_early_termination: Whether to raise when another process has no more batches: there is none.
+        kwargs: For the objects' ``join_hook``.
+
+    Raises:
+        ArgumentError: No object takes part, or they are of different groups.
+    """
+
+    def __init__(self, joinables: Sequence[Joinable], enable: bool = True, throw_on_early_termination: bool = False,
+                 **kwargs: Any) -> None:
+        if not joinables:
+            raise errors.ArgumentError("Join", "no objects", "a block joins at least one object", "pass joinables")
+        first = joinables[0].join_process_group
+        if any(x.join_process_group is not first for x in joinables):
+            raise errors.ArgumentError("Join", "objects of several process groups", "the objects share one group",
+                                       "join them in blocks of their own")
+        self._joinables = joinables
+        self._enable = enable
+        self._throw_on_early_termination = throw_on_early_termination
+        self._join_hooks = [x.join_hook(**kwargs) for x in joinables]
+
+    def __enter__(self) -> Join:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        if self._enable and kind is None:
+            for hook in self._join_hooks:
+                hook.post_hook(True)
+
+    @staticmethod
+    def notify_join_context(joinable: Joinable) -> None:
+        """Say before an exchange that this process still has batches: no other process waits for that.
+
+        Args:
+            joinable: What exchanges.
+        """
