@@ -1481,10 +1481,10 @@ def det(input: Tensor) -> Tensor:
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     """Sign (or direction) and logarithm of the absolute value of determinants."""
 
-def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
 
-def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
     """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
 
 def var(input: Tensor, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:

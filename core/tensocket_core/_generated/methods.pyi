@@ -1293,10 +1293,10 @@ class Operators:
     def det(self) -> Tensor:
         """Determinants of square matrices: ``linalg.det``."""
 
-    def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    def max(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
         """Largest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise maximum."""
 
-    def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Any = None) -> Any:
+    def min(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, other: Any = None, out: Any = None) -> Any:
         """Smallest element; with an int ``dim``, (values, indices) along it; with a tensor, the elementwise minimum."""
 
     def var(self, dim: Any = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: Scalar | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
