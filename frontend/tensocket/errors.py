@@ -46,6 +46,13 @@ class ModuleAttributeError(TensocketError, AttributeError):
     """An attribute that a module does not have, or not yet."""
 
 
+class MissingOptionError(ArgumentError, KeyError):
+    """An option that the groups of an optimizer do not have."""
+
+    # KeyError would print the repr of the message.
+    __str__ = Exception.__str__
+
+
 class DatasetError(ArgumentError, AssertionError):
     """Data sets that do not fit what is made of them."""
 
@@ -122,6 +129,7 @@ __all__ = [
     "KernelError",
     "MemberNameError",
     "MissingDataError",
+    "MissingOptionError",
     "MissingPackage",
     "ModuleAttributeError",
     "NoClosedForm",

@@ -94,10 +94,12 @@ CASES: list[Case] = [
     (lambda: F.mv(f(2, 2), f(2, 2)), ShapeError, RuntimeError, "mv", "a matrix is multiplied by a vector"),
     (lambda: F.mm(f(2), f(2)), ShapeError, RuntimeError, "mm", "both operands have 2 dimensions"),
     (lambda: F.linear(f(2, 2), f(3, 3)), ShapeError, RuntimeError, "linear",
-     "the last size of the input must equal the second size of the weight"),
+     "the last size of the input must equal that of the weight"),
     # neural networks
     (lambda: F.mse_loss(f(2), f(2), reduction="x"), ArgumentError, ValueError, "mse_loss",
      "the reduction is 'none', 'mean' or 'sum'"),
+    (lambda: F.nll_loss(f(2, 3), i(0, 1), f(2)), ShapeError, ValueError, "nll_loss",
+     "the weight has a factor for each class"),
     (lambda: F.nll_loss(f(2, 3), i(0)), ShapeError, ValueError, "nll_loss",
      "the target has the input's shape without the class dimension"),
     (lambda: F.cross_entropy(f(2, 3), i(0, 1), label_smoothing=2.0), ArgumentError, RuntimeError, "cross_entropy",

@@ -306,7 +306,9 @@ SIGMOID = 1 / (1 + np.exp(-X))
     (lambda x: F.linear(x, double(X[:2])), X @ X[:2].T),
     (lambda x: F.linear(x, double(X[:2]), double([1.0, -1.0])), X @ X[:2].T + [1, -1]),
     (lambda x: F.linear(x[0], double(X[:2])), X[0] @ X[:2].T),
-], ids=["silu", "leaky_relu", "leaky_relu slope", "gelu", "gelu tanh", "linear", "linear bias", "linear vector"])
+    (lambda x: F.linear(x, double(X[0]), double(2.0)), X @ X[0] + 2),
+], ids=["silu", "leaky_relu", "leaky_relu slope", "gelu", "gelu tanh", "linear", "linear bias", "linear vector",
+        "linear of one output"])
 def test_activations_and_linear(device, call, expected, near):
     near(call(double(X)), expected)
 

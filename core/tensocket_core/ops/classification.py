@@ -26,6 +26,9 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         weight: A factor per class, [C].
         ignore_index: Target value that counts for nothing.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
+
+    Raises:
+        ShapeError: Target or weight do not fit the input.
     """
     reduction = reduction_name("nll_loss", reduction)
     axis = 0 if input.ndim == 1 else 1
@@ -37,6 +40,9 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
             "the target has the input's shape without the class dimension",
             "check the order of dimensions",
         )
+    if weight is not None and tuple(weight.shape) != (input.shape[axis],):
+        raise ShapeError("nll_loss", f"weight {list(weight.shape)} for {input.shape[axis]} classes",
+                         "the weight has a factor for each class", "pass a weight [C]")
     keep = target != ignore_index
     index = target.masked_fill(~keep, 0)
     factor = (

@@ -125,15 +125,15 @@ def _weight_gradient(grad: Any, input: Any) -> Any:
     ),
 )
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """Input @ weight.T + bias; weight is [out, in]."""
-    if weight.ndim != 2 or input.ndim == 0 or input.shape[-1] != weight.shape[1]:
+    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
+    if weight.ndim not in (1, 2) or input.ndim == 0 or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             "linear",
             f"input {list(input.shape)} and weight {list(weight.shape)}",
-            "the last size of the input must equal the second size of the weight",
+            "the last size of the input must equal that of the weight",
             "check the layer's in_features",
         )
-    result = input.matmul(weight.t())
+    result = input.matmul(weight.t() if weight.ndim == 2 else weight)
     return result if bias is None else result + bias
 
 

@@ -70,15 +70,15 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _weights_gradients(changes: Any, before: Any, b_hh: Any) -> tuple[Any, Any]:
     """Gradients of ``w_hh`` and ``b_hh``, from those of the hidden gates [T, N, gates * H]."""
-    rows = changes.reshape(-1, changes.shape[-1])
-    weight = rows.t() @ before.reshape(-1, before.shape[-1]).to(rows.dtype)
+    rows = changes.flatten(0, 1)
+    weight = rows.t() @ before.flatten(0, 1).to(rows.dtype)
     return weight, None if b_hh is None else rows.sum(0)
 
 
 def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, outputs: Any,
                     cells: Any) -> tuple[Any, ...]:
     """Of all arguments."""
-    count, _, size = outputs.shape
+    count = outputs.shape[0]
     before, before_cells = _before(hx, outputs), _before(cx, cells)
     i, f, g, o = (inputs + functions.linear(before, w_hh, b_hh)).chunk(4, -1)
     i, f, g, o, shown = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid(), cells.tanh()
@@ -93,7 +93,7 @@ def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: 
             cell = _sum(hidden * to_cell[k], cell)
         else:
             hidden = cell.new_zeros(cell.shape)
-        changes[k] = (functions.stack([cell, cell, cell, hidden], 1) * factor).reshape(-1, 4 * size)
+        changes[k] = (functions.stack([cell, cell, cell, hidden], 1) * factor).flatten(1)
         hidden, cell = changes[k] @ w_hh.to(changes[k].dtype), cell * forget[k]
     total = functions.stack(changes)
     return total.to(inputs.dtype), hidden, cell, *_weights_gradients(total, before, b_hh)
@@ -116,7 +116,7 @@ def _simple_gradients(grad: Any, factors: Any, carry: Any, before: Any, w_hh: An
     for k, factor in reversed(list(enumerate(factors.unbind(0)))):
         hidden = _sum(given[k], hidden)
         totals.append(hidden)
-        change = (hidden.unsqueeze(1) * factor).reshape(hidden.shape[0], -1)
+        change = (hidden.unsqueeze(1) * factor).flatten(1)
         changes.append(change)
         through = change @ w_hh.to(change.dtype)
         hidden = through if kept is None else through + hidden * kept[k]

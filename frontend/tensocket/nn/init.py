@@ -120,6 +120,7 @@ def kaiming_uniform_(
         ArgumentError: The mode or nonlinearity is unknown.
     """
     if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=2)
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -134,6 +135,7 @@ def kaiming_normal_(
 ) -> Tensor:
     """The normal counterpart of ``kaiming_uniform_``."""
     if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=2)
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

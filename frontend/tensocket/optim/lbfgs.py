@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket.errors import ArgumentError
+from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_core import Tensor, cat, enable_grad
 from tensocket_core._generated.functions import view_as_real
 
@@ -74,10 +74,10 @@ class LBFGS(Optimizer):
             The loss before the first iteration.
 
         Raises:
-            ArgumentError: There is no closure.
+            ArgumentTypeError: There is no closure.
         """
         if closure is None:
-            raise ArgumentError("LBFGS.step", "no closure", "LBFGS evaluates the loss several times in a step",
+            raise ArgumentTypeError("LBFGS.step", "no closure", "LBFGS evaluates the loss several times in a step",
                                 "pass a function that clears gradients, computes the loss, calls backward, returns it")
         return _Run(self, enable_grad()(closure)).all()
 

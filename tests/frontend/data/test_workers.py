@@ -238,6 +238,7 @@ def test_errors_keep_type_and_traceback(error):
     assert type(caught.value) is type(error)
     text = str(caught.value)
     assert text.startswith(f"Caught {type(error).__name__} in DataLoader worker process 0.\nOriginal Traceback")
+    assert text.count("Traceback (most recent call last)") == 1
     assert "in broken_sample\n    raise error" in text
     assert getattr(caught.value, "left", 1) == 1
 

@@ -349,7 +349,11 @@ def test_parameter_dict():
     assert list(held.values())[1:] == [4, 1]
     assert dict(held.fromkeys(["x"], 2).items()) == {"x": 2}
     assert repr(nn.ParameterDict({"a": torch.ones(2, 3)})).strip() == (
-        "ParameterDict(  (a): Parameter containing: [tensocket.float32 of size 2x3])")
+        "ParameterDict(  (a): Parameter containing: [tensocket.FloatTensor of size 2x3])")
+    unsorted = {"b": torch.ones(2), "a": torch.ones(3)}
+    assert list(nn.ParameterDict(unsorted)) == ["a", "b"]
+    assert list(nn.ParameterDict(OrderedDict(unsorted))) == ["b", "a"]
+    assert list(nn.ParameterDict(unsorted.items()).copy()) == ["b", "a"]
     held.clear()
     assert "a" not in held
     assert not hasattr(held, "a")

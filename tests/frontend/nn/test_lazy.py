@@ -114,3 +114,8 @@ def test_lazy_modules_are_pickled():
     assert found(torch.ones(2, 5)).shape == (2, 3)
     assert type(found) is nn.Linear
     assert layer.has_uninitialized_params()
+
+
+def test_lazy_tensors_are_not_shared():
+    with pytest.raises(UninitializedError, match="memory is shared of tensors that have a shape"):
+        nn.LazyLinear(3).share_memory()

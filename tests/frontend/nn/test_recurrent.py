@@ -286,3 +286,13 @@ def test_a_network_learns_a_sequence():
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.05
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_no_examples(kind):
+    layer, inputs = kind(3, 4), torch.ones(2, 0, 3, requires_grad=True)
+    output, _ = layer(inputs)
+    output.sum().backward()
+    assert output.shape == (2, 0, 4)
+    assert inputs.grad.shape == (2, 0, 3)
+    assert layer.weight_hh_l0.grad.abs().sum() == 0

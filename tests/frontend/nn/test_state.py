@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 
 import pytest
@@ -228,3 +229,9 @@ def test_arguments_by_position_are_deprecated():
     with pytest.warns(FutureWarning, match="use kwargs"):
         state = make().state_dict(OrderedDict(), "p.")
     assert next(iter(state)) == "p.first.weight"
+
+
+def test_the_report_of_a_load_has_its_name():
+    found = nn.Linear(2, 2).load_state_dict({}, strict=False)
+    assert type(found).__name__ == "_IncompatibleKeys"
+    assert pickle.loads(pickle.dumps(found)) == found

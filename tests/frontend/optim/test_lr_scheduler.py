@@ -348,7 +348,7 @@ def test_calling_the_schedule_before_the_optimizer_warns():
      r"\[SequentialLR.step\] epoch=3 — composed schedules go one epoch at a time"),
     (lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(o, 1)]).step(3), ArgumentError,
      r"\[ChainedScheduler.step\] epoch=3 — composed schedules go one epoch at a time"),
-    (lambda o: lr_scheduler.StepLR(o, 1, last_epoch=4), ArgumentError,
+    (lambda o: lr_scheduler.StepLR(o, 1, last_epoch=4), KeyError,
      r"\[StepLR\] last_epoch=4 — group 0 of the optimizer has no initial_lr"),
 ])
 def test_bad_arguments(build, error, message):

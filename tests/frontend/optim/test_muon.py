@@ -52,7 +52,8 @@ def test_steps(shape, options, factor):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"adjust_lr_fn": "x"}, "the adjustment is 'original', 'match_rms_adamw' or None"), ({"lr": -1}, "lr is not negative"),
+    ({"adjust_lr_fn": "x"}, "the adjustment is 'original', 'match_rms_adamw' or None"),
+    ({"lr": -1}, "lr is not negative"),
     ({"momentum": -1}, "momentum is not negative")])
 def test_options_out_of_range(options, message):
     with pytest.raises(ArgumentError, match=message):

@@ -358,7 +358,7 @@ def test_adafactor_is_for_real_parameters():
 def test_lbfgs_asks_for_one_group_and_a_closure():
     with pytest.raises(ArgumentError, match="2 groups — LBFGS has one group of parameters"):
         optim.LBFGS([{"params": [parameter()]}, {"params": [parameter()]}])
-    with pytest.raises(ArgumentError, match="no closure — LBFGS evaluates the loss several times in a step"):
+    with pytest.raises(TypeError, match="no closure — LBFGS evaluates the loss several times in a step"):
         optim.LBFGS([parameter()]).step()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tensocket.errors import ArgumentTypeError
+from tensocket.errors import ArgumentTypeError, UninitializedError
 from tensocket.nn.parameter import UninitializedBuffer, is_lazy
 from tensocket_core import (
     Tensor,
@@ -127,7 +127,14 @@ class Convertible(ModuleTree):
         return self._cast(bfloat16)
 
     def share_memory(self: Self) -> Self:
-        """Call ``share_memory_`` of all tensors."""
+        """Call ``share_memory_`` of all tensors.
+
+        Raises:
+            UninitializedError: A tensor has no shape yet.
+        """
+        if any(map(is_lazy, [*self.parameters(), *self.buffers()])):
+            raise UninitializedError("Module.share_memory", "a lazy parameter or buffer", "memory is shared of tensors "
+                                     "that have a shape", "call forward() first")
         return self._apply(lambda tensor: tensor.share_memory_())
 
 

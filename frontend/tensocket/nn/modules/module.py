@@ -27,10 +27,10 @@ from .hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .state import IncompatibleKeys, ModuleState
+from .state import ModuleState, _IncompatibleKeys
 
 Self = TypeVar("Self", bound="Module")
-_IncompatibleKeys = IncompatibleKeys
+IncompatibleKeys = _IncompatibleKeys
 
 #: Attributes of a module that hold hooks, or flags of hooks, by number.
 HOOK_TABLES: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
@@ -57,12 +58,13 @@ class _Holder(Module):
         raise UnsupportedOperator(type(self).__name__, "a call", "a container of parameters is not called",
                                   "use its members in the forward() of a module")
 
-    def _describe(self, name: str, member: Any) -> str:
+    def _describe(self, name: str, member: Any, by_type: bool = False) -> str:
         if isinstance(member, Tensor):
             kind = "Parameter" if isinstance(member, Parameter) else "Tensor"
             size = "x".join(map(str, member.shape))
             place = "" if member.device.type == "cpu" else f" ({member.device})"
-            return f"  ({name}): {kind} containing: [{member.dtype} of size {size}{place}]"
+            elements = member.type() if by_type else member.dtype
+            return f"  ({name}): {kind} containing: [{elements} of size {size}{place}]"
         return f"  ({name}): Object of type: {type(member).__name__}"
 
 
@@ -129,7 +131,10 @@ class ParameterList(_Holder):
 
 
 class ParameterDict(_Holder):
-    """Parameters by name, in the order in which they were added. It has no ``forward``."""
+    """Parameters by name, in the order in which they were added; those of a dict by sorted names.
+
+    It has no ``forward``.
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -176,7 +181,7 @@ class ParameterDict(_Holder):
 
     def copy(self) -> ParameterDict:
         """Another dict of the same members."""
-        return ParameterDict(dict(self.items()))
+        return ParameterDict(list(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The member called ``key``, which is put in if it is not there."""
@@ -206,7 +211,7 @@ class ParameterDict(_Holder):
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new dict of the given names with one value."""
-        return ParameterDict(dict.fromkeys(keys, default))
+        return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> Iterable[str]:
         """The names."""
@@ -227,9 +232,12 @@ class ParameterDict(_Holder):
             ArgumentTypeError: ``parameters`` is neither a mapping nor an iterable of pairs.
             ArgumentError: An element is no pair.
         """
-        for key, value in pairs_of("ParameterDict", parameters):
+        pairs = pairs_of("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs, key=lambda pair: pair[0])
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:
         """One line for each member."""
-        return "\n".join(self._describe(str(key), member) for key, member in self.items())
+        return "\n".join(self._describe(str(key), member, by_type=True) for key, member in self.items())

@@ -20,7 +20,7 @@ from .tree import ModuleTree
 EXTRA: Final = "_extra_state"
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """Names by which a state dict and a module differ."""
 
     missing_keys: list[str]
@@ -128,7 +128,7 @@ class ModuleState(ModuleTree):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy values into the module's parameters and buffers.
 
         The module is unchanged if anything does not fit, unless one of its modules loads in a way of its own or has
@@ -149,7 +149,7 @@ class ModuleState(ModuleTree):
         if not isinstance(state_dict, Mapping):
             raise ArgumentTypeError("load_state_dict", f"a {type(state_dict).__name__}", "state_dict is a mapping of "
                                     "names to tensors", "pass what module.state_dict() or tensocket.load() returned")
-        found, problems = IncompatibleKeys([], []), list[str]()
+        found, problems = _IncompatibleKeys([], []), list[str]()
         loading = _Loading(state_dict, strict, assign, found, problems, self._loads_plainly())
         loading.run(self, loading.state, "")
         own = [name for name, _ in self.named_parameters()]
@@ -265,7 +265,7 @@ class _Loading:
     """One call of ``load_state_dict``."""
 
     def __init__(
-        self, state: Mapping[str, Any], strict: bool, assign: bool, found: IncompatibleKeys, problems: list[str],
+        self, state: Mapping[str, Any], strict: bool, assign: bool, found: _IncompatibleKeys, problems: list[str],
         plain: bool,
     ) -> None:
         self.metadata = getattr(state, "_metadata", None) or {}
@@ -330,14 +330,14 @@ def _store(place: ModuleTree, name: str, value: Tensor, current: Tensor, assign:
         table[name] = value
 
 
-def _describe_keys(found: IncompatibleKeys) -> list[str]:
+def _describe_keys(found: _IncompatibleKeys) -> list[str]:
     """Lines about names, as PyTorch writes them."""
     kinds = (("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys))
     return [f"{kind} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names) + ". "
             for kind, names in kinds if names]
 
 
-def _advice(found: IncompatibleKeys, own: list[str], strict: bool) -> str:
+def _advice(found: _IncompatibleKeys, own: list[str], strict: bool) -> str:
     advice = "load the state of a module with the same architecture"
     if not strict or not (found.missing_keys or found.unexpected_keys):
         return advice
@@ -350,4 +350,4 @@ def _advice(found: IncompatibleKeys, own: list[str], strict: bool) -> str:
     return advice + ", or pass strict=False to skip missing and unexpected names"
 
 
-__all__ = ["EXTRA", "IncompatibleKeys", "LoadHook", "ModuleState"]
+__all__ = ["EXTRA", "LoadHook", "ModuleState"]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tensocket.errors import ArgumentError, ArgumentTypeError
+from tensocket.errors import ArgumentError, ArgumentTypeError, MissingOptionError
 from tensocket.optim.optimizer import Optimizer, _get_value
 from tensocket_core import Tensor
 
@@ -30,7 +30,7 @@ class LRScheduler:
 
     Raises:
         ArgumentTypeError: ``optimizer`` is no optimizer.
-        ArgumentError: ``last_epoch`` is not -1, but a group has no ``initial_lr``.
+        MissingOptionError: ``last_epoch`` is not -1, but a group has no ``initial_lr``.
     """
 
     _get_lr_called_within_step = False
@@ -43,9 +43,9 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
-                raise ArgumentError(type(self).__name__, f"last_epoch={last_epoch}",
-                                    f"group {number} of the optimizer has no initial_lr",
-                                    "load the optimizer's state first, or start with last_epoch=-1")
+                raise MissingOptionError(type(self).__name__, f"last_epoch={last_epoch}",
+                                         f"group {number} of the optimizer has no initial_lr",
+                                         "load the optimizer's state first, or start with last_epoch=-1")
         self.base_lrs: list[Any] = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0

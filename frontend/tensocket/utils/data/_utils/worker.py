@@ -113,7 +113,7 @@ class Failure:
         self.kind = type(error)
         self.attributes = dict(error.__dict__)
         lines = "".join(traceback.format_exception(error))
-        self.text = f"Caught {self.kind.__name__} {where}.\nOriginal Traceback (most recent call last):\n{lines}"
+        self.text = f"Caught {self.kind.__name__} {where}.\nOriginal {lines}"
 
     def without_objects(self) -> Failure:
         """The same failure as a RuntimeError, for exceptions that cannot be sent."""
