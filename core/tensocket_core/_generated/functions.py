@@ -8198,7 +8198,7 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """Input @ weight.T + bias; weight is [out, in]."""
+    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
     try:
         key = input._key | weight._key | (0 if bias is None else bias._key)
     except AttributeError:
@@ -11105,6 +11105,9 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         weight: A factor per class, [C].
         ignore_index: Target value that counts for nothing.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
+
+    Raises:
+        ShapeError: Target or weight do not fit the input.
     """
     try:
         key = input._key | target._key | (0 if weight is None else weight._key)

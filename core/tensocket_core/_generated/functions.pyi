@@ -1073,7 +1073,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Inner product of two vectors."""
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Input @ weight.T + bias; weight is [out, in]."""
+    """Input @ weight.T + bias; weight is [out, in], or [in] for one output without a dimension."""
 
 def einsum(*args: Any) -> Tensor:
     """Sum of products of operands' elements, over the subscripts that the result has not.
@@ -1775,6 +1775,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore
         weight: A factor per class, [C].
         ignore_index: Target value that counts for nothing.
         reduction: ``none``, ``mean`` (weighted) or ``sum``.
+
+    Raises:
+        ShapeError: Target or weight do not fit the input.
     """
 
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: _int = -100, reduction: Any = 'mean', label_smoothing: _float = 0.0) -> Tensor:
