@@ -13,6 +13,7 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core._generated import functions as F
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 from tensocket_core.ops.inplace import FORMS
 
@@ -131,6 +132,12 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "clamp": [(lambda x: F.clamp(x, -1, 1), X), (lambda x, y: F.clamp(x, max=y), X, Y)],
     "clamp_": [(lambda x: (x * 1).clamp_(-1, 1), X), (lambda x, y: (x * 1).clamp_(min=y), X, Y)],
     "contiguous": [(lambda x: x.t().contiguous(), X)],
+    "class_loss": [
+        (lambda x, t: call(COMPOSITES["class_loss"], x, t, None, True, -100, "mean"), X, CLASSES),
+        (lambda x, t: call(COMPOSITES["class_loss"], x, t, torch.ones(3), False, 2, "none"), X, CLASSES)],
+    "class_loss_backward": [
+        (lambda g, x, t: call(COMPOSITES["class_loss_backward"], g, x, t, None, True, -100, "none"), P[0][:2], X,
+         CLASSES)],
     "cross_entropy": [
         (F.cross_entropy, X, CLASSES),
         (lambda x, w, t: F.cross_entropy(x, t, w, label_smoothing=0.2), X, P[0], CLASSES),

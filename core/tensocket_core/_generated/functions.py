@@ -15,6 +15,7 @@ from ..ops import arithmetic as _arithmetic
 from ..ops import attention as _attention  # noqa: F401
 from ..ops import batch_norm as _batch_norm  # noqa: F401
 from ..ops import callbacks as _callbacks  # noqa: F401
+from ..ops import class_losses as _class_losses  # noqa: F401
 from ..ops import classification as _classification  # noqa: F401
 from ..ops import combinatorics as _combinatorics  # noqa: F401
 from ..ops import complexes as _complexes  # noqa: F401

@@ -19,6 +19,7 @@ RESULTS: Final = -2000
 _NODE_NAMES: Final = {
     "basic_index": "SliceBackward0",
     "basic_put_": "torch::autograd::CopySlices",
+    "class_loss": "NllLossBackward0",
     "copy_": "torch::autograd::CopyBackwards",
     "copy_slices": "torch::autograd::CopySlices",
     "convert": "ToCopyBackward0",

@@ -7,9 +7,24 @@ from typing import Any
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
-from ..dispatch.blame import blame
 from ..dispatch.composite import composite
+from .class_losses import classified
 from .losses import reduced, reduction_name
+
+
+def _check_indices(input: Any, target: Any, weight: Any) -> None:
+    shape, rank = input._array.shape, input.ndim
+    if rank == 0 or target._array.shape != (shape[1:] if rank == 1 else (shape[0], *shape[2:])):
+        raise ShapeError(
+            "nll_loss",
+            f"input {list(input.shape)} and target {list(target.shape)}",
+            "the target has the input's shape without the class dimension",
+            "check the order of dimensions",
+        )
+    classes = shape[0 if rank == 1 else 1]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ShapeError("nll_loss", f"weight {list(weight.shape)} for {classes} classes",
+                         "the weight has a factor for each class", "pass a weight [C]")
 
 
 @composite(
@@ -31,28 +46,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         ShapeError: Target or weight do not fit the input.
     """
     reduction = reduction_name("nll_loss", reduction)
-    axis = 0 if input.ndim == 1 else 1
-    expected = tuple(n for k, n in enumerate(input.shape) if k != axis)
-    if input.ndim == 0 or tuple(target.shape) != expected:
-        raise ShapeError(
-            "nll_loss",
-            f"input {list(input.shape)} and target {list(target.shape)}",
-            "the target has the input's shape without the class dimension",
-            "check the order of dimensions",
-        )
-    if weight is not None and tuple(weight.shape) != (input.shape[axis],):
-        raise ShapeError("nll_loss", f"weight {list(weight.shape)} for {input.shape[axis]} classes",
-                         "the weight has a factor for each class", "pass a weight [C]")
-    keep = target != ignore_index
-    index = target.masked_fill(~keep, 0)
-    factor = (
-        keep.to(input.dtype)
-        if weight is None
-        else weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
-    )
-    with blame("nll_loss"):
-        loss = -(input.gather(axis, index.unsqueeze(axis)).squeeze(axis)) * factor
-    return loss.sum() / factor.sum() if reduction == "mean" else reduced(loss, reduction, "nll_loss")
+    _check_indices(input, target, weight)
+    return classified(input, target, weight, False, ignore_index, reduction)
 
 
 @composite(
@@ -82,12 +77,13 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
         )
     reduction = reduction_name("cross_entropy", reduction)
     axis = 0 if input.ndim == 1 else 1
+    if label_smoothing == 0.0 and not target.dtype.is_floating_point:
+        _check_indices(input, target, weight)
+        return classified(input, target, weight, True, ignore_index, reduction)
     log_probabilities = input.log_softmax(axis)
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(log_probabilities, target, weight, reduction, label_smoothing, axis)
     loss = functions.nll_loss(log_probabilities, target, weight, ignore_index, reduction)
-    if label_smoothing == 0.0:
-        return loss
     keep = (target != ignore_index).to(input.dtype)
     weighted = log_probabilities if weight is None else log_probabilities * _class_shape(weight, input.ndim, axis)
     smooth = -weighted.sum(axis) * keep / input.shape[axis]

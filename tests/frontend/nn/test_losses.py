@@ -236,3 +236,45 @@ def test_loss_of_classes_in_clusters():
 def test_what_clusters_refuse(call, rule):
     with pytest.raises(ValueError, match=rule):
         call()
+
+
+@pytest.mark.parametrize("kind", ["cross_entropy", "nll_loss"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("ignored", "labels"), [(-100, [2, 0, 6, 2]), (-100, [2, -100, 6, 0]), (2, [2, 0, 6, 2])])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_classes_and_their_gradients(kind, weighted, ignored, labels, reduction):
+    scores = np.random.default_rng(0).normal(size=(4, 7))
+    weights = np.linspace(0.5, 2.0, 7) if weighted else np.ones(7)
+    factor = np.array([0.0 if k == ignored else weights[k] for k in labels])
+    picked = np.eye(7)[[max(k, 0) for k in labels]]
+    log = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    start, slope = (log, np.exp(log)) if kind == "cross_entropy" else (scores, np.zeros_like(scores))
+    terms, gradient = -(start * picked).sum(1) * factor, (slope - picked) * factor[:, None]
+    total = factor.sum() if reduction == "mean" else 1.0
+    x = torch.tensor(scores, requires_grad=True)
+    loss = getattr(nn.functional, kind)(x, torch.tensor(labels), torch.tensor(weights) if weighted else None,
+                            ignore_index=ignored, reduction=reduction)
+    np.testing.assert_allclose(loss.detach().numpy(), terms if reduction == "none" else terms.sum() / total, rtol=1e-12)
+    loss.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), gradient / total, rtol=1e-12, atol=1e-15)
+
+
+def test_where_all_classes_are_ignored_nothing_moves():
+    x = torch.randn(3, 4, requires_grad=True)
+    loss = nn.functional.cross_entropy(x, torch.full((3,), -100))
+    assert math.isnan(loss.item())
+    loss.backward()
+    assert x.grad.abs().max().item() == 0.0
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_classes_that_there_are_not(label):
+    with pytest.raises(IndexError, match="nll_loss"):
+        nn.functional.cross_entropy(torch.randn(2, 4), torch.tensor([0, label]))
+
+
+def test_a_loss_of_classes_is_one_node():
+    x = torch.randn(2, 4, requires_grad=True)
+    loss = nn.functional.cross_entropy(x, torch.tensor([1, 3]))
+    assert loss.grad_fn.name() == "NllLossBackward0"
+    assert loss.grad_fn.next_functions[0][0].variable is x
