@@ -61,6 +61,7 @@ from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401
+from ..ops import segments as _segments  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401
 from ..ops import solvers as _solvers  # noqa: F401
@@ -1323,6 +1324,8 @@ _c_scatter_reduce_ = COMPOSITES['scatter_reduce_']
 _c_scatter_reduce__table = _c_scatter_reduce_.table
 _c_index_reduce_ = COMPOSITES['index_reduce_']
 _c_index_reduce__table = _c_index_reduce_.table
+_c_segment_reduce = COMPOSITES['segment_reduce']
+_c_segment_reduce_table = _c_segment_reduce.table
 _c_linalg_inv_ex = COMPOSITES['linalg_inv_ex']
 _c_linalg_inv_ex_table = _c_linalg_inv_ex.table
 _c_linalg_solve_ex = COMPOSITES['linalg_solve_ex']
@@ -14270,6 +14273,41 @@ def method_index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: 
     return run(input, dim, index, source, reduce, include_self=include_self)
 
 
+def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: float | None = None) -> Any:
+    """Reduce segments of ``data`` along ``axis``: the first ``lengths[0]`` elements, the next ``lengths[1]`` and so on.
+
+    Args:
+        data: Floating-point numbers of shape [.., n, *].
+        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
+        lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
+        indices: Not supported, as in PyTorch.
+        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1].
+        axis: The dimension; it is the last one of ``lengths``.
+        unsafe: Whether lengths may sum to less than n; they are not checked then.
+        initial: What every reduction starts with. Without it, segments without elements have 0 as their sum, 1 as
+            their product, NaN as their mean, and an infinity as their largest and smallest element.
+
+    Returns:
+        Shape [.., segments, *], dtype as ``data``.
+
+    Raises:
+        ArgumentError: The reduction is unknown, or there are not either lengths or offsets.
+        DtypeError: ``data`` is not of floats.
+        ShapeError: The lengths do not fit ``data``.
+    """
+    try:
+        key = data._key | (0 if lengths is None else lengths._key) | (0 if indices is None else indices._key) | (0 if offsets is None else offsets._key)
+    except AttributeError:
+        key = key_of(_c_segment_reduce, (data, reduce, lengths, indices, offsets, axis, unsafe, initial,))
+    if ACTIVE:
+        return run_with_modes(_c_segment_reduce, key, (data, reduce, lengths, indices, offsets, axis, unsafe, initial))
+    try:
+        run = _c_segment_reduce_table[key]
+    except KeyError:
+        run = _c_segment_reduce.resolve(key)
+    return run(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
+
+
 def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
     """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
 
@@ -17130,6 +17168,7 @@ _c_put_.public = method_put_
 _c_masked_scatter_.public = method_masked_scatter_
 _c_scatter_reduce_.public = method_scatter_reduce_
 _c_index_reduce_.public = method_index_reduce_
+_c_segment_reduce.public = segment_reduce
 _c_linalg_inv_ex.public = linalg_inv_ex
 _c_linalg_solve_ex.public = linalg_solve_ex
 _c_cholesky_solve.public = cholesky_solve
@@ -17706,6 +17745,7 @@ __all__ = [
     'scatter_add',
     'scatter_reduce',
     'searchsorted',
+    'segment_reduce',
     'select',
     'select_copy',
     'select_scatter',

@@ -2764,6 +2764,29 @@ def method_scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor,
 def method_index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
     """``index_reduce`` in place."""
 
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: Scalar | None = None) -> Tensor:
+    """Reduce segments of ``data`` along ``axis``: the first ``lengths[0]`` elements, the next ``lengths[1]`` and so on.
+
+    Args:
+        data: Floating-point numbers of shape [.., n, *].
+        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
+        lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
+        indices: Not supported, as in PyTorch.
+        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1].
+        axis: The dimension; it is the last one of ``lengths``.
+        unsafe: Whether lengths may sum to less than n; they are not checked then.
+        initial: What every reduction starts with. Without it, segments without elements have 0 as their sum, 1 as
+            their product, NaN as their mean, and an infinity as their largest and smallest element.
+
+    Returns:
+        Shape [.., segments, *], dtype as ``data``.
+
+    Raises:
+        ArgumentError: The reduction is unknown, or there are not either lengths or offsets.
+        DtypeError: ``data`` is not of floats.
+        ShapeError: The lengths do not fit ``data``.
+    """
+
 def linalg_inv_ex(A: Tensor, *, check_errors: _bool = False, out: Any = None) -> Any:
     """``linalg.inv`` without an error: info is 0, or the first zero on the diagonal of U; such an inverse is NaN.
 
@@ -3803,6 +3826,7 @@ __all__ = [
     'scatter_add',
     'scatter_reduce',
     'searchsorted',
+    'segment_reduce',
     'select',
     'select_copy',
     'select_scatter',

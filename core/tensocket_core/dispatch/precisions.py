@@ -19,9 +19,10 @@ margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss p
 soft_margin_loss triplet_margin_loss
 """
 _HOST_FLOAT32: Final = """
-adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist cholesky cholesky_inverse cholesky_solve
-cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2
-fft_irfftn fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler grid_sampler_2d
+adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy border_of_elements cdist cholesky
+cholesky_inverse cholesky_solve cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2
+fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn
+fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler grid_sampler_2d
 grid_sampler_3d inverse linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals
 linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr
 linalg_solve linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve lu_solve max_pool3d max_unpool2d max_unpool3d

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 from .._generated import functions
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
 from .views import sizes
 from .windows import constant_pad, laid_like
 
@@ -88,15 +89,28 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise ShapeError("pad", f"pad {list(sides)} for a tensor of {input.ndim} dimensions",
                          f"{mode} pads the last 1, 2 or 3 dimensions, of all but the first one or two",
                          "add or remove dimensions")
-    result = input
     for k in range(dims):
         low, high = sides[2 * k], sides[2 * k + 1]
         n, limit = input.shape[-1 - k], input.shape[-1 - k] - (mode == "reflect")
         if n + low + high < 1 or (mode != "replicate" and max(low, high) > limit) or n == 0:
             raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
                              f"{mode} has an element for every place of the border", "use a smaller border")
-        result = _bordered(result, input.ndim - 1 - k, low, high, mode)
+    if mode == "circular" or (mode == "reflect" and dims == 3):
+        return _surrounded(input, sides, mode)
+    return call(COMPOSITES["border_of_elements"], input, sides, mode)
+
+
+def _surrounded(input: Any, sides: tuple[int, ...], mode: str) -> Any:
+    result = input
+    for k in range(len(sides) // 2):
+        result = _bordered(result, input.ndim - 1 - k, sides[2 * k], sides[2 * k + 1], mode)
     return laid_like(result if result is not input else input.clone(), input._array)
+
+
+@composite("border_of_elements(Tensor input, any pad, str mode) -> Tensor", method=False, function=False)
+def border_of_elements(input: Any, pad: tuple[int, ...], mode: str) -> Any:
+    """The modes of ``pad`` for which autocast has a rule, with checked arguments."""
+    return _surrounded(input, pad, mode)
 
 
 # -------------------------------------------------------------------------------------------------- rearrangements

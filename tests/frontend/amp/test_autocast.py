@@ -390,3 +390,14 @@ def test_older_names() -> None:
     x = torch.ones(2, requires_grad=True)
     Old.apply(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(("mode", "rank", "dtype"), [
+    ("reflect", 1, torch.float32), ("reflect", 2, torch.float32), ("reflect", 3, torch.bfloat16),
+    ("replicate", 2, torch.float32), ("replicate", 3, torch.float32), ("circular", 2, torch.bfloat16),
+    ("constant", 2, torch.bfloat16)])
+def test_borders_of_elements_are_float32_on_the_host(mode, rank, dtype):
+    x = torch.ones((1, 1, *(4,) * rank), dtype=torch.bfloat16)
+    with torch.autocast("cpu"):
+        assert torch.nn.functional.pad(x, (1, 1) * rank, mode=mode).dtype is dtype
+    assert torch.nn.functional.pad(x, (1, 1) * rank, mode=mode).dtype is torch.bfloat16

@@ -1,0 +1,71 @@
+"""Reductions of segments, against loops over NumPy slices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket_core as tc
+from tensocket_core import functions as f
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+
+EMPTY = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf, "mean": np.nan}
+MODES = sorted(EMPTY)
+
+
+def expected(data, reduce, lengths):
+    ends = np.cumsum(lengths)
+    parts = [data[end - n:end] for n, end in zip(lengths, ends, strict=True)]
+    return np.stack([getattr(np, reduce)(p, axis=0) if len(p) else np.full(data.shape[1:], EMPTY[reduce])
+                     for p in parts])
+
+
+@pytest.mark.parametrize("reduce", MODES)
+def test_segments_of_rows(reduce):
+    data = np.arange(1.0, 13.0).reshape(6, 2)
+    made = f.segment_reduce(tc.tensor(data), reduce, lengths=tc.tensor([2, 0, 4]))
+    np.testing.assert_allclose(made.cpu().numpy(), expected(data, reduce, [2, 0, 4]))
+    made = f.segment_reduce(tc.tensor(data), reduce, offsets=tc.tensor([0, 2, 2, 6]))
+    np.testing.assert_allclose(made.cpu().numpy(), expected(data, reduce, [2, 0, 4]))
+
+
+@pytest.mark.parametrize("reduce", MODES)
+def test_lengths_of_each_row_and_lengths_that_leave_elements(reduce):
+    data = np.arange(1.0, 13.0).reshape(2, 3, 2)
+    made = f.segment_reduce(tc.tensor(data), reduce, lengths=tc.tensor([[1, 2], [2, 1]]), axis=1)
+    np.testing.assert_allclose(made.cpu().numpy(), [expected(data[0], reduce, [1, 2]), expected(data[1], reduce, [2, 1])])
+    made = f.segment_reduce(tc.tensor(data), reduce, lengths=tc.tensor([[1, 1], [1, 1]]), axis=1, unsafe=True)
+    np.testing.assert_allclose(made.cpu().numpy(), data[:, :2])
+
+
+@pytest.mark.parametrize(("reduce", "result"), [("sum", [5.0, 2.0, 14.0]), ("mean", [2.5, 2.0, 14 / 3]),
+                                                ("prod", [4.0, 2.0, 120.0]), ("max", [2.0, 2.0, 5.0]),
+                                                ("min", [1.0, 2.0, 2.0])])
+def test_what_reductions_start_with(reduce, result):
+    data = tc.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=tc.float64)
+    made = f.segment_reduce(data, reduce, lengths=tc.tensor([2, 0, 3]), initial=2)
+    np.testing.assert_allclose(made.cpu().numpy(), result)
+
+
+@pytest.mark.parametrize(("reduce", "gradient"), [
+    ("sum", [1.0, 1.0, 2.0, 3.0, 3.0, 3.0]), ("mean", [0.5, 0.5, 2.0, 1.0, 1.0, 1.0]),
+    ("max", [0.0, 1.0, 2.0, 0.0, 0.0, 3.0]), ("prod", [2.0, 1.0, 2.0, 90.0, 72.0, 60.0])])
+def test_gradients(reduce, gradient):
+    x = tc.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], requires_grad=True)
+    (f.segment_reduce(x, reduce, lengths=tc.tensor([2, 1, 3])) * tc.tensor([1.0, 2.0, 3.0])).sum().backward()
+    np.testing.assert_allclose(x.grad.cpu().numpy(), gradient, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"reduce": "median", "lengths": [6]}, ArgumentError, "reduce is one of sum, mean, prod, max, min"),
+    ({}, ArgumentError, "segments are given by lengths or by offsets"),
+    ({"lengths": [6], "offsets": [0, 6]}, ArgumentError, "segments are given by lengths or by offsets"),
+    ({"lengths": [2, 3]}, ShapeError, "lengths are not negative and sum to the size of the axis"),
+    ({"lengths": [7, -1]}, ShapeError, "lengths are not negative and sum to the size of the axis"),
+    ({"lengths": [[2, 4]]}, ShapeError, "lengths have the dimensions of data before the axis, and one more"),
+    ({"lengths": [6], "dtype": tc.int64}, DtypeError, "segments of floating-point numbers are reduced")])
+def test_arguments_are_checked(options, error, message):
+    data = tc.ones(6, dtype=options.pop("dtype", tc.float32))
+    given = {name: tc.tensor(value) for name, value in options.items() if name != "reduce"}
+    with pytest.raises(error, match=message):
+        f.segment_reduce(data, options.get("reduce", "sum"), **given)
