@@ -21,6 +21,7 @@ from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
 from .blas import set_blas_threads
+from .convolution import Convolutions
 from .executable import make_executable
 from .memory import HostAllocator
 from .pointers import address_of
@@ -54,6 +55,7 @@ class CpuDevice(OpenDevice):
         self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
+        Convolutions(self)
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()

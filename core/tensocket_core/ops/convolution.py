@@ -10,9 +10,12 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
+from .. import tensors
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import dtype_bit
+from ..execute.primitive import tracked
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
 from .windows import constant_pad, laid_like
@@ -23,6 +26,9 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
     shape = (input.shape[0], weight.shape[0], *outputs)
     if 0 in shape or 0 in weight.shape:
         return input.new_zeros(shape)
+    kernel = _registered(entry, "convolve", input, window, weight)
+    if kernel is not None:
+        return laid_like(_made(entry, kernel, shape, (input, weight), window), input._array)
     pads = [(p, p) for p in window.padding]
     return laid_like(forward(entry, input.detach(), weight.detach(), window, outputs, pads), input._array)
 
@@ -31,6 +37,9 @@ def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, size
     shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
     if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
         return upstream.new_zeros(shape)
+    kernel = _registered(entry, "convolve_input", upstream, window, weight)
+    if kernel is not None:
+        return laid_like(_made(entry, kernel, shape, (upstream, weight), window), upstream._array)
     return laid_like(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream._array)
 
 
@@ -38,7 +47,25 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
     shape = (upstream.shape[1], input.shape[1] // window.groups, *kernel)
     if 0 in shape or 0 in upstream.shape or 0 in input.shape:
         return upstream.new_zeros(shape)
+    run = _registered(entry, "convolve_weight", upstream, window, None if window.plain and max(kernel) == 1 else input)
+    if run is not None:
+        return _made(entry, run, shape, (upstream, input), window)
     return backward_weight(entry, upstream.detach(), input.detach(), window, kernel)
+
+
+def _registered(entry: Any, operator: str, input: Any, window: Window, weight: Any) -> Any:
+    """The device's own kernel, where it has one; a kernel of one element is a product of matrices anyway."""
+    return None if weight is None or (window.plain and max(weight.shape[2:]) == 1) else (
+        entry.runtime.kernels.find(operator, input.dtype.name, direct=False))
+
+
+def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, ...], window: Window) -> Any:
+    """The result of a device's own kernel, which takes the window's numbers as scalars."""
+    dtype = operands[0].dtype
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    arrays = [x._array for x in operands]
+    tracked(kernel)([out], arrays, (window.stride, window.padding, window.dilation, window.groups), entry.stream)
+    return tensors.wrap(out, entry.key | dtype_bit(dtype))
 
 
 def _cut(result: Any, shape: tuple[int, ...]) -> Any:

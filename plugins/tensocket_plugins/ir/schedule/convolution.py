@@ -1,0 +1,302 @@
+"""Convolution on a processor without a matrix of columns: tiles of the result are added up in vector registers.
+
+An image is laid out flat, row after row with the zeros of its padding between them. Then the element that a tap of the
+window reads for output position p stands at p plus an offset that depends on channel and tap only, so that one vector
+load serves neighbouring positions, whatever the number of spatial dimensions. Positions beyond the end of a row are
+computed and dropped. A stride divides the image into phases, each flat as above, so that neighbours stay neighbours.
+
+The weight's gradient adds up products of the same two flat arrays over positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ...contract.dtypes import DType, int64
+from ..nodes import (
+    Buffer,
+    Expr,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    LoopKind,
+    Program,
+    Scalar,
+    Stmt,
+    Store,
+    Var,
+    call,
+    cast,
+    const,
+    loop,
+    select,
+)
+from .nest import larger, smaller
+
+#: Vectors of positions that a tile of the result has, and channels at most: 24 of 32 registers hold sums.
+VECTORS: Final = 3
+CHANNELS: Final = 8
+#: Tiles of a weight's gradient that one task keeps the sums of.
+TILES: Final = 24
+#: Bytes of a vector.
+VECTOR_BYTES: Final = 64
+
+
+def lanes(dtype: DType) -> int:
+    """Elements of a vector."""
+    return VECTOR_BYTES // dtype.itemsize
+
+
+def _index(name: str) -> Var:
+    return Var(name, int64)
+
+
+def _scalars(names: str) -> tuple[list[Scalar], Iterator[Var]]:
+    return [Scalar(name, int64) for name in names.split()], (_index(name) for name in names.split())
+
+
+class _Tile:
+    """Sums in registers: ``rows`` times ``columns`` vectors.
+
+    Args:
+        rows: Number of rows.
+        columns: Vectors in each.
+        dtype: Element type.
+    """
+
+    def __init__(self, rows: int, columns: int, dtype: DType) -> None:
+        self._places = [(row, column) for row in range(rows) for column in range(columns)]
+        self._dtype = dtype
+        self._lane = _index("lane")
+        self.arrays = tuple(Local(self._name(*place), dtype, lanes(dtype)) for place in self._places)
+
+    @staticmethod
+    def _name(row: int, column: int) -> str:
+        return f"sum{row}_{column}"
+
+    def at(self, row: int, column: int) -> Load:
+        """One lane of a vector."""
+        return Load(self._name(row, column), self._lane, self._dtype)
+
+    def vectors(self, body: Sequence[Stmt]) -> Stmt:
+        """``body`` for every lane."""
+        return loop(self._lane, lanes(self._dtype), body, LoopKind.VECTOR)
+
+    def zero(self) -> Stmt:
+        """Start anew."""
+        return self.vectors([Store(self._name(*place), self._lane, const(0, self._dtype)) for place in self._places])
+
+    def add(self, left: Sequence[Expr], right: Sequence[Expr]) -> list[Stmt]:
+        """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes."""
+        return [Store(self._name(row, column), self._lane,
+                      call("fma", left[row], right[column], self.at(row, column))) for row, column in self._places]
+
+    def over(self, first: Expr, column: int = 0) -> Expr:
+        """The position of this lane in a vector of neighbours."""
+        return first + (self._lane + column * lanes(self._dtype))
+
+
+def convolution(result: DType, work: DType, channels: int) -> Program:
+    """``out[n, g, c, p] = sum over k of weight[g, c, k] * image[n, g, offset[k] + p]`` for positions in rows.
+
+    Parameters: result, flat images, weights by blocks of ``channels`` ([g, block, k, channels]), offsets [k], and
+    where each row of positions begins in the result (-1: nowhere); then sizes and strides as named below.
+
+    Args:
+        result: Element type of the result.
+        work: Element type of images, weights and sums.
+        channels: Channels in a block.
+    """
+    scalars, names = _scalars("tasks groups blocks depth tiles image_n image_g weight_g out_n out_g out_c count width "
+                              "pitch hop")
+    (tasks, groups, blocks, depth, tiles, image_n, image_g, weight_g, out_n, out_g, out_c, count, width, pitch,
+     hop) = names
+    task, block, k, row, lane = map(_index, ("task", "block", "k", "row", "element"))
+    number, n, g, first, image, target = map(_index, ("number", "n", "g", "first", "image_at", "target"))
+    weight, at, taken, channel = map(_index, ("weight_at", "at", "taken", "channel"))
+    span = VECTORS * lanes(work)
+    tile = _Tile(channels, VECTORS, work)
+    factors = [Var(f"factor{c}", work) for c in range(channels)]
+    values = [Var(f"value{v}", work) for v in range(VECTORS)]
+    multiply = loop(k, depth, [
+        Let(at, image + Load("offsets", k, int64)),
+        Let(taken, weight + k * channels),
+        *(Let(factor, Load("weight", taken + c, work)) for c, factor in enumerate(factors)),
+        tile.vectors([*(Let(value, Load("image", tile.over(at, v), work)) for v, value in enumerate(values)),
+                      *tile.add(factors, values)]),
+    ])
+    begin, low, high = map(_index, ("begin", "low", "high"))
+    rows = loop(row, (first + (span - 1)) // pitch + 1, [
+        Let(begin, Load("rows", row, int64)),
+        If(begin >= 0, (
+            Let(low, larger(row * pitch, first)),
+            Let(high, smaller(row * pitch + width, first + span)),
+            loop(lane, high - low, [Store(
+                "out", target + channel * out_c + begin + (low - row * pitch + lane) * hop,
+                cast(Load("lines", (channel - block * channels) * span + (low - first) + lane, work), result),
+            )], LoopKind.PARALLEL),
+        )),
+    ], start=first // pitch)
+    finish = [
+        tile.vectors([Store("lines", tile.over(const(c * span, int64), v), tile.at(c, v))
+                      for c in range(channels) for v in range(VECTORS)]),
+        loop(channel, smaller(block * channels + channels, count), [rows], start=block * channels),
+    ]
+    body = loop(task, tasks, [
+        Let(number, task // tiles),
+        Let(n, number // groups),
+        Let(g, number % groups),
+        Let(first, task % tiles * span),
+        Let(image, n * image_n + g * image_g + first),
+        Let(target, n * out_n + g * out_g),
+        loop(block, blocks, [Let(weight, g * weight_g + block * (depth * channels)), tile.zero(), multiply, *finish]),
+    ], LoopKind.PARALLEL)
+    buffers = (Buffer("out", result, True), Buffer("image", work), Buffer("weight", work), Buffer("offsets", int64),
+               Buffer("rows", int64))
+    kernel = Kernel("convolution", (body,), (*tile.arrays, Local("lines", work, channels * span)))
+    return Program("convolution", (*buffers, *scalars), (kernel,))
+
+
+def flat_image(source: DType, work: DType, dims: int) -> Program:
+    """Lines of an image with zeros before and after them, one phase of a stride.
+
+    Parameters: result and source, then: number of lines in the result, channels, sizes of the result's outer spatial
+    dimensions, length of a line; where the result begins and the distance of its channels; for each dimension where the
+    source begins and ends in the result; the source's first element and its strides (image, channel, dimensions..).
+
+    Args:
+        source: Element type of the image.
+        work: Element type of the result.
+        dims: Spatial dimensions.
+    """
+    scalars, names = _scalars(" ".join([
+        "lines channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
+        *(f"low{d} high{d}" for d in range(dims)), "origin step_n step_c", *(f"step{d}" for d in range(dims))]))
+    v = {name.name: name for name in names}
+    line, t, low, high, begin = map(_index, ("line", "t", "low", "high", "begin"))
+    lets, rest, places = [], line, []
+    for d in reversed(range(dims - 1)):
+        place, following = _index(f"place{d}"), _index(f"rest{d}")
+        lets += [Let(place, rest % v[f"size{d}"]), Let(following, rest // v[f"size{d}"])]
+        places.insert(0, place)
+        rest = following
+    inside: Expr = call("le", const(0, int64), line)
+    row: Expr = const(0, int64)
+    origin: Expr = v["origin"] + (rest // v["channels"]) * v["step_n"] + (rest % v["channels"]) * v["step_c"]
+    for d, place in enumerate(places):
+        inside = inside & (v[f"low{d}"] <= place) & (place < v[f"high{d}"])
+        row = place if d == 0 else row * v[f"size{d}"] + place
+        origin = origin + (place - v[f"low{d}"]) * v[f"step{d}"]
+    last = dims - 1
+    nothing = const(0, work)
+    value = cast(Load("in0", _index("origin_at") + t * v[f"step{last}"], source), work)
+    body = loop(line, v["lines"], [
+        *lets,
+        Let(begin, v["start"] + rest * v["channel_step"] + row * v["length"]),
+        Let(low, select(inside, v[f"low{last}"], v["length"])),
+        Let(high, select(inside, v[f"high{last}"], v["length"])),
+        Let(_index("origin_at"), origin),
+        loop(t, low, [Store("out", begin + t, nothing)], LoopKind.PARALLEL),
+        loop(t, high - low, [Store("out", begin + low + t, value)], LoopKind.PARALLEL),
+        loop(t, v["length"] - high, [Store("out", begin + high + t, nothing)], LoopKind.PARALLEL),
+    ], LoopKind.PARALLEL)
+    return Program("flat_image", (Buffer("out", work, True), Buffer("in0", source), *scalars),
+                   (Kernel("flat_image", (body,)),))
+
+
+def weight_blocks(source: DType, work: DType, channels: int) -> Program:
+    """``out[g, block, k, c] = weight[g, block * channels + c, places[k]]``, 0 beyond the last channel.
+
+    Parameters: result, weight, places [k]; then: tasks (groups times blocks), blocks, depth, channels in a group, and
+    the weight's strides by group and by channel.
+    """
+    scalars, names = _scalars("tasks blocks depth count step_g step_c")
+    tasks, blocks, depth, count, step_g, step_c = names
+    task, c, k, begin, taken, channel = map(_index, ("task", "c", "k", "begin", "taken", "channel"))
+    value = cast(Load("weight", begin + Load("places", k, int64), source), work)
+    copy = loop(k, depth, [Store("out", taken + k * channels, value)], LoopKind.PARALLEL)
+    clear = loop(k, depth, [Store("out", taken + k * channels, const(0, work))], LoopKind.PARALLEL)
+    body = loop(task, tasks, [loop(c, channels, [
+        Let(channel, task % blocks * channels + c),
+        Let(taken, task * (depth * channels) + c),
+        Let(begin, task // blocks * step_g + channel * step_c),
+        If(channel < count, (copy,)),
+        If(channel >= count, (clear,)),
+    ])], LoopKind.PARALLEL)
+    return Program("weight_blocks", (Buffer("out", work, True), Buffer("weight", source), Buffer("places", int64),
+                                     *scalars), (Kernel("weight_blocks", (body,)),))
+
+
+def weight_gradient(result: DType, work: DType, channels: int) -> Program:
+    """``out[g, c, k] = sum over n, p of upstream[n, g, c, p] * image[n, g, offset[k] + p]``.
+
+    Parameters: result, flat upstream gradients (0 where no position of the result is), flat images, offsets [k]; then
+    sizes and strides as named below. Positions are a multiple of a vector. Sums are taken over ``span`` positions of
+    ``some`` images at a time, whose elements a cache holds while all tiles of a task meet them.
+
+    Args:
+        result: Element type of the result.
+        work: Element type of the other arrays and of sums.
+        channels: Channels in a tile.
+    """
+    scalars, names = _scalars("tasks blocks parts tiles depth count images some positions span upstream_n upstream_g "
+                              "upstream_c image_n image_g out_g out_c")
+    (tasks, blocks, parts, tiles, depth, count, images, some, positions, span, upstream_n, upstream_g, upstream_c,
+     image_n, image_g, out_g, out_c) = names
+    task, tile_at, n, p, first_n, first_p, g, block = map(
+        _index, ("task", "tile", "n", "p", "first_n", "first_p", "g", "block"))
+    first_k, at, image_at, upstream_at, k, c = map(_index, ("first_k", "at", "image_at", "upstream_at", "k", "c"))
+    step, cells = lanes(work), channels * VECTORS
+    tile = _Tile(channels, VECTORS, work)
+    rows = [_index(f"row{c}") for c in range(channels)]
+    taps = [_index(f"tap{v}") for v in range(VECTORS)]
+    lefts = [Var(f"left{c}", work) for c in range(channels)]
+    rights = [Var(f"right{v}", work) for v in range(VECTORS)]
+    total = [tile.over(at + (row * VECTORS + column) * step) for row in range(channels) for column in range(VECTORS)]
+    sums = [tile.at(row, column) for row in range(channels) for column in range(VECTORS)]
+    multiply = loop(p, smaller(first_p + span, positions), [tile.vectors([
+        *(Let(left, Load("upstream", tile.over(upstream_at + row + p), work))
+          for left, row in zip(lefts, rows, strict=True)),
+        *(Let(right, Load("image", tile.over(image_at + tap + p), work))
+          for right, tap in zip(rights, taps, strict=True)),
+        *tile.add(lefts, rights),
+    ])], start=first_p, step=step)
+    one_tile = loop(tile_at, tiles, [
+        Let(at, tile_at * (cells * step)),
+        *(Let(tap, Load("offsets", first_k + (tile_at * VECTORS + v), int64)) for v, tap in enumerate(taps)),
+        tile.zero(),
+        loop(n, smaller(first_n + some, images), [
+            Let(upstream_at, n * upstream_n + g * upstream_g),
+            Let(image_at, n * image_n + g * image_g),
+            multiply,
+        ], start=first_n),
+        tile.vectors([Store("totals", place, Load("totals", place, work) + value)
+                      for place, value in zip(total, sums, strict=True)]),
+    ])
+    cell, lane = _index("cell"), _index("element")
+    widths = [step >> level for level in range(1, step.bit_length())]
+    fold = [loop(lane, width, [Store("totals", cell * step + lane, Load("totals", cell * step + lane, work)
+                                     + Load("totals", cell * step + (lane + width), work))], LoopKind.VECTOR)
+            for width in widths]
+    finish = loop(cell, tiles * cells, [
+        *fold,
+        Let(c, block * channels + cell % cells // VECTORS),
+        Let(k, first_k + cell // cells * VECTORS + cell % VECTORS),
+        If((c < count) & (k < depth), (
+            Store("out", g * out_g + c * out_c + k, cast(Load("totals", cell * step, work), result)),)),
+    ])
+    body = loop(task, tasks, [
+        Let(g, task // (blocks * parts)),
+        Let(block, task // parts % blocks),
+        Let(first_k, task % parts * (tiles * VECTORS)),
+        *(Let(row, smaller(block * channels + c, count - 1) * upstream_c) for c, row in enumerate(rows)),
+        loop(lane, tiles * (cells * step), [Store("totals", lane, const(0, work))], LoopKind.PARALLEL),
+        loop(first_n, images, [loop(first_p, positions, [one_tile], step=span)], step=some),
+        finish,
+    ], LoopKind.PARALLEL)
+    buffers = (Buffer("out", result, True), Buffer("upstream", work), Buffer("image", work), Buffer("offsets", int64))
+    kernel = Kernel("weight_gradient", (body,), (*tile.arrays, Local("totals", work, TILES * cells * step)))
+    return Program("weight_gradient", (*buffers, *scalars), (kernel,))
