@@ -1,7 +1,7 @@
 """Convolution, its transpose and its weight's gradient by the direct schedule (``ir/schedule/convolution.py``).
 
-What depends on shapes alone, tables of offsets above all, is a plan; plans are kept. The transpose of a convolution with
-stride s is one convolution for each of the s phases of its result, every one with the taps that reach this phase.
+What depends on shapes alone, tables of offsets above all, is a plan; plans are kept. The transpose of a convolution
+with stride s is one convolution for each of the s phases of its result, every one with the taps that reach this phase.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Phase:
 
     Attributes:
         offsets: What a tap adds to the position that it reads, by channel and tap.
-        taps: Numbers of the taps that take part.
+        taps: Numbers of the taps that take part, row-major.
         rows: Where each row of positions begins in the result; -1: nowhere.
         width: Positions of a row that are in the result.
         hop: Their distance there.
@@ -66,7 +66,7 @@ class _Phase:
     """
 
     offsets: Table
-    taps: Table
+    taps: Sizes
     rows: Table
     width: int
     hop: int
@@ -137,7 +137,7 @@ def _forward_plan(channels: int, sizes: Sizes, kernel: Sizes, outputs: Sizes, st
             phase = phase * s + part
         places.append(phase * plane + sum(shift * pitch for (shift, _), pitch in zip(tap, pitches, strict=True)))
     rows, tiles = _rows(lengths, outputs, _pitches(outputs), (0,) * len(sizes), span)
-    only = _Phase(_offsets(channels, phases * plane, places), np.arange(len(places)), rows, outputs[-1], 1, tiles)
+    only = _Phase(_offsets(channels, phases * plane, places), tuple(range(len(places))), rows, outputs[-1], 1, tiles)
     return _Plan(tuple(lines), (only,), True)
 
 
@@ -184,13 +184,13 @@ def _transposed_plan(channels: int, sizes: Sizes, kernel: Sizes, outputs: Sizes,
         if not taps:
             complete = False
             continue
-        numbers = [sum(t * step for (t, _), step in zip(tap, _pitches(kernel), strict=True)) for tap in taps]
+        numbers = tuple(sum(t * step for (t, _), step in zip(tap, _pitches(kernel), strict=True)) for tap in taps)
         places = [sum((shift + zeros) * pitch for (_, shift), zeros, pitch in zip(tap, before, pitches, strict=True))
                   for tap in taps]
         rows, tiles = _rows(lengths, tuple(part.count for part in combined),
                             tuple(s * step for s, step in zip(stride, steps, strict=True)),
                             tuple(part.start * step for part, step in zip(combined, steps, strict=True)), span)
-        phases.append(_Phase(_offsets(channels, plane, places), np.asarray(numbers, np.int64), rows,
+        phases.append(_Phase(_offsets(channels, plane, places), numbers, rows,
                              combined[-1].count, stride[-1], tiles))
     return _Plan(tuple(lines), tuple(phases), complete)
 
@@ -202,6 +202,15 @@ def _element_strides(array: Any) -> Sizes:
 def _block(count: int) -> int:
     """Channels of a tile."""
     return programs.CHANNELS if count > 4 else 4 if count > 2 else count
+
+
+@lru_cache(maxsize=512)
+def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: int) -> Table:
+    """Where the factors of a channel of the result stand in the weight, by channel that is read and tap."""
+    tap: Any = np.zeros((1,) * len(steps), np.int64)
+    for d, distance in enumerate(steps):
+        tap = tap + np.arange(kernel[d]).reshape(tuple(-1 if k == d else 1 for k in range(len(steps)))) * distance
+    return _offsets(depth, step, tap.ravel()[list(taps)])
 
 
 class Convolutions:
@@ -248,11 +257,13 @@ class Convolutions:
 
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, groups: int, plan: _Plan, turned: bool,
                   stream: Stream) -> None:
+        if not plan.phases:
+            return
         image = self._flat(dtype, work, x, plan, stream)
         taken, count = x.shape[1] // groups, out.shape[1] // groups
         channels = _block(count)
         blocks, plane, cells = -(-count // channels), plan.parts * plan.plane, math.prod(out.shape[2:])
-        run = self._program(programs.convolution, dtype, work, channels)
+        run = self._program(programs.convolution, dtype, work, channels, plan.phases[0].hop != 1)
         for phase in plan.phases:
             weight = self._blocks(dtype, work, w, groups, phase.taps, channels, turned, stream)
             depth = len(phase.offsets)
@@ -271,8 +282,8 @@ class Convolutions:
         slack = _pitches(lengths)[0] + programs.VECTORS * programs.lanes(work)
         flat = self._device.empty((used + slack,), work, stream)
         flat[used:] = 0
-        run = self._program(programs.flat_image, dtype, work, dims)
         step_n, step_c, *steps = _element_strides(x)
+        run = self._program(programs.flat_image, dtype, work, dims, plan.lines[-1].stride * steps[-1] != 1)
         for number, phase in enumerate(product(*(range(len(line.low)) for line in plan.lines))):
             bounds = [n for line, k in zip(plan.lines, phase, strict=True) for n in (line.low[k], line.high[k])]
             origin = sum(line.first[k] * s for line, k, s in zip(plan.lines, phase, steps, strict=True))
@@ -281,17 +292,13 @@ class Convolutions:
                             *(line.stride * s for line, s in zip(plan.lines, steps, strict=True))), stream)
         return flat
 
-    def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Table, channels: int, turned: bool,
+    def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Sizes, channels: int, turned: bool,
                 stream: Stream) -> Any:
         """The weight by blocks of ``channels`` of the result; ``turned``: its inputs are the result's channels."""
         out_step, in_step, *steps = _element_strides(w)
         rows, inputs = w.shape[0] // groups, w.shape[1]
-        places: Any = np.zeros((1,) * len(steps), np.int64)
-        for d, step in enumerate(steps):
-            places = places + np.arange(w.shape[2 + d]).reshape(
-                tuple(-1 if k == d else 1 for k in range(len(steps)))) * step
         count, step_c, depth, step = (inputs, in_step, rows, out_step) if turned else (rows, out_step, inputs, in_step)
-        table = _offsets(depth, step, places.ravel()[taps])
+        table = _weight_places(w.shape[2:], tuple(steps), taps, depth, step)
         blocks = -(-count // channels)
         out = self._device.empty((groups * blocks * len(table) * channels,), work, stream)
         self._program(programs.weight_blocks, dtype, work, channels)(
@@ -330,7 +337,7 @@ class Convolutions:
         flat = self._device.empty((planes * positions,), work, stream)
         flat.reshape(planes, positions)[:, used:] = 0
         step_n, step_c, *steps = _element_strides(grad)
-        self._program(programs.flat_image, dtype, work, dims)((flat, grad), (
+        self._program(programs.flat_image, dtype, work, dims, steps[-1] != 1)((flat, grad), (
             planes * math.prod(lengths[:-1]), grad.shape[1], *lengths[:-1], lengths[-1], 0, positions,
             *(n for size in outputs for n in (0, size)), 0, step_n, step_c, *steps), stream)
         return flat, positions

@@ -15,7 +15,9 @@ from typing import Final
 
 from ...contract.dtypes import DType, int64
 from ..nodes import (
+    Assign,
     Buffer,
+    Declare,
     Expr,
     If,
     Kernel,
@@ -34,7 +36,7 @@ from ..nodes import (
     loop,
     select,
 )
-from .nest import larger, smaller
+from .nest import smaller
 
 #: Vectors of positions that a tile of the result has, and channels at most: 24 of 32 registers hold sums.
 VECTORS: Final = 3
@@ -69,7 +71,8 @@ class _Tile:
 
     def __init__(self, rows: int, columns: int, dtype: DType) -> None:
         self._places = [(row, column) for row in range(rows) for column in range(columns)]
-        self._dtype = dtype
+        self.rows = rows
+        self.dtype = dtype
         self._lane = _index("lane")
         self.arrays = tuple(Local(self._name(*place), dtype, lanes(dtype)) for place in self._places)
 
@@ -79,15 +82,15 @@ class _Tile:
 
     def at(self, row: int, column: int) -> Load:
         """One lane of a vector."""
-        return Load(self._name(row, column), self._lane, self._dtype)
+        return Load(self._name(row, column), self._lane, self.dtype)
 
     def vectors(self, body: Sequence[Stmt]) -> Stmt:
         """``body`` for every lane."""
-        return loop(self._lane, lanes(self._dtype), body, LoopKind.VECTOR)
+        return loop(self._lane, lanes(self.dtype), body, LoopKind.VECTOR)
 
     def zero(self) -> Stmt:
         """Start anew."""
-        return self.vectors([Store(self._name(*place), self._lane, const(0, self._dtype)) for place in self._places])
+        return self.vectors([Store(self._name(*place), self._lane, const(0, self.dtype)) for place in self._places])
 
     def add(self, left: Sequence[Expr], right: Sequence[Expr]) -> list[Stmt]:
         """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes."""
@@ -96,10 +99,27 @@ class _Tile:
 
     def over(self, first: Expr, column: int = 0) -> Expr:
         """The position of this lane in a vector of neighbours."""
-        return first + (self._lane + column * lanes(self._dtype))
+        return first + (self._lane + column * lanes(self.dtype))
 
 
-def convolution(result: DType, work: DType, channels: int) -> Program:
+def _store_rows(tile: _Tile, column: int, channel: Expr, result: DType, place: tuple[Expr, ...]) -> Stmt:
+    """One vector of every channel, to the rows of the result that its positions are in."""
+    target, first, count, width, pitch, hop, step = place
+    row, begin, at, position = map(_index, ("row", "begin", "at", "position"))
+    after = first + (column * lanes(tile.dtype) + lanes(tile.dtype) - 1)
+    stores = [If(channel + c < count, (Store("out", at + (channel + c) * step + position * hop,
+                                             cast(tile.at(c, column), result)),)) for c in range(tile.rows)]
+    return loop(row, after // pitch + 1, [
+        Let(begin, Load("rows", row, int64)),
+        If(begin >= 0, (
+            Let(at, target + begin),
+            tile.vectors([Let(position, tile.over(first, column) - row * pitch),
+                          If((position >= 0) & (position < width), tuple(stores))]),
+        )),
+    ], start=(first + column * lanes(tile.dtype)) // pitch)
+
+
+def convolution(result: DType, work: DType, channels: int, spread: bool) -> Program:
     """``out[n, g, c, p] = sum over k of weight[g, c, k] * image[n, g, offset[k] + p]`` for positions in rows.
 
     Parameters: result, flat images, weights by blocks of ``channels`` ([g, block, k, channels]), offsets [k], and
@@ -109,14 +129,15 @@ def convolution(result: DType, work: DType, channels: int) -> Program:
         result: Element type of the result.
         work: Element type of images, weights and sums.
         channels: Channels in a block.
+        spread: Whether neighbouring positions may be ``hop`` elements apart in the result.
     """
     scalars, names = _scalars("tasks groups blocks depth tiles image_n image_g weight_g out_n out_g out_c count width "
                               "pitch hop")
     (tasks, groups, blocks, depth, tiles, image_n, image_g, weight_g, out_n, out_g, out_c, count, width, pitch,
      hop) = names
-    task, block, k, row, lane = map(_index, ("task", "block", "k", "row", "element"))
+    task, block, k = map(_index, ("task", "block", "k"))
     number, n, g, first, image, target = map(_index, ("number", "n", "g", "first", "image_at", "target"))
-    weight, at, taken, channel = map(_index, ("weight_at", "at", "taken", "channel"))
+    weight, at, taken = map(_index, ("weight_at", "at", "taken"))
     span = VECTORS * lanes(work)
     tile = _Tile(channels, VECTORS, work)
     factors = [Var(f"factor{c}", work) for c in range(channels)]
@@ -128,23 +149,8 @@ def convolution(result: DType, work: DType, channels: int) -> Program:
         tile.vectors([*(Let(value, Load("image", tile.over(at, v), work)) for v, value in enumerate(values)),
                       *tile.add(factors, values)]),
     ])
-    begin, low, high = map(_index, ("begin", "low", "high"))
-    rows = loop(row, (first + (span - 1)) // pitch + 1, [
-        Let(begin, Load("rows", row, int64)),
-        If(begin >= 0, (
-            Let(low, larger(row * pitch, first)),
-            Let(high, smaller(row * pitch + width, first + span)),
-            loop(lane, high - low, [Store(
-                "out", target + channel * out_c + begin + (low - row * pitch + lane) * hop,
-                cast(Load("lines", (channel - block * channels) * span + (low - first) + lane, work), result),
-            )], LoopKind.PARALLEL),
-        )),
-    ], start=first // pitch)
-    finish = [
-        tile.vectors([Store("lines", tile.over(const(c * span, int64), v), tile.at(c, v))
-                      for c in range(channels) for v in range(VECTORS)]),
-        loop(channel, smaller(block * channels + channels, count), [rows], start=block * channels),
-    ]
+    place = (target, first, count, width, pitch, hop if spread else const(1, int64), out_c)
+    finish = [_store_rows(tile, v, block * channels, result, place) for v in range(VECTORS)]
     body = loop(task, tasks, [
         Let(number, task // tiles),
         Let(n, number // groups),
@@ -156,11 +162,11 @@ def convolution(result: DType, work: DType, channels: int) -> Program:
     ], LoopKind.PARALLEL)
     buffers = (Buffer("out", result, True), Buffer("image", work), Buffer("weight", work), Buffer("offsets", int64),
                Buffer("rows", int64))
-    kernel = Kernel("convolution", (body,), (*tile.arrays, Local("lines", work, channels * span)))
+    kernel = Kernel("convolution", (body,), tile.arrays)
     return Program("convolution", (*buffers, *scalars), (kernel,))
 
 
-def flat_image(source: DType, work: DType, dims: int) -> Program:
+def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
     """Lines of an image with zeros before and after them, one phase of a stride.
 
     Parameters: result and source, then: number of lines in the result, channels, sizes of the result's outer spatial
@@ -171,19 +177,22 @@ def flat_image(source: DType, work: DType, dims: int) -> Program:
         source: Element type of the image.
         work: Element type of the result.
         dims: Spatial dimensions.
+        spread: Whether the last stride may be another than 1.
     """
     scalars, names = _scalars(" ".join([
         "lines channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
         *(f"low{d} high{d}" for d in range(dims)), "origin step_n step_c", *(f"step{d}" for d in range(dims))]))
     v = {name.name: name for name in names}
     line, t, low, high, begin = map(_index, ("line", "t", "low", "high", "begin"))
-    lets, rest, places = [], line, []
+    lets: list[Stmt] = []
+    places: list[Expr] = []
+    rest: Expr = line
     for d in reversed(range(dims - 1)):
-        place, following = _index(f"place{d}"), _index(f"rest{d}")
-        lets += [Let(place, rest % v[f"size{d}"]), Let(following, rest // v[f"size{d}"])]
-        places.insert(0, place)
+        at, following = _index(f"place{d}"), _index(f"rest{d}")
+        lets += [Let(at, rest % v[f"size{d}"]), Let(following, rest // v[f"size{d}"])]
+        places.insert(0, at)
         rest = following
-    inside: Expr = call("le", const(0, int64), line)
+    inside: Expr = line >= 0
     row: Expr = const(0, int64)
     origin: Expr = v["origin"] + (rest // v["channels"]) * v["step_n"] + (rest % v["channels"]) * v["step_c"]
     for d, place in enumerate(places):
@@ -191,17 +200,25 @@ def flat_image(source: DType, work: DType, dims: int) -> Program:
         row = place if d == 0 else row * v[f"size{d}"] + place
         origin = origin + (place - v[f"low{d}"]) * v[f"step{d}"]
     last = dims - 1
-    nothing = const(0, work)
-    value = cast(Load("in0", _index("origin_at") + t * v[f"step{last}"], source), work)
+    position, value = _index("position"), Var("value", work)
+    step = v[f"step{last}"] if spread else const(1, int64)
+    taken = cast(Load("in0", _index("origin_at") + (position - low) * step, source), work)
+    lane = _index("lane")
+    copy = loop(lane, lanes(work), [
+        Let(position, t + lane),
+        If(position < v["length"], (
+            Declare(value, const(0, work)),
+            If((position >= low) & (position < high), (Assign(value, taken),)),
+            Store("out", begin + position, value),
+        )),
+    ], LoopKind.VECTOR)
     body = loop(line, v["lines"], [
         *lets,
         Let(begin, v["start"] + rest * v["channel_step"] + row * v["length"]),
         Let(low, select(inside, v[f"low{last}"], v["length"])),
         Let(high, select(inside, v[f"high{last}"], v["length"])),
         Let(_index("origin_at"), origin),
-        loop(t, low, [Store("out", begin + t, nothing)], LoopKind.PARALLEL),
-        loop(t, high - low, [Store("out", begin + low + t, value)], LoopKind.PARALLEL),
-        loop(t, v["length"] - high, [Store("out", begin + high + t, nothing)], LoopKind.PARALLEL),
+        loop(t, v["length"], [copy], step=lanes(work)),
     ], LoopKind.PARALLEL)
     return Program("flat_image", (Buffer("out", work, True), Buffer("in0", source), *scalars),
                    (Kernel("flat_image", (body,)),))
