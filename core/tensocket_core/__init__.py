@@ -95,6 +95,7 @@ from .formats import (
 )
 from .interop.asarray import as_tensor, asarray
 from .interop.dlpack import from_dlpack
+from .interop.files import from_file
 from .interop.namespace import set_array_namespace as set_array_namespace
 from .interop.numpy import from_numpy, frombuffer
 from .limits import finfo, iinfo
@@ -217,6 +218,7 @@ __all__ = [
     "float8_e4m3fn",
     "float8_e5m2",
     "from_dlpack",
+    "from_file",
     "from_numpy",
     "frombuffer",
     "full",

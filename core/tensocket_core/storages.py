@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .dispatch.keys import DIM0, dtype_bit
 from .execute.geometry import memory_nbytes, memory_of
 from .execute.inplace import bump
 from .execute.layout import reach
+from .interop.numpy import from_numpy
 
 #: Storage objects by the memory's identity: while one is alive, all views of its memory give the same object.
 _KNOWN: Final[weakref.WeakValueDictionary[int, UntypedStorage]] = weakref.WeakValueDictionary()
@@ -35,6 +36,8 @@ class UntypedStorage:
     """
 
     __slots__ = ("__weakref__", "_bytes", "_memory")
+    #: Makes a storage on the memory of a file; filled by the module of files, which stands on this one.
+    from_file: ClassVar[Callable[..., UntypedStorage]]
 
     def __init__(self, size: int = 0, *, device: Any = None) -> None:
         self._bytes = empty(size, dtype=dtypes.uint8, device=device)
@@ -62,6 +65,10 @@ class UntypedStorage:
     size = nbytes
     __len__ = nbytes
 
+    def untyped(self) -> UntypedStorage:
+        """This storage."""
+        return self
+
     def element_size(self) -> int:
         """1: elements are bytes."""
         return 1
@@ -80,7 +87,12 @@ class UntypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return storage_of(self._bytes[index].clone())
+            if index.step not in (None, 1):
+                raise ArgumentError("storage", f"a slice with step {index.step}", "a part of a storage has all bytes "
+                                    "from one place to another", "slice a tensor on it")
+            part = self._bytes[index]
+            host = self._bytes._entry.runtime.profile.host_resident
+            return storage_of(from_numpy(part.numpy()) if host else part.clone())
         return int(self._bytes[index].item())
 
     def __setitem__(self, index: Any, value: int) -> None:

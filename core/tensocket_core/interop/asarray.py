@@ -69,6 +69,8 @@ def _aliased(obj: Any, dtype: Any) -> Any:
     """A tensor on the memory of ``obj``; None where it has none that can be shared."""
     if hasattr(obj, "_key"):
         return obj
+    if hasattr(obj, "_bytes"):  # A storage, read as the dtype.
+        return obj._bytes.view(obj._bytes.dtype if dtype is None else dtype)
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)
     if isinstance(obj, np.generic):

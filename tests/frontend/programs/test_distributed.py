@@ -10,6 +10,8 @@ from tensocket import errors, nn, notices
 from tensocket.distributed import _functional_collectives
 from tensocket.distributed.algorithms import Join, Joinable, JoinHook
 from tensocket.distributed.device_mesh import init_device_mesh
+from tensocket.distributed.fsdp import FullyShardedDataParallel
+from tensocket.distributed.tensor import DTensor, Partial, Replicate, Shard
 from tensocket.nn.parallel import DataParallel, DistributedDataParallel, data_parallel, gather, parallel_apply, scatter
 
 
@@ -237,3 +239,29 @@ def test_one_process_joins_as_the_last(world):
     counter.join_process_group = None
     with pytest.raises(errors.ArgumentError, match="the objects share one group"):
         Join([model, counter])
+
+
+def test_no_tensor_is_spread():
+    spread = Shard(1)
+    assert spread.is_shard()
+    assert spread.is_shard(1)
+    assert not spread.is_shard(0)
+    assert not spread.is_replicate()
+    assert Replicate().is_replicate()
+    assert Partial().is_partial("sum")
+    assert not Partial("max").is_partial("sum")
+    assert not isinstance(torch.ones(1), DTensor)
+    with pytest.raises(errors.ProcessGroupError, match="one process has its tensors whole"):
+        DTensor(torch.ones(1), None)
+
+
+def test_one_process_has_all_parameters(world):
+    model = nn.Linear(2, 1)
+    sharded = FullyShardedDataParallel(model, sync_module_states=True)
+    with sharded.no_sync(), FullyShardedDataParallel.summon_full_params(sharded, writeback=False):
+        sharded(torch.ones(1, 2)).sum().backward()
+    assert model.weight.grad.tolist() == [[1, 1]]
+    assert sharded.clip_grad_norm_(0.5).item() == pytest.approx(3**0.5)
+    assert model.bias.grad.item() == pytest.approx(0.5 / 3**0.5, rel=1e-5)
+    with pytest.raises(errors.ArgumentError, match="the module computes in its own dtypes"):
+        FullyShardedDataParallel(model, mixed_precision=torch.float16)

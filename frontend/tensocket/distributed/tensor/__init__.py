@@ -1,0 +1,74 @@
+"""Tensors that are spread over the devices of a mesh: with one process every tensor is whole, and there are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tensocket.errors import ProcessGroupError
+from tensocket_core import Tensor
+
+from ..device_mesh import DeviceMesh, init_device_mesh
+
+__all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "init_device_mesh"]
+
+
+class Placement:
+    """How a tensor lies on the devices along one dimension of a mesh."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether every device has a part, along the dimension ``dim`` if that is given."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+    def is_replicate(self) -> bool:
+        """Whether every device has all of it."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether every device has a summand, of the reduction ``reduce_op`` if that is given."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Every device has a part.
+
+    Attributes:
+        dim: The tensor's dimension that is divided.
+    """
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Every device has all of the tensor."""
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """Every device has a tensor of the full shape; the value is what a reduction makes of them.
+
+    Attributes:
+        reduce_op: The reduction.
+    """
+
+    reduce_op: str = "sum"
+
+
+class _Spread(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return False
+
+
+class DTensor(Tensor, metaclass=_Spread):
+    """A tensor spread over several processes: no tensor is one, and none can be made.
+
+    Raises:
+        ProcessGroupError: Always.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> DTensor:
+        """No tensor."""
+        raise ProcessGroupError("DTensor", "a tensor that is spread", "one process has its tensors whole",
+                                "use the tensor itself")
