@@ -18,7 +18,8 @@ half int int16 int32 int64 int8 long short uint16 uint32 uint64 uint8
 """
 CREATION = """
 asarray from_dlpack frombuffer
-arange as_tensor bernoulli empty empty_like eye from_file from_numpy full full_like linspace ones ones_like rand rand_like
+arange as_tensor bernoulli empty empty_like eye from_file from_numpy full full_like linspace
+ones ones_like rand rand_like
 randint randn randn_like randperm tensor zeros zeros_like
 """
 OPERATORS = """
