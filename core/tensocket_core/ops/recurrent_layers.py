@@ -15,16 +15,23 @@ from ..autograd.derivative import Derivative
 from ..dispatch.composite import composite
 
 
+def _gates(values: Any, count: int) -> tuple[Any, ...]:
+    """Equal parts along the last dimension; cheaper than chunk()."""
+    shape = values.shape
+    parts: tuple[Any, ...] = values.reshape((*shape[:-1], count, shape[-1] // count)).unbind(-2)
+    return parts
+
+
 def lstm_step(inputs: Any, hidden: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
     """New output and cell state; the gates are input, forget, cell and output."""
-    i, f, g, o = (inputs + hidden).chunk(4, -1)
+    i, f, g, o = _gates(inputs + hidden, 4)
     cell = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 
 
 def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
     """New output; the gates are reset, update and new."""
-    (reset, update, new), (reset_h, update_h, new_h) = inputs.chunk(3, -1), hidden.chunk(3, -1)
+    (reset, update, new), (reset_h, update_h, new_h) = _gates(inputs, 3), _gates(hidden, 3)
     update = (update + update_h).sigmoid()
     new = (new + (reset + reset_h).sigmoid() * new_h).tanh()
     return (new + update * (state[0] - new),)
@@ -83,7 +90,8 @@ def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: 
     i, f, g, o = (inputs + functions.linear(before, w_hh, b_hh)).chunk(4, -1)
     i, f, g, o, shown = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid(), cells.tanh()
     to_cell = (o * (1 - shown * shown)).unbind(0)
-    factors = functions.stack([g * _slope(i), before_cells * _slope(f), i * (1 - g * g), shown * _slope(o)], 2)
+    factors = functions.cat([g * _slope(i), before_cells * _slope(f), i * (1 - g * g), shown * _slope(o)], -1)
+    weight = w_hh.to(factors.dtype)
     forget, given, given_cells = f.unbind(0), _moments(grads[0], count), _moments(grads[1], count)
     changes: list[Any] = [None] * count
     hidden = cell = None
@@ -93,8 +101,8 @@ def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: 
             cell = _sum(hidden * to_cell[k], cell)
         else:
             hidden = cell.new_zeros(cell.shape)
-        changes[k] = (functions.stack([cell, cell, cell, hidden], 1) * factor).flatten(1)
-        hidden, cell = changes[k] @ w_hh.to(changes[k].dtype), cell * forget[k]
+        changes[k] = functions.cat([cell, cell, cell, hidden], -1) * factor
+        hidden, cell = changes[k] @ weight, cell * forget[k]
     total = functions.stack(changes)
     return total.to(inputs.dtype), hidden, cell, *_weights_gradients(total, before, b_hh)
 
@@ -104,7 +112,7 @@ def _simple_gradients(grad: Any, factors: Any, carry: Any, before: Any, w_hh: An
 
     Args:
         grad: Gradient of the outputs.
-        factors: What an output's gradient is multiplied by for those of its hidden gates, [T, N, gates, H].
+        factors: What an output's gradient is multiplied by for those of its hidden gates, [T, N, gates * H].
         carry: What it is multiplied by for the state before, directly; None for nothing.
         before: The states before each moment.
         w_hh: The weight of states.
@@ -112,13 +120,14 @@ def _simple_gradients(grad: Any, factors: Any, carry: Any, before: Any, w_hh: An
     """
     kept = None if carry is None else carry.unbind(0)
     given, totals, changes = grad.unbind(0), [], []
+    weight, gates = w_hh.to(factors.dtype), factors.shape[-1] // grad.shape[-1]
     hidden = None
     for k, factor in reversed(list(enumerate(factors.unbind(0)))):
         hidden = _sum(given[k], hidden)
         totals.append(hidden)
-        change = (hidden.unsqueeze(1) * factor).flatten(1)
+        change = (hidden if gates == 1 else functions.cat([hidden] * gates, -1)) * factor
         changes.append(change)
-        through = change @ w_hh.to(change.dtype)
+        through = change @ weight
         hidden = through if kept is None else through + hidden * kept[k]
     total = functions.stack(changes[::-1])
     return functions.stack(totals[::-1]), hidden, *_weights_gradients(total, before, b_hh)
@@ -133,7 +142,7 @@ def _gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, output
     to_new = (1 - z) * (1 - n * n)
     gates = to_new * nh * _slope(r), (before - n) * _slope(z)
     outputs_grad, hidden, weight, bias = _simple_gradients(
-        grad, functions.stack([*gates, to_new * r], 2), z, before, w_hh, b_hh)
+        grad, functions.cat([*gates, to_new * r], -1), z, before, w_hh, b_hh)
     changes = functions.cat([outputs_grad * factor for factor in (*gates, to_new)], -1)
     return changes.to(inputs.dtype), hidden, weight, bias
 
@@ -142,7 +151,7 @@ def _plain_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outp
                      slope: Any) -> tuple[Any, ...]:
     """Of all arguments of a layer whose output has the given slope for its gate."""
     outputs_grad, hidden, weight, bias = _simple_gradients(
-        grad, slope.unsqueeze(2), None, _before(hx, outputs), w_hh, b_hh)
+        grad, slope, None, _before(hx, outputs), w_hh, b_hh)
     return (outputs_grad * slope).to(inputs.dtype), hidden, weight, bias
 
 
