@@ -58,7 +58,7 @@ class Valley:
             self.speed = 0.0
         self.left -= 1
         top = self.place >= 0.5
-        return (self.place, self.speed), 100 * (self.energy() - before) + 10.0 * top, top or self.left == 0
+        return (self.place, self.speed), 2000 * (self.energy() - before) + 10.0 * top, top or self.left == 0
 
     def energy(self) -> float:
         """Of height and motion."""

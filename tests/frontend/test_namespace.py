@@ -95,7 +95,7 @@ digamma erfc erfc_ erfinv i0 i0_ igamma igammac lgamma mvlgamma polygamma
 """
 SETTINGS = """
 detach detach_ get_device get_float32_matmul_precision get_num_threads is_anomaly_check_nan_enabled is_anomaly_enabled
-seed set_default_tensor_type set_float32_matmul_precision set_num_threads
+seed segment_reduce set_default_tensor_type set_float32_matmul_precision set_num_threads
 """
 IMAGES = """
 adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel_shuffle constant_pad_nd conv1d conv2d
