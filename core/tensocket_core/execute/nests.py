@@ -20,6 +20,7 @@ from tensocket_plugins.ir.nodes import (
     Kernel,
     Let,
     Load,
+    Local,
     LoopKind,
     Param,
     Program,
@@ -108,10 +109,10 @@ class Nest:
         """Loop variables."""
         return [Var(f"{prefix}{d}", self.index) for d in range(rank)]
 
-    def program(self, body: Sequence[Stmt]) -> Program:
+    def program(self, body: Sequence[Stmt], locals: tuple[Local, ...] = ()) -> Program:
         """The finished program."""
         params = (*self._buffers, *self._sizes, *self._strides, *self._numbers)
-        return Program(self.name, params, (Kernel(self.name, tuple(body)),))
+        return Program(self.name, params, (Kernel(self.name, tuple(body), locals),))
 
 
 def parallel(variables: Sequence[Var], sizes: Sequence[Expr], body: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -30,7 +30,7 @@ def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:
     return dtypes.int32
 
 
-def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
            buffers: Sequence[Any], scalars: Sequence[int | float]) -> None:
     """Run the program called ``key``; ``build`` makes its nest on first use.
 
@@ -38,7 +38,7 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
         entry: The device.
         key: Everything that the program's text depends on, except the strategy.
         build: Makes the unscheduled program.
-        strategy: How the schedule maps it to the device.
+        strategy: How the schedule maps it to the device; None for a program that is written for the device's kind.
         buffers: Array handles in the order of the program's buffers.
         scalars: Numbers in the order of the program's scalars.
 
@@ -78,7 +78,7 @@ def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program],
     run(buffers, scalars, stream)
 
 
-def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,
+def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
              many: bool = False) -> Any:
     with _LOCK:
         run = entry.programs.get(key)
@@ -90,9 +90,10 @@ def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], st
         return run
 
 
-def scheduled(program: Program, target: Target, strategy: Strategy) -> Program:
-    """A nest mapped to a target's limits, verified before and after."""
+def scheduled(program: Program, target: Target, strategy: Strategy | None) -> Program:
+    """A nest mapped to a target's limits, verified before and after; without a strategy, it is mapped already."""
     verify(program)
-    program = name_shared(schedule(decompose(program, target), target, strategy))
+    program = decompose(program, target)
+    program = name_shared(program if strategy is None else schedule(program, target, strategy))
     verify(program)
     return program

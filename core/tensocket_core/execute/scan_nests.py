@@ -29,12 +29,14 @@ class Scan:
         combine: ``(m, left, right) -> values`` over tuples of them; associative, ``left`` comes first in the row.
         finish: ``(m, values) -> result``.
         positions: Values (by number) that are positions instead of numbers.
+        identity: ``(dtype) -> numbers`` that change nothing from the left; None where vectors gain nothing.
     """
 
     element: Callable[..., tuple[Any, ...]]
     combine: Callable[..., tuple[Any, ...]]
     finish: Callable[..., Any]
     positions: frozenset[int] = frozenset()
+    identity: Callable[[DType], tuple[Any, ...]] | None = None
 
     def types(self, accumulator: DType, index: DType) -> list[DType]:
         """The dtype of every value."""
@@ -57,6 +59,7 @@ class ScanForm:
         running: Whether every value is stored, and not each block's last one alone.
         carried: Whether a block starts from the total before it.
         index: Integer type of index arithmetic.
+        unit: Whether the last stride of every strided array is 1.
     """
 
     source: DType | None
@@ -66,6 +69,7 @@ class ScanForm:
     running: bool
     carried: bool
     index: DType
+    unit: bool = False
 
 
 def scan_nest(name: str, scan: Scan, form: ScanForm) -> Program:
@@ -74,10 +78,10 @@ def scan_nest(name: str, scan: Scan, form: ScanForm) -> Program:
     Sizes are those of the outer dimensions, then blocks per row, elements per block and per row. Strided arrays have a
     stride for every outer dimension and one along the row. Totals lie row by row.
     """
-    return _ScanNest(name, scan, form).program()
+    return ScanNest(name, scan, form).program()
 
 
-class _ScanNest:
+class ScanNest:
     """Writes one nest."""
 
     def __init__(self, name: str, scan: Scan, form: ScanForm) -> None:
@@ -90,13 +94,17 @@ class _ScanNest:
         self.carries = self._declare("carry", False, self.types) if form.carried else []
         self.sizes = self.nest.sizes("n", form.rank)
         self.blocks, self.length, self.count = self.nest.sizes("m", 3)
-        self.outer = self.nest.variables("i", form.rank)
-        self.block = Var("block", form.index)
+        self.outer: list[Expr] = [*self.nest.variables("i", form.rank)]
+        self.block: Expr = Var("block", form.index)
         strided = (*(self.outs if form.result else ()), *(self.ins if form.source else ()))
-        self.strides = {array: self.nest.strides(array, form.rank + 1) for array in strided}
+        self.strides = {array: self._strides(array) for array in strided}
 
     def _declare(self, stem: str, writable: bool, dtypes: Sequence[DType]) -> list[str]:
         return [self.nest.buffer(f"{stem}{k}", dtype, writable=writable) for k, dtype in enumerate(dtypes)]
+
+    def _strides(self, array: str) -> list[Expr]:
+        strides: list[Expr] = [*self.nest.strides(array, self.form.rank + 1)]
+        return [*strides[:-1], const(1, self.form.index)] if self.form.unit else strides
 
     def program(self) -> Program:
         """The finished nest."""
@@ -111,20 +119,25 @@ class _ScanNest:
             loop(j, end, self._step(j, values), start=first + one),
             *([] if self.form.running else self._write(self.block, values[1])),
         ]
-        return self.nest.program(parallel([self.block, *self.outer], [self.blocks, *self.sizes], body))
+        variables = [Var("block", index), *self.nest.variables("i", self.form.rank)]
+        return self.nest.program(parallel(variables, [self.blocks, *self.sizes], body))
 
     def _start(self, first: Expr) -> tuple[Any, ...]:
         """The first element of a block, combined with what is carried."""
         element = self._element(first)
-        if not self.form.carried:
-            return element
-        zero, one = const(0, self.form.index), const(1, self.form.index)
-        before = call("max", self.block - one, zero)
-        carry = tuple(load(array, self._total(before, self.blocks), dtype)
-                      for array, dtype in zip(self.carries, self.types, strict=True))
-        more = self.scan.combine(self.m, carry, element)
-        return tuple(_select(call("eq", self.block, zero), own, other)
-                     for own, other in zip(element, more, strict=True))
+        return self._unless_first(element, self.scan.combine(self.m, self._carry(), element)) if (
+            self.form.carried) else element
+
+    def _carry(self) -> tuple[Any, ...]:
+        """The total before a block."""
+        before = call("max", self.block - 1, const(0, self.form.index))
+        return tuple(load(array, self._total(before, self.blocks), dtype)
+                     for array, dtype in zip(self.carries, self.types, strict=True))
+
+    def _unless_first(self, own: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the first block of a row has by itself, and later ones with what is carried to them."""
+        first = call("eq", self.block, const(0, self.form.index))
+        return tuple(_select(first, one, other) for one, other in zip(own, more, strict=True))
 
     def _step(self, j: Var, values: tuple[list[tuple[Var, Expr]], tuple[Any, ...]]) -> list[Stmt]:
         """Combine one more element; all new values are known before one is assigned."""

@@ -15,6 +15,7 @@ from ..device import DeviceEntry
 from .elements import kernel_handle
 from .geometry import coalesce, element_strides
 from .programs import index_dtype, launch
+from .scan_chains import BLOCK, SIDE, columns_nest, rows_nest, tiles_nest
 from .scan_nests import Scan, ScanForm, scan_nest
 
 #: Elements that one iteration walks through at least, where a row is divided.
@@ -35,7 +36,7 @@ class _Rows:
         """Blocks per row: enough to keep the device busy, of a size that is worth an iteration."""
         target = self.entry.runtime.target
         assert target is not None
-        lanes = target.parallelism * (1 if target.sequential else target.group_size)
+        lanes = target.parallelism * (1 if target.sequential or target.kind == "cpu" else target.group_size)
         wanted = min(-(-length // _BLOCK), -(-lanes // self.count))
         return -(-length // -(-length // wanted))
 
@@ -48,13 +49,16 @@ class _Rows:
                strides: Sequence[int], source: DType | None, result: DType | None, running: bool) -> None:
         """Run one nest; arrays come as handles with their element types."""
         form = ScanForm(source, self.accumulator, result, len(self.sizes), running, bool(carries), self.index)
-        out_types = [result] if result else self.types
-        in_types = [source] if source else self.types
-        arrays = [*zip(outs, out_types, strict=True), *zip(ins, in_types, strict=True),
-                  *zip(carries, self.types[:len(carries)], strict=True)]
-        launch(self.entry, ("scan", self.name, form), partial(scan_nest, self.name, self.scan, form), Strategy.SERIAL,
-               [kernel_handle(array, dtype) for array, dtype in arrays],
-               [*self.sizes, blocks, -(-length // blocks), length, *strides])
+        self.start(("scan", self.name, form), partial(scan_nest, self.name, self.scan, form), Strategy.SERIAL, form,
+                   [*outs, *ins, *carries], [*self.sizes, blocks, -(-length // blocks), length, *strides])
+
+    def start(self, key: Any, build: Any, strategy: Strategy | None, form: ScanForm, arrays: Sequence[Any],
+              scalars: Sequence[int]) -> None:
+        """Launch a nest on the handles of results, inputs and carried totals."""
+        types = [*([form.result] if form.result else self.types), *([form.source] if form.source else self.types),
+                 *(self.types if form.carried else ())]
+        launch(self.entry, key, build, strategy,
+               [kernel_handle(array, dtype) for array, dtype in zip(arrays, types, strict=True)], scalars)
 
     def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
             source: DType | None, result: DType | None) -> None:
@@ -68,6 +72,46 @@ class _Rows:
         self.launch(totals, ins, (), blocks, length, strides[1], source, None, False)
         self.run(carries, totals, blocks, ((), ()), None, None)
         self.launch(outs, ins, carries, blocks, length, both, source, result, True)
+
+
+class _Processor(_Rows):
+    """The same on a processor, which walks through several rows, blocks or columns at a time."""
+
+    def walk(self, outs: Sequence[Any], ins: Sequence[Any], carries: Sequence[Any], blocks: int, length: int,
+             strides: Sequence[int], source: DType | None, result: DType | None, running: bool) -> None:
+        """Run one nest of vectors; arguments are as of ``launch``, ``length`` that of a row."""
+        form = ScanForm(source, self.accumulator, result, len(self.sizes), running, bool(carries), self.index, True)
+        short = self.count >= SIDE and length < SIDE * SIDE and source is not None
+        self.start(("scan_vectors", self.name, form, short),
+                   partial(rows_nest if short else tiles_nest, self.name, self.scan, form), None, form,
+                   [*outs, *ins, *carries], [*self.sizes, blocks, BLOCK if blocks > 1 else length, length, *strides])
+
+    def run(self, outs: Sequence[Any], ins: Sequence[Any], length: int, strides: tuple[Sequence[int], Sequence[int]],
+            source: DType | None, result: DType | None) -> None:
+        """As for other devices: rows as they are where there are enough of them, else divided into blocks."""
+        both = [*strides[0], *strides[1]]
+        if source and self.sizes and strides[0][-1] != 1 and strides[0][-2] == strides[1][-2] == 1:
+            form = ScanForm(source, self.accumulator, result, len(self.sizes), True, False, self.index)
+            self.start(("scan_columns", self.name, form), partial(columns_nest, self.name, self.scan, form), None, form,
+                       [*outs, *ins], [*self.sizes, 1, length, length, *both])
+            return
+        target = self.entry.runtime.target
+        assert target is not None
+        apart = any(step and step[-1] != 1 for step in strides)
+        # Additions that need no conversion follow each other as fast as vectors are transposed.
+        narrow = source is None or source.itemsize < 8 or len(self.types) > 1
+        enough = self.count >= target.parallelism
+        if self.scan.identity is None or self.accumulator in COMPONENT or apart or (enough and not narrow):
+            super().run(outs, ins, length, strides, source, result)
+            return
+        if enough or length < 4 * BLOCK:
+            self.walk(outs, ins, (), 1, length, both, source, result, True)
+            return
+        blocks = -(-length // BLOCK)
+        totals, carries = self.totals(blocks), self.totals(blocks)
+        self.walk(totals, ins, (), blocks, length, strides[1], source, None, False)
+        self.walk(carries, totals, (), 1, blocks, (), None, None, True)
+        self.walk(outs, ins, carries, blocks, length, both, source, result, True)
 
 
 def scan_array(entry: DeviceEntry, name: str, scan: Scan, array: Any, axis: int, source: DType, accumulator: DType,
@@ -98,6 +142,8 @@ def scan_array(entry: DeviceEntry, name: str, scan: Scan, array: Any, axis: int,
     reach = [sum((n - 1) * abs(s) for n, s in zip(shape, step, strict=True)) for step in steps]
     words = 2 if any(dtype in COMPONENT for dtype in (source, result)) else 1
     index = index_dtype(entry, [words * n for n in (out.size, *reach)])
-    rows = _Rows(entry, name, scan, accumulator, sizes, index)
+    target = entry.runtime.target
+    kind = _Processor if target is not None and target.kind == "cpu" else _Rows
+    rows = kind(entry, name, scan, accumulator, sizes, index)
     rows.run([out], [array], length, ((*outer[0], along[0]), (*outer[1], along[1])), source, result)
     return out

@@ -1,7 +1,7 @@
 """Operators that devices with a code generator run as a sequence of kernels: scans, sorting, search, sets.
 
-On a host-resident device NumPy computes them on the device's own memory. A device without a code generator runs them as
-host kernels, as ``HostOperator`` says.
+On a host-resident device NumPy computes them on the device's own memory, unless it has a code generator and there are
+many elements. A device without a code generator runs them as host kernels, as ``HostOperator`` says.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from .scans import scan_array
 
 #: What values are combined in where a device computes in float64, as NumPy's scans here do.
 _WIDER: Final = {float32: float64, complex64: complex128}
+#: Elements from which generated scans beat NumPy's.
+_MANY: Final = 4096
 
 
 class SequenceOperator(HostOperator):
@@ -30,14 +32,16 @@ class SequenceOperator(HostOperator):
     Attributes:
         generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
             any operators.
+        many: Elements of the first argument from which ``generate`` is faster than NumPy on the host; None for never.
     """
 
     kind = "sequence"
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
-                 **record: Any) -> None:
+                 many: int | None = None, **record: Any) -> None:
         super().__init__(schema, doc, compute, **record)
         self.generate = generate
+        self.many = many
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
@@ -46,9 +50,15 @@ class SequenceOperator(HostOperator):
 
     def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
         """Run the kernels; otherwise as on the host."""
-        if entry.runtime.target is None or entry.runtime.profile.host_resident:
+        if not self._generates(entry, args[0]):
             return super().on_device(entry, args)
         return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
+
+    def _generates(self, entry: DeviceEntry, first: Any) -> bool:
+        target = entry.runtime.target
+        if target is None or not entry.runtime.profile.host_resident:
+            return target is not None
+        return self.many is not None and target.kind == "cpu" and first._array.size >= self.many
 
 
 def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",
@@ -75,5 +85,5 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
         return tensors.wrap(array, entry.key | dtype_bit(stored))
 
     operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
-                                derivative=derivative, method=False, function=False)
+                                derivative=derivative, method=False, function=False, many=_MANY)
     return operator

@@ -22,14 +22,14 @@ from ..execute.reduction import Reduction
 from ..promotion import number_dtype
 
 
-def _smallest(dtype: DType) -> float | int | bool:
+def smallest_value(dtype: DType) -> float | int | bool:
     """The identity of a maximum."""
     if dtype.kind == "float":
         return -math.inf
     return False if dtype.kind == "bool" else -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "int" else 0
 
 
-def _largest(dtype: DType) -> float | int | bool:
+def largest_value(dtype: DType) -> float | int | bool:
     """The identity of a minimum."""
     if dtype.kind == "float":
         return math.inf
@@ -68,9 +68,9 @@ _PROD: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: 
                     combine=lambda m, a, b: (a[0] * b[0],), finish=lambda m, acc, count: acc)
 _MEAN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (0,),
                     combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: (acc[0] / count,))
-_MAX: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (_smallest(dtype),),
+_MAX: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (smallest_value(dtype),),
                    combine=lambda m, a, b: (m.maximum(a[0], b[0]),), finish=lambda m, acc, count: acc)
-_MIN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (_largest(dtype),),
+_MIN: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (largest_value(dtype),),
                    combine=lambda m, a, b: (m.minimum(a[0], b[0]),), finish=lambda m, acc, count: acc)
 _ANY: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (False,),
                    combine=lambda m, a, b: (a[0] | b[0],), finish=lambda m, acc, count: acc)
@@ -105,7 +105,7 @@ def _position_fold(largest: bool) -> Fold:
         left = better | (same & (i < j))
         return m.where(left, x, y), m.where(left, i, j)
 
-    identity = _smallest if largest else _largest
+    identity = smallest_value if largest else largest_value
     return Fold(element=lambda m, x, position: (x, position), identity=lambda dtype: (identity(dtype), _NOWHERE),
                 combine=combine, finish=lambda m, acc, count: (acc[1],), positions=frozenset({1}))
 

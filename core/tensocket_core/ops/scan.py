@@ -20,6 +20,7 @@ from ..execute.scan_nests import Scan
 from ..execute.sequences import SequenceOperator, scan_operator
 from .choices import true_somewhere
 from .indexing import gather_valid
+from .reduction import largest_value, smallest_value
 from .selection import positions
 
 #: NumPy dtypes that are accumulated in a wider one.
@@ -36,9 +37,9 @@ def _scan(function: Any) -> Any:
 
 
 _SUM: Final = Scan(element=lambda m, x, position: (x,), combine=lambda m, a, b: (a[0] + b[0],),
-                   finish=lambda m, values: values[0])
+                   finish=lambda m, values: values[0], identity=lambda dtype: (0,))
 _PRODUCT: Final = Scan(element=lambda m, x, position: (x,), combine=lambda m, a, b: (a[0] * b[0],),
-                       finish=lambda m, values: values[0])
+                       finish=lambda m, values: values[0], identity=lambda dtype: (1,))
 
 running_sum: Final[SequenceOperator] = scan_operator(
     "cumsum(Tensor input, int dim) -> Tensor", "Sums of the elements up to each one.", _scan(np.cumsum), _SUM,
@@ -118,7 +119,8 @@ def _extreme(largest: bool) -> Scan:
         return m.where(later, b[0], a[0]), m.where(later, b[1], a[1])
 
     return Scan(element=lambda m, x, position: (x, position), combine=combine,
-                finish=lambda m, values: m.cast(values[1], dtypes.int64), positions=frozenset({1}))
+                finish=lambda m, values: m.cast(values[1], dtypes.int64), positions=frozenset({1}),
+                identity=lambda dtype: (smallest_value(dtype) if largest else largest_value(dtype), 0))
 
 
 top_places: Final[SequenceOperator] = scan_operator(

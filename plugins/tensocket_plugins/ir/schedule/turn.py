@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...contract.dtypes import DType
-from ..nodes import Expr, If, Kernel, Let, Load, Local, LoopKind, Stmt, Store, loop
+from ..nodes import Expr, If, Kernel, Let, Load, Local, LoopKind, Stmt, Store, Var, loop
 from ..rewrite import Rewrite
 from ..text import format_expression
 from .nest import Axis, Names, ceil_div, loads, peel, product, recover, smaller, substitute, unit_step
@@ -54,6 +54,29 @@ def schedule_turned(kernel: Kernel, names: Names) -> Kernel | None:
     """A transposing nest by squares; None for any other."""
     nest = _match(kernel)
     return None if nest is None else _Squares(nest, names).kernel(kernel)
+
+
+def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: int = 0) -> tuple[list[Stmt], str]:
+    """Transpose a square.
+
+    Args:
+        source: The array that it is in, row by row; is changed.
+        other: Another one of the same size.
+        dtype: Their element type.
+        side: Rows and columns; a power of two.
+        at: The loops' variable.
+        done: How many of the shuffles are done already, or are left to the caller.
+
+    Returns:
+        The statements, and which array the result is in.
+    """
+    half, statements = side * side // 2, []
+    for _ in range(side.bit_length() - 1 - done):
+        statements.append(loop(at, half, [
+            Store(other, at * 2, Load(source, at, dtype)), Store(other, at * 2 + 1, Load(source, at + half, dtype)),
+        ], LoopKind.VECTOR))
+        source, other = other, source
+    return [*statements], source
 
 
 class _Squares:
@@ -108,15 +131,9 @@ class _Squares:
         index = substitute(load.index, {across.name: self.row + j, last.name: self.column + i})
         statements.append(loop(i, side, [loop(j, side, [
             Store(source, i * side + j, Load(load.buffer, index, load.dtype))], LoopKind.VECTOR)]))
-        half = side * side // 2
-        for _ in range(side.bit_length() - 1):
-            at = self.names.var("at", self.index)
-            statements.append(loop(at, half, [
-                Store(target, at * 2, Load(source, at, load.dtype)),
-                Store(target, at * 2 + 1, Load(source, at + half, load.dtype)),
-            ], LoopKind.VECTOR))
-            source, target = target, source
-        return source
+        turned, result = shuffles(source, target, load.dtype, side, self.names.var("at", self.index))
+        statements += turned
+        return result
 
     def _array(self, dtype: DType) -> str:
         self.locals.append(Local(self.names.fresh("square"), dtype, self.side * self.side))
