@@ -32,3 +32,17 @@ def test_operands_that_lie_along_different_dimensions() -> None:
     np.testing.assert_array_equal(out.numpy(), array.T)
     x.add_(x.t())
     np.testing.assert_array_equal(x.numpy(), array + array.T)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex64", "complex128"])
+def test_gathered_rows_are_numpys(dtype: str) -> None:
+    generator = np.random.default_rng(3)
+    array = generator.integers(0, 100, (20, 30, 14)).astype(dtype)
+    x, places = torch.tensor(array), generator.integers(0, 14, (100, 70))
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        turned, given = x.permute(order), array.transpose(order)
+        for dim in range(3):
+            result = turned.index_select(dim, torch.tensor(places.reshape(-1)))
+            np.testing.assert_array_equal(result.numpy(), np.take(given, places.reshape(-1), dim))
+    np.testing.assert_array_equal(x[torch.tensor(places)].numpy(), array[places])
+    np.testing.assert_array_equal(x[:, torch.tensor(places)].numpy(), array[:, places])

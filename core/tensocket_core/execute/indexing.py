@@ -6,13 +6,13 @@ from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.complex import Complex
-from tensocket_plugins.ir.nodes import Atomic, Expr, Load, Program, Stmt, Var, cast, const, loop
+from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, cast, const, loop
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..deterministic import SETTING, alert_not_deterministic
 from ..device import DeviceEntry
 from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves, storage_dtype, stores
-from .geometry import element_strides
+from .geometry import coalesce, element_strides
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
@@ -35,6 +35,39 @@ def gather_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
     source = dot(moved, nest.strides("in0", rank))
     target = dot(variables, nest.strides("out0", rank))
     return nest.program(parallel(variables, sizes, moves("out0", target, "in0", source, dtype)))
+
+
+def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
+    """``out0[i..., j...] = in0[i... with index[i...] added, j...]``, for processors: runs of memory are copied.
+
+    Sizes are those of i and j; strides those of the index over i, then of the input over i, j and its axis, then of the
+    result over i and j.
+
+    Args:
+        dtype: Element type.
+        ranks: Dimensions over which the index varies, and over which it does not.
+        unit: Whether the last strides of input and result are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest, (count, inner) = Nest("gather_rows", index), ranks
+    nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
+    nest.buffer("in0", MOVED_AS.get(dtype, dtype))
+    nest.buffer("index", int64)
+    sizes, rows = nest.sizes("n", count + inner), nest.variables("i", count)
+    columns = nest.variables("j", inner)
+    place = dot(rows, nest.strides("index", count))
+    source = nest.strides("in0", count + inner + 1)
+    target: list[Expr] = [*nest.strides("out0", count + inner)]
+    steps: list[Expr] = [*source[:-1]]
+    if unit:
+        steps[-1] = target[-1] = const(1, index)
+    start, to = Var("start", index), Var("to", index)
+    position = cast(Load("index", place, int64), index)
+    body = [
+        Let(start, dot(rows, steps[:count]) + position * source[-1]), Let(to, dot(rows, target[:count])),
+        *parallel(columns, sizes[count:], moves(
+            "out0", to + dot(columns, target[count:]), "in0", start + dot(columns, steps[count:]), dtype))]
+    return nest.program(parallel(rows, sizes[:count], body))
 
 
 def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool) -> Program:
@@ -90,8 +123,38 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
     rank = len(index.shape)
     reach = (s * n for s, n in zip(element_strides(source), source.shape, strict=True))
     width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, *reach)])
+    inner = _shared(index, axis)
+    if entry.runtime.target.kind == "cpu" and inner:
+        _gather_rows(entry, out, source, index, axis, inner, dtype, width)
+        return
     launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
            [moved_handle(out, dtype), moved_handle(source, dtype), index], _arguments(index, source, out))
+
+
+def _shared(index: Any, axis: int) -> int:
+    """How many of the last dimensions share their indices."""
+    count = 0
+    for k, step in reversed(list(enumerate(element_strides(index)))):
+        if k == axis or step:
+            break
+        count += 1
+    return count
+
+
+def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+                 width: DType) -> None:
+    """Gather runs of elements that share an index, in the last ``inner`` dimensions."""
+    shape, places = index.shape, element_strides(index)
+    steps = [element_strides(source), element_strides(out)]
+    rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
+    sizes, (read, written) = coalesce(tuple(shape[k] for k in shared), [tuple(s[k] for k in shared) for s in steps])
+    unit = read[-1] == written[-1] == 1
+    moved = [0 if k == axis else steps[0][k] for k in rows]
+    ranks = (len(rows), len(sizes))
+    launch(entry, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
+           [moved_handle(out, dtype), moved_handle(source, dtype), index],
+           [*(shape[k] for k in rows), *sizes, *(places[k] for k in rows), *moved, *read, steps[0][axis],
+            *(steps[1][k] for k in rows), *written])
 
 
 def _words(dtype: DType) -> int:

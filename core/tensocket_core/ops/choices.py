@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import bool_
 
 from ..dispatch.modes import STATE, untransformed
+
+#: Elements up to which NumPy looks at them sooner than a kernel is called.
+_SMALL: Final = 1 << 15
 
 
 def true_somewhere(mask: Any) -> bool:
@@ -28,6 +31,9 @@ def extremes(index: Any) -> tuple[int, int]:
         with untransformed():
             real = index._real if index._level else index
             return int(real.amin().item()), int(real.amax().item())
+    if index._entry.runtime.profile.host_resident and index._array.size <= _SMALL:
+        array = index._array
+        return int(array.min()), int(array.max())
     return index.amin().item(), index.amax().item()
 
 
