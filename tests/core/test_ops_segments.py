@@ -33,7 +33,8 @@ def test_segments_of_rows(reduce):
 def test_lengths_of_each_row_and_lengths_that_leave_elements(reduce):
     data = np.arange(1.0, 13.0).reshape(2, 3, 2)
     made = f.segment_reduce(tc.tensor(data), reduce, lengths=tc.tensor([[1, 2], [2, 1]]), axis=1)
-    np.testing.assert_allclose(made.cpu().numpy(), [expected(data[0], reduce, [1, 2]), expected(data[1], reduce, [2, 1])])
+    rows = [expected(data[0], reduce, [1, 2]), expected(data[1], reduce, [2, 1])]
+    np.testing.assert_allclose(made.cpu().numpy(), rows)
     made = f.segment_reduce(tc.tensor(data), reduce, lengths=tc.tensor([[1, 1], [1, 1]]), axis=1, unsafe=True)
     np.testing.assert_allclose(made.cpu().numpy(), data[:, :2])
 

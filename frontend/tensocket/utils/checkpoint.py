@@ -41,6 +41,7 @@ __all__ = [
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
@@ -71,6 +72,16 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         yield
     finally:
         _EARLY_STOP.override = before
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Accepted as in PyTorch; errors always list what was saved.
+
+    Args:
+        enabled: Whether checkpoints of this block should, whatever their ``debug`` says.
+    """
+    yield
 
 
 def noop_context_fn() -> ContextPair:

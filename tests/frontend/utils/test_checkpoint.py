@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
 import weakref
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from tensocket.utils.checkpoint import (
     checkpoint_sequential,
     detach_variable,
     get_device_states,
+    set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
     set_device_states,
 )
@@ -335,3 +337,11 @@ def test_arguments_are_cut_off_from_their_graph():
         check_backward_validity([plain, 3])
     with pytest.raises(AutogradError, match="the arguments are a tuple"):
         detach_variable([x])
+
+
+@pytest.mark.parametrize("enabled", [True, False, None])
+def test_checkpoints_run_in_debug_blocks(enabled):
+    x = torch.ones(2, requires_grad=True)
+    with set_checkpoint_debug_enabled(enabled):
+        checkpoint(lambda a: a.exp(), x, use_reentrant=False).sum().backward()
+    assert x.grad.tolist() == pytest.approx([math.e, math.e])
