@@ -91,7 +91,18 @@ _scaled_difference, _scaled_difference_ = (_with_alpha(name, lambda x, y, alpha:
 _add, _add_, _sub, _sub_ = (_method(name) for name in ("add", "add_", "sub", "sub_"))
 mul, mul_, div, div_ = (_method(name) for name in ("mul", "mul_", "div", "div_"))
 sqrt, neg, absolute, sign = (_method(name) for name in ("sqrt", "neg", "abs", "sign"))
-lerp, lerp_ = _method("lerp"), _method("lerp_")
+
+
+def _interpolation(name: str) -> Callable[..., list[Tensor]]:
+    function = _method(name)
+
+    def apply(tensors: Tensors, tensors1: Tensors, weights: Any = None, *, weight: Any = None) -> list[Tensor]:
+        return function(tensors, tensors1, weights if weight is None else weight)
+
+    return apply
+
+
+lerp, lerp_ = _interpolation("lerp"), _interpolation("lerp_")
 clone = _function("clone", lambda x: x, Tensor.clone)
 _fill_ = _function("fill_", lambda x, value: value, Tensor.fill_)
 

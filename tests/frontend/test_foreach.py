@@ -79,3 +79,11 @@ def test_lists_are_equally_long():
 
 def test_unknown_names_are_absent():
     assert not hasattr(torch, "_foreach_unknown")
+
+
+def test_weights_of_interpolations_by_name():
+    starts, ends = [torch.tensor([0.0, 2.0])], [torch.tensor([4.0, 4.0])]
+    assert torch._foreach_lerp(starts, ends, weight=0.25)[0].tolist() == [1, 2.5]
+    assert torch._foreach_lerp(starts, tensors1=ends, weights=[torch.tensor(0.5)])[0].tolist() == [2, 3]
+    torch._foreach_lerp_(starts, ends, weight=0.25)
+    assert starts[0].tolist() == [1, 2.5]
