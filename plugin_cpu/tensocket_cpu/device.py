@@ -48,7 +48,7 @@ class CpuDevice(OpenDevice):
         self.name = f"cpu:{index}"
         self.index = index
         self.profile = DESCRIPTOR.profile
-        self.allocator: HostAllocator = HostAllocator()
+        self.allocator: HostAllocator = HostAllocator(compiler=lambda: self.compiler, serves_kernels=True)
         self.default_stream: Stream = CpuStream()
         self.streams = Streams()
         self.pool = ThreadPool(make_workers=self._make_workers)

@@ -1,64 +1,36 @@
 """Host memory: large blocks are kept for reuse, which saves the page faults of fresh ones; small ones are NumPy's.
 
-Views of an array can outlive it, and NumPy lets a view of a view refer to the array that owns the memory, skipping the
-arrays between. A finalizer of an array would therefore run while views are alive. So the memory is owned by a token
-that is not an array: every view refers, directly or through others, to the first array, and that one to the token.
+The pool is machine code that NumPy calls (``arena``) where NumPy and LLVM are as known, else Python (``tokens``).
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import threading
-from collections import deque
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.arrays import Block
 from tensocket_plugins.contract.backend import Allocator, MemoryStats, Stream
-from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import OutOfMemoryError
+from tensocket_plugins.contract.dtypes import DType, uint8
+from tensocket_plugins.contract.errors import ArgumentError, OutOfMemoryError
+from tensocket_plugins.kit import host_memory
 
 from .threads import in_children
+from .tokens import TokenPool, size_class
 
-ALIGNMENT: Final = 64
+if TYPE_CHECKING:
+    from .arena import Arena
+    from .compiler import Compiler
+
 #: Bytes from which a block is pooled.
 POOLED: Final = 1 << 16
-
-
-class _Raw:
-    """A block of memory that the pool owns."""
-
-    __slots__ = ("address", "memory", "nbytes")
-
-    def __init__(self, nbytes: int) -> None:
-        # NumPy asks the system for large pages where that helps.
-        self.memory: NDArray[np.uint8] = np.empty(nbytes + ALIGNMENT, np.uint8)
-        start = int(self.memory.__array_interface__["data"][0])
-        self.address = -(-start // ALIGNMENT) * ALIGNMENT
-        self.nbytes = nbytes
-
-
-class _Owner(ctypes.c_char * (1 << 46)):  # type: ignore[misc]  # ctypes makes array types at run time
-    """The token. Its length only has to exceed every array's: ctypes keeps types forever, so there is one for all."""
-
-    piece: _Raw
-    returned: deque[_Raw]
-
-    def __del__(self) -> None:
-        # May run at any time, also within the pool's own code: append is atomic and takes no lock.
-        returned = getattr(self, "returned", None)
-        if returned is not None:
-            returned.append(self.piece)
-
-
-def size_class(nbytes: int) -> int:
-    """``nbytes`` rounded up so that at most an eighth is wasted and similar sizes share blocks."""
-    step = max(4096, 1 << max(0, nbytes.bit_length() - 4))
-    return -(-nbytes // step) * step
+#: Most bytes of pooled memory, as a number.
+_SETTING: Final = "TENSOCKET_CPU_MEMORY_LIMIT"
 
 
 def _physical_memory() -> int:
@@ -68,27 +40,42 @@ def _physical_memory() -> int:
         return 4 << 30
 
 
+def _limit_of_environment() -> int | None:
+    value = os.environ.get(_SETTING, "")
+    if not value:
+        return None
+    if not value.isascii() or not value.isdigit():
+        raise ArgumentError(_SETTING, f"{value!r}", "the limit is a number of bytes", "set it to an integer")
+    return int(value)
+
+
 class HostAllocator(Allocator):
     """A pool of large blocks.
 
     Args:
-        limit: Most bytes of pooled memory, in use and kept; None for no limit but the machine's.
+        limit: Most bytes of pooled memory, in use and kept; None for ``TENSOCKET_CPU_MEMORY_LIMIT``, or no limit but
+            the machine's.
         keep: Most bytes that are kept unused; a quarter of the physical memory by default.
+        compiler: Gives what makes the pool in machine code; asked when the first large block is needed.
+        serves_kernels: Whether host kernels take NumPy's large arrays from the pool, too.
     """
 
-    def __init__(self, limit: int | None = None, keep: int | None = None) -> None:
-        self.limit = limit
-        self.keep = _physical_memory() // 4 if keep is None else keep
-        self.renew_lock()
-        in_children(self, HostAllocator.renew_lock)
-        self._free: dict[int, list[_Raw]] = {}
-        self._returned: deque[_Raw] = deque()
-        self._allocated = self._reserved = self._peak_allocated = self._peak_reserved = 0
-        self._allocations = self._frees = 0
+    def __init__(self, limit: int | None = None, keep: int | None = None,
+                 compiler: Callable[[], Compiler] | None = None, serves_kernels: bool = False) -> None:
+        limit = _limit_of_environment() if limit is None else limit
+        self._compiler = compiler
+        self._serves_kernels = serves_kernels
+        self._pool = TokenPool(limit, _physical_memory() // 4 if keep is None else keep)
+        self._arena: Arena | None = None
+        self._started = compiler is None
+        self._lock = threading.Lock()
+        in_children(self, HostAllocator.renew_locks)
 
-    def renew_lock(self) -> None:
-        """Forget who holds the lock, in a forked child: it may have been a thread that stayed in the parent."""
-        self._lock = threading.RLock()
+    def renew_locks(self) -> None:
+        """Forget who holds locks, in a forked child: it may have been a thread that stayed in the parent."""
+        self._lock = threading.Lock()
+        if self._arena is not None:
+            self._arena.unlock()
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
         """An uninitialised C-contiguous array; a large one comes from the pool.
@@ -99,82 +86,90 @@ class HostAllocator(Allocator):
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < POOLED:
             return np.empty(shape, dtype.numpy)
-        return np.ndarray(shape, dtype.numpy, self._take(nbytes))
+        arena = self._arena
+        if arena is None:
+            return self._array_slowly(shape, dtype, nbytes)
+        variable = arena.variable
+        token = variable.set(arena.handler)
+        try:
+            return np.empty(shape, dtype.numpy)
+        except (MemoryError, ValueError):  # a ValueError says that the address space is too small
+            raise self.exhausted("empty", f"{nbytes} bytes") from None
+        finally:
+            variable.reset(token)
+
+    def _array_slowly(self, shape: tuple[int, ...], dtype: DType, nbytes: int) -> NDArray[Any]:
+        if not self._started:
+            self._start()
+            return self.array(shape, dtype)
+        try:
+            return self._pool.array(shape, dtype.numpy, nbytes)
+        except MemoryError:
+            raise self.exhausted("empty", f"{nbytes} bytes") from None
+
+    def _start(self) -> None:
+        """Choose the pool, once."""
+        with self._lock:
+            if not self._started and self._compiler is not None:
+                from .arena import make_arena  # with LLVM
+
+                self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
+                if self._arena is not None and self._serves_kernels:
+                    host_memory.install(self._arena.variable, self._arena.handler, self.exhausted)
+                self._started = True
 
     def allocate(self, nbytes: int, stream: Stream) -> Block:
         """A block whose ``buffer`` is a flat uint8 array."""
-        owner = self._take(nbytes)
-        return Block(np.ndarray((nbytes,), np.uint8, owner), nbytes, stream)
+        return Block(self.array((nbytes,), uint8), nbytes, stream)
 
     def free(self, block: Block) -> None:
         """Take a block back; arrays that still use its buffer keep it."""
         block.buffer = None
 
+    def set_limit(self, nbytes: int | None) -> None:
+        """Most bytes of pooled memory from now on; None for no limit but the machine's."""
+        self._pool.limit = nbytes
+        if self._arena is not None:
+            from .arena import NO_LIMIT
+
+            self._arena["limit"] = NO_LIMIT if nbytes is None else nbytes
+
+    def refuse_after(self, allocations: int) -> None:
+        """Let one large allocation fail, for tests of what happens then: the one of this number, 0 for none."""
+        if not self._started:
+            self._start()
+        if self._arena is not None:
+            self._arena["countdown"] = allocations
+        self._pool.countdown = allocations
+
     def stats(self) -> MemoryStats:
         """Bytes and counts of pooled memory."""
-        with self._lock:
-            self._collect()
-            return MemoryStats(self._allocated, self._reserved, self._peak_allocated, self._peak_reserved,
-                               self._allocations, self._frees)
+        arena = self._arena
+        if arena is None:
+            return self._pool.stats()
+        return MemoryStats(arena["allocated"], arena["reserved"], arena["peak_allocated"], arena["peak_reserved"],
+                           arena["allocations"], arena["frees"])
 
     def reset_peak(self) -> None:
         """Peaks start at the current numbers."""
-        with self._lock:
-            self._collect()
-            self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
+        self._pool.reset_peak()
+        if self._arena is not None:
+            self._arena["peak_allocated"], self._arena["peak_reserved"] = (
+                self._arena["allocated"], self._arena["reserved"])
 
     def empty_cache(self) -> None:
         """Give unused blocks back to the system."""
-        with self._lock:
-            self._collect()
-            self._release_unused()
+        self._pool.trim()
+        if self._arena is not None:
+            self._arena.trim()
 
-    def _take(self, nbytes: int) -> _Owner:
-        size = size_class(nbytes)
-        with self._lock:
-            self._collect()
-            blocks = self._free.get(size)
-            raw = blocks.pop() if blocks else self._new(size, nbytes)
-            self._allocations += 1
-            self._allocated += size
-            self._peak_allocated = max(self._peak_allocated, self._allocated)
-        owner: _Owner = _Owner.from_address(raw.address)
-        owner.piece, owner.returned = raw, self._returned
-        return owner
-
-    def _new(self, size: int, nbytes: int) -> _Raw:
-        if self.limit is not None and self._reserved + size > self.limit:
-            self._release_unused()
-            if self._reserved + size > self.limit:
-                raise self._exhausted(nbytes, f"the limit is {self.limit} bytes")
-        try:
-            raw = _Raw(size)
-        except MemoryError:
-            self._release_unused()
-            try:
-                raw = _Raw(size)
-            except MemoryError:
-                raise self._exhausted(nbytes, "the system has no more memory") from None
-        self._reserved += size
-        self._peak_reserved = max(self._peak_reserved, self._reserved)
-        return raw
-
-    def _collect(self) -> None:
-        """Put blocks whose last view is gone where they can be taken again."""
-        while self._returned:
-            raw = self._returned.popleft()
-            self._frees += 1
-            self._allocated -= raw.nbytes
-            if self._reserved - self._allocated > self.keep:
-                self._reserved -= raw.nbytes
-            else:
-                self._free.setdefault(raw.nbytes, []).append(raw)
-
-    def _release_unused(self) -> None:
-        self._reserved -= sum(size * len(blocks) for size, blocks in self._free.items())
-        self._free.clear()
-
-    def _exhausted(self, nbytes: int, reason: str) -> OutOfMemoryError:
+    def exhausted(self, operator: str, wanted: str = "an array") -> OutOfMemoryError:
+        """The error of an allocation that failed."""
+        stats, limit = self.stats(), self._pool.limit
+        reason = "the system has no more memory" if limit is None else f"the limit is {limit} bytes"
         return OutOfMemoryError(
-            "empty", f"{nbytes} bytes on cpu; {self._allocated} bytes are in use, {self._reserved} reserved, the peak "
-            f"was {self._peak_allocated}", reason, "use smaller tensors, or delete some first")
+            operator, f"{wanted} on cpu; {stats.allocated} bytes are in use, {stats.reserved} reserved, the peak "
+            f"was {stats.peak_allocated}", reason, "use smaller tensors, or delete some first")
+
+
+__all__ = ["POOLED", "HostAllocator", "size_class"]

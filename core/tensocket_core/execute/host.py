@@ -17,6 +17,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.kit.host_kernels_quiet import quiet
+from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..device import DeviceEntry
@@ -32,6 +33,8 @@ Shape = tuple[int, ...]
 #: How the dtype of a result follows from that of the first tensor.
 Kind = Literal["same", "int32", "int64", "bool", "real", "complex"]
 
+#: Elements up to which an operator's temporaries are small.
+_FEW: Final = 1024
 _HALVES: Final = (dtypes.float16, dtypes.bfloat16)
 
 
@@ -87,7 +90,9 @@ class HostOperator(Operator):
         self._check(given[0].dtype)
         if not entry.holds_data:
             return self._inferred(entry, given[0].dtype, args)
-        return self.on_device(entry, args)
+        if given[0]._array.size < _FEW:
+            return self.on_device(entry, args)
+        return call_pooled(self.label, self.on_device, entry, args)
 
     def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
         """Fetch, compute, store."""

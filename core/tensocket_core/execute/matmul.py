@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
 from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..device import DeviceEntry
@@ -20,6 +21,9 @@ from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from .nests import matmul_nest
 from .primitive import primitive
 from .programs import index_dtype, launch
+
+#: Elements of both operands up to which the product is small.
+_FEW: Final = 4096
 
 
 class MatMul(Operator):
@@ -58,7 +62,9 @@ class MatMul(Operator):
         batch = broadcast_shapes(self.name, [x.shape[:-2], y.shape[:-2]])
         kernel = runtime.kernels.find(self.name, dtype.name, direct=True) if runtime.profile.host_resident else None
         if kernel is not None:
-            return tensors.wrap(direct.quietly(kernel)(x, y), key)
+            run = direct.quietly(kernel)
+            few = x.size + y.size < _FEW
+            return tensors.wrap(run(x, y) if few else call_pooled(self.name, run, x, y), key)
         shape = (*batch, x.shape[-2], y.shape[-1])
         out = runtime.empty(shape, dtype, entry.stream)
         if dtype.is_complex and runtime.kernels.find(self.name, dtype.name, direct=False) is None:

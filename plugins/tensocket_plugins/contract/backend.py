@@ -86,6 +86,14 @@ class Allocator(ABC):
     def empty_cache(self) -> None:
         """Return unused blocks to the driver."""
 
+    def set_limit(self, nbytes: int | None) -> None:
+        """Reserve at most so many bytes from now on; None for no limit but the device's.
+
+        Raises:
+            NotImplementedError: The allocator has no limit of its own.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no limit of its own")
+
 
 class Event(ABC):
     """A mark in a stream's queue."""

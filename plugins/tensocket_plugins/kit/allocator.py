@@ -153,6 +153,11 @@ class CachingAllocator(Allocator):
             self._collect()
             self._trim()
 
+    def set_limit(self, nbytes: int | None) -> None:
+        """Reserve at most so many bytes from now on; None leaves the limit to the driver."""
+        with self._lock:
+            self._capacity = nbytes
+
     # -------------------------------------------------------------------------------- all below: with the lock held
 
     def _collect(self) -> None:

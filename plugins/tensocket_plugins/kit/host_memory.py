@@ -1,0 +1,65 @@
+"""Where NumPy takes large arrays from while host kernels run: the pool of the host's backend, where that has one.
+
+NumPy asks a handler for the memory of arrays; a context variable says which. A backend for the host installs its own,
+and functions that compute with NumPy on large arrays run with it, so that their results and temporaries are made of
+blocks that were used before, and are counted and limited like all others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: The variable, its value, and what makes the error of an operator that found no memory; empty without such a pool.
+_INSTALLED: Final[list[tuple[ContextVar[Any], Any, Callable[[str], Exception]]]] = []
+
+
+def install(variable: ContextVar[Any], handler: Any, exhausted: Callable[[str], Exception]) -> None:
+    """Let NumPy's large arrays in host kernels come from a handler.
+
+    Args:
+        variable: NumPy's context variable of the handler.
+        handler: Its value.
+        exhausted: ``exhausted(operator)`` makes the error where there is no memory.
+    """
+    _INSTALLED[:] = [(variable, handler, exhausted)]
+
+
+def call_pooled(operator: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function with NumPy's memory from the pool.
+
+    Args:
+        operator: What errors call it.
+        function: Computes with NumPy.
+        args: Its arguments.
+        keywords: Its keywords.
+
+    Raises:
+        OutOfMemoryError: There is no memory.
+    """
+    if not _INSTALLED:
+        return function(*args, **keywords)
+    variable, handler, exhausted = _INSTALLED[0]
+    token = variable.set(handler)
+    try:
+        return function(*args, **keywords)
+    except MemoryError:
+        raise exhausted(operator) from None
+    finally:
+        variable.reset(token)
+
+
+def pooled(operator: str) -> Callable[[F], F]:
+    """Decorate a function that computes with NumPy: its memory comes from the pool."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def run(*args: Any, **keywords: Any) -> Any:
+            return call_pooled(operator, function, *args, **keywords)
+
+        return cast(F, run)
+
+    return decorate
