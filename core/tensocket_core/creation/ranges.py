@@ -12,6 +12,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, UndefinedDtype
 from tensocket_plugins.ir.nodes import cast as expr_cast
 from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.host_memory import pooled
 
 from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
@@ -64,11 +65,16 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
     return finish(out, chosen, entry, requires_grad)
 
 
+@pooled("arange")
+def _count(out: Any, first: Any, step: Any, dtype: DType) -> None:
+    wide = np.float64 if dtype.kind == "float" else np.int64
+    out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
+
+
 def _fill_range(entry: DeviceEntry, out: Any, first: Any, step: Any, dtype: DType) -> None:
     runtime = entry.runtime
     if runtime.profile.host_resident:
-        wide = np.float64 if dtype.kind == "float" else np.int64
-        out[...] = to_dtype(np.arange(out.size, dtype=wide) * wide(step) + wide(first), dtype)
+        _count(out, first, step, dtype)
     elif runtime.target is not None:
         index = index_dtype(entry, (out.size,))
         number = Operand("number", dtype)
@@ -109,8 +115,13 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
         raise ArgumentError(
             "linspace", f"steps={steps}", "the number of steps is not negative", "pass a non-negative number"
         )
-    spaced = np.linspace(start, end, steps) if chosen.category > 1 else _whole_steps(int(start), int(end), steps)
-    return finish(from_host(entry, to_dtype(spaced, chosen), chosen), chosen, entry, requires_grad)
+    return finish(_spaced(entry, start, end, steps, chosen), chosen, entry, requires_grad)
+
+
+@pooled("linspace")
+def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) -> Any:
+    spaced = np.linspace(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
+    return from_host(entry, to_dtype(spaced, dtype), dtype)
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:
@@ -150,6 +161,11 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
         )
     if chosen.category < 2:
         start, end = int(start), int(end)
+    return finish(_powers(entry, start, end, steps, base, chosen), chosen, entry, requires_grad)
+
+
+@pooled("logspace")
+def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
     exponents = np.linspace(start, end, steps)
     values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
-    return finish(from_host(entry, to_dtype(values, chosen), chosen), chosen, entry, requires_grad)
+    return from_host(entry, to_dtype(values, dtype), dtype)

@@ -19,6 +19,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit.host_kernels import undispatched
 from tensocket_plugins.kit.host_kernels_quiet import quiet
+from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
@@ -37,6 +38,8 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(c
 #: kept.
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHED_NUMBERS: Final = 4096
+#: Elements of the first matrix from which a product takes its memory from the pool.
+_LARGE: Final = 16384
 _BOOL: Final = dtype_bit(dtypes.bool_)
 _QUIET: Final[dict[Kernel, Closure]] = {}
 
@@ -312,7 +315,7 @@ def join(key: int, limit: int, general: Closure) -> Closure:
         else:
             arrays = [t._array for t in items]
             array = arrays[0]
-        if array.size > limit:
+        if array.size > limit or arrays[-1].size > limit:
             return general(items, dim)
         try:
             r = concatenate(arrays, dim)
@@ -397,7 +400,7 @@ def product(key: int, general: Closure) -> Closure:
         if x.ndim != 2 or y.ndim != 2:
             return general(a, b)
         try:
-            r = x.dot(y)
+            r = x.dot(y) if x.size < _LARGE else call_pooled("matmul", x.dot, y)
         except REFUSED:
             return general(a, b)
         t = _new(Tensor)
@@ -418,7 +421,7 @@ def affine(key: int, general: Closure) -> Closure:
         if x.ndim != 2 or w.ndim != 2:
             return general(a, weight, bias)
         try:
-            r = x.dot(w.T)
+            r = x.dot(w.T) if x.size < _LARGE else call_pooled("linear", x.dot, w.T)
             if bias is not None:
                 b = bias._array
                 if b.ndim != 1 or b.size != r.shape[1]:

@@ -90,7 +90,7 @@ class HostOperator(Operator):
         self._check(given[0].dtype)
         if not entry.holds_data:
             return self._inferred(entry, given[0].dtype, args)
-        if given[0]._array.size < _FEW:
+        if max([x._array.size for x in given]) < _FEW:
             return self.on_device(entry, args)
         return call_pooled(self.label, self.on_device, entry, args)
 

@@ -17,6 +17,7 @@ from tensocket_plugins.contract.errors import (
     IndexOutOfRange,
     ShapeError,
 )
+from tensocket_plugins.kit.host_memory import call_pooled
 
 from .._generated import functions
 from ..creation import from_values
@@ -38,8 +39,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if not input._entry.holds_data:
         raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
     if input._entry.runtime.profile.host_resident:
-        found = np.argwhere(input._values())
-        result = from_values(found.astype(np.int64), dtypes.int64, input._entry)
+        found = call_pooled("nonzero", np.argwhere, input._values())
+        result = from_values(found, dtypes.int64, input._entry)
     else:
         result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
     return tuple(result.select(1, k) for k in range(result.shape[1])) if as_tuple else result

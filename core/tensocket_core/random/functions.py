@@ -10,6 +10,7 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.ir.nodes import Expr
+from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..creation import check_range, empty_like, finish, from_values, options, shape_of
@@ -178,7 +179,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
                 array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
                 return tensors.wrap(array, entry.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)
-        return from_values(_ascending(keys._host()), chosen, entry)
+        return from_values(call_pooled("randperm", _ascending, keys._host()), chosen, entry)
 
     result = through_transforms("randperm", draw)
     return result.requires_grad_() if requires_grad else result
