@@ -40,7 +40,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
     if start is None and end is None:
         raise ArgumentTypeError("arange", "no end", "the end is given", "pass arange(end) or arange(start, end)")
     bounds: tuple[Any, ...] = (0, start, step) if end is None else (0 if start is None else start, end, step)
-    first, last, step = (x.item() if hasattr(x, "_key") else x for x in bounds)
+    first, last, step = (x.item() if hasattr(x, "_key") or isinstance(x, np.generic) else x for x in bounds)
     if not all(map(math.isfinite, (first, last, step))) or step == 0 or (last - first) * step < 0:
         raise ArgumentError(
             "arange",

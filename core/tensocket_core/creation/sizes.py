@@ -116,7 +116,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """One value everywhere; the dtype is the value's unless given."""
     if rest or (ACTIVE and watched()):
         return seen(full, size, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
-    value = fill_value.item() if hasattr(fill_value, "_key") else fill_value
+    value = fill_value.item() if hasattr(fill_value, "_key") or isinstance(fill_value, np.generic) else fill_value
     if type(value) not in CATEGORY:
         raise ArgumentTypeError("full", f"fill_value {value!r}", "the value is a Python number", "pass a number")
     if not isinstance(size, (tuple, list)):

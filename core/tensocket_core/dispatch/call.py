@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .keys import SCALAR, SCALAR_LEFT, WRAPPER
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
 def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -> int:
     """Key bits of one argument; ``numbers`` are those of Python numbers in its place.
 
+    A NumPy scalar is left to the layer of what is no plain tensor, which calls again with a Python number.
+
     Raises:
         ArgumentTypeError: It is neither a tensor nor a Python number.
     """
     key = getattr(value, "_key", None)
     if key is None:
         key = numbers.get(type(value))
-    if key is None and overrides_functions(type(value)):
+    if key is None and (overrides_functions(type(value)) or isinstance(value, np.generic)):
         key = WRAPPER
     if key is None:
         raise ArgumentTypeError(

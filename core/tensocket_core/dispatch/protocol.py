@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .autocast import applied
@@ -93,6 +95,9 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
     """Run a call in which a tensor takes part that is no plain one, or under a dispatch mode."""
     if keywords or operator.variadic:
         args = operator.gathered(args, keywords)
+    if any(isinstance(value, np.generic) for value in args):
+        args = tuple([value.item() if isinstance(value, np.generic) else value for value in args])
+        return operator.invoke(operator.below(_key(operator, args)), args)
     if not STATE.overrides_off and any(overrides_functions(type(value)) for value in participants(args)):
         return handle(operator.name, public_function(operator), args, *packed(operator, args))
     converted = applied(operator, args)

@@ -85,6 +85,11 @@ def coalesce(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]
     return tuple(sizes), [tuple(k) for k in kept]
 
 
+def is_integer(value: Any) -> bool:
+    """Whether an argument is one integer, of Python or of a library such as NumPy, and neither several nor a bool."""
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
 def normalize_axis(operator: str, axis: Any, rank: int) -> int:
     """A non-negative axis; a zero-dimensional tensor counts as one-dimensional.
 
@@ -94,11 +99,13 @@ def normalize_axis(operator: str, axis: Any, rank: int) -> int:
     """
     bound = max(rank, 1)
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise ArgumentTypeError(operator, f"dim {axis!r}", "a dim is an integer", "pass an integer")
+        if not is_integer(axis):
+            raise ArgumentTypeError(operator, f"dim {axis!r}", "a dim is an integer", "pass an integer")
+        axis = axis.__index__()
     if not -bound <= axis < bound:
         raise DimensionError(operator, f"dim {axis!r} of a {rank}-dimensional tensor",
                              f"a dim lies between {-bound} and {bound - 1}", "pass a dim of the tensor")
-    return axis + bound if axis < 0 else axis
+    return int(axis) + bound if axis < 0 else int(axis)
 
 
 def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
@@ -113,7 +120,7 @@ def normalize_axes(operator: str, dim: Any, rank: int) -> Shape:
         return tuple(range(rank))
     if isinstance(dim, (bool, float, str)):
         raise ArgumentTypeError(operator, f"dim {dim!r}", "a dim is an integer or a tuple of integers", "pass integers")
-    axes = [normalize_axis(operator, d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    axes = [normalize_axis(operator, d, rank) for d in ((dim,) if isinstance(dim, int) or is_integer(dim) else dim)]
     if len(set(axes)) != len(axes):
         raise ShapeError(operator, f"dim {dim!r}", "a dim appears at most once", "remove the repetition")
     return tuple(sorted(axes)) if axes and rank else tuple(range(rank))

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from .._generated import functions
 from ..dispatch.composite import composite
-from ..execute.geometry import normalize_axes
+from ..execute.geometry import is_integer, normalize_axes
 from .selection import positions
 
 
@@ -87,7 +87,7 @@ def _spacings(input: Any, spacing: Any, dim: Any) -> tuple[tuple[int, ...], list
     if dim is None:
         axes = tuple(range(input.ndim))
     else:
-        given = (dim,) if isinstance(dim, int) else tuple(dim)
+        given = (dim,) if is_integer(dim) else tuple(dim)
         normalize_axes("gradient", given, input.ndim)
         axes = tuple(d % max(input.ndim, 1) for d in given)
     if spacing is None or isinstance(spacing, (int, float, complex)):

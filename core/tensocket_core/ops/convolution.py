@@ -15,6 +15,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
+from ..execute.geometry import is_integer
 from ..execute.primitive import tracked
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
@@ -125,7 +126,7 @@ def numbers(operator: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
     Raises:
         ArgumentError: There are neither 1 nor ``dims`` numbers.
     """
-    values = (value,) if isinstance(value, int) else tuple(value)
+    values = (value,) if isinstance(value, int) or is_integer(value) else tuple(value)
     if len(values) == 1:
         return values * dims
     if len(values) != dims:

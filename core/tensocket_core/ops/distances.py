@@ -14,6 +14,7 @@ from .._generated import functions
 from ..creation import from_values
 from ..dispatch.blame import blame
 from ..dispatch.composite import composite
+from ..execute.geometry import is_integer
 from .losses import reduced
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
@@ -45,7 +46,7 @@ def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
 
 
 def _extreme(size: Any, p: float, dim: Any, keepdim: bool) -> Any:
-    dims = (dim,) if isinstance(dim, int) else dim
+    dims = (dim,) if is_integer(dim) else dim
     if any(size.shape[d] == 0 for d in dims):
         return size.sum(dim, keepdim)
     return size.amax(dim, keepdim) if p > 0 else size.amin(dim, keepdim)

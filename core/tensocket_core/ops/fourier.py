@@ -20,7 +20,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import normalize_axis
+from ..execute.geometry import is_integer, normalize_axis
 from ..execute.host import HostOperator, same_shape
 from ..promotion import complex_dtype, number_dtype
 from .selection import positions
@@ -144,7 +144,7 @@ def _several(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], 
     """
     if dim is None:
         dim = range(input.ndim) if s is None else range(input.ndim - len(s), input.ndim)
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    given = (dim,) if is_integer(dim) else tuple(dim)
     if s is not None and len(given) > input.ndim:
         raise ShapeError(f"fft.{name}", f"sizes {list(s)} for {input.ndim} dimensions",
                          "there is one size for every dim", "pass fewer sizes")
@@ -351,7 +351,7 @@ def half_frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any =
 
 
 def _rolled(name: str, input: Any, dim: Any, sign: int) -> Any:
-    axes = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    axes = range(input.ndim) if dim is None else (dim,) if is_integer(dim) else tuple(dim)
     chosen = [normalize_axis(f"fft.{name}", d, input.ndim) for d in axes]
     steps = [input.shape[d] // 2 if sign > 0 else -(input.shape[d] // 2) for d in chosen]
     return input.roll(steps, chosen) if chosen else input.clone()

@@ -13,6 +13,7 @@ from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..execute.geometry import is_integer
 from ..execute.views import Custom
 from .columns import window_taps
 from .convolution import numbers
@@ -247,7 +248,7 @@ def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 
 def _adaptive(operator: str, dims: int, input: Any, output_size: Any) -> tuple[Any, ...]:
     sizes = spatial(operator, input, dims)
-    wanted = [output_size] * dims if output_size is None or isinstance(output_size, int) else list(output_size)
+    wanted = [output_size] * dims if output_size is None or is_integer(output_size) else list(output_size)
     if len(wanted) == 1:
         wanted *= dims
     if len(wanted) != dims or any(n is not None and n < 0 for n in wanted):

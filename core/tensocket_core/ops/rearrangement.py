@@ -11,7 +11,7 @@ from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF
 from ..execute import direct
-from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
+from ..execute.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from ..formats import contiguous_format
 from .views import sizes
 
@@ -76,7 +76,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
 @composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor", aliases=("moveaxis",))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """One dimension (or several) moved to other positions; the others keep their order."""
-    given, wanted = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+    given, wanted = ((d,) if is_integer(d) else tuple(d) for d in (source, destination))
     first = [normalize_axis("movedim", d, input.ndim) for d in given]
     last = [normalize_axis("movedim", d, input.ndim) for d in wanted]
     if len(first) != len(last) or len(set(first)) < len(first) or len(set(last)) < len(last):

@@ -14,7 +14,14 @@ from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import as_strided, broadcast_shapes, element_strides, normalize_axes, normalize_axis
+from ..execute.geometry import (
+    as_strided,
+    broadcast_shapes,
+    element_strides,
+    is_integer,
+    normalize_axes,
+    normalize_axis,
+)
 from ..execute.sequences import SequenceOperator
 from ..execute.views import View
 from .indexing import checked_index, gather_valid
@@ -102,8 +109,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     Raises:
         ShapeError: There is no shift, or not as many dims as shifts.
     """
-    steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    chosen = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    steps = (shifts,) if is_integer(shifts) else tuple(shifts)
+    chosen = () if dims is None else (dims,) if is_integer(dims) else tuple(dims)
     if not steps:
         raise ShapeError("roll", "no shifts", "there is at least one shift", "pass a shift for every dim")
     if not chosen and len(steps) == 1:

@@ -18,7 +18,14 @@ from tensocket_plugins.contract.errors import (
 from ..autograd.rebase import extent
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import element_strides, memory_nbytes, memory_offset, normalize_axis, normalize_shape
+from ..execute.geometry import (
+    element_strides,
+    is_integer,
+    memory_nbytes,
+    memory_offset,
+    normalize_axis,
+    normalize_shape,
+)
 from ..execute.layout import in_format
 from ..formats import check_format, contiguous_format, preserve_format
 from .views import sizes, strided
@@ -150,8 +157,8 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
             raise ArgumentTypeError("split", "no sizes", "the size of parts is required", "pass split_size_or_sections")
         split_size_or_sections = split_size
     size = input._array.shape[_own_axis("split", input, dim)]
-    if isinstance(split_size_or_sections, int):
-        step = split_size_or_sections
+    if is_integer(split_size_or_sections):
+        step = int(split_size_or_sections)
         if step <= 0 and size:
             raise ArgumentError("split", f"split size {step}", "a split size is positive", "pass a positive size")
         parts = [min(step, size - start) for start in range(0, size, step)] if size else [0]
@@ -176,7 +183,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = input._array.shape[_own_axis("chunk", input, dim)]
     if size == 0:
         return (input.narrow(dim, 0, 0),) * chunks
-    return tuple(input.split(-(-size // chunks), dim))
+    return tuple(input.split(-(-size // int(chunks)), dim))
 
 
 @composite("unbind(Tensor input, int dim=0) -> any")

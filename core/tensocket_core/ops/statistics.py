@@ -21,7 +21,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import normalize_axes, normalize_axis
+from ..execute.geometry import is_integer, normalize_axes, normalize_axis
 from ..execute.math import ArrayMath
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
@@ -222,7 +222,7 @@ def _check_counted(input: Any, weights: Any, minlength: int) -> None:
     if input.dtype.category != 1:
         raise UndefinedDtype("bincount", f"dtype {input.dtype.name}", "integers are counted",
                              "convert with .long() first")
-    if not isinstance(minlength, int):
+    if not is_integer(minlength):
         raise ArgumentTypeError("bincount", f"minlength={minlength!r}", "minlength is an integer", "pass an integer")
     if minlength < 0:
         raise ArgumentError("bincount", f"minlength={minlength}", "minlength is not negative", "pass 0 or more")

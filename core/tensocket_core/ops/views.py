@@ -22,7 +22,7 @@ from ..autograd.rebase import added_up
 from ..dispatch.call import call
 from ..dispatch.keys import DIM0, dtype_bit
 from ..execute.geometry import as_strided as strided_view
-from ..execute.geometry import element_strides, expanded_strides, normalize_axis, normalize_shape
+from ..execute.geometry import element_strides, expanded_strides, is_integer, normalize_axis, normalize_shape
 from ..execute.retype import retyped
 from ..execute.views import View
 
@@ -142,7 +142,7 @@ def _unsqueeze(array: Any, dim: int) -> Any:
 
 def _squeeze(array: Any, dim: Any) -> Any:
     rank = len(array.shape)
-    if dim is None or isinstance(dim, int):
+    if dim is None or isinstance(dim, int) or is_integer(dim):
         chosen: Any = range(rank) if dim is None else (normalize_axis("squeeze", dim, rank),)
     else:
         chosen = [normalize_axis("squeeze", d, rank) for d in dim]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket.errors import ArgumentError, ArgumentTypeError
 from tensocket_core import Tensor
 
@@ -54,7 +56,7 @@ def check_range(optimizer: str, name: str, value: Any, *, below: float = inf, po
             raise ArgumentError(optimizer, f"{name} of shape {tuple(value.shape)}",
                                 "a tensor as option has one element", "pass a tensor of one element, or a number")
         value = value.item()
-    if not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float, np.integer, np.floating)):
         raise ArgumentTypeError(optimizer, f"{name} as {type(value).__name__}", f"{name} is a number",
                                 f"pass {name} as a float")
     if positive and value == 0:

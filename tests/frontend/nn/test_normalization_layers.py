@@ -225,3 +225,7 @@ def test_nothing_is_warned_of_otherwise():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nn.InstanceNorm1d(3)(torch.ones(1, 3, 4))
+
+
+def test_a_size_is_any_integer():
+    assert nn.LayerNorm(np.int64(3)).normalized_shape == nn.RMSNorm(np.int32(3)).normalized_shape == (3,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from copy import deepcopy
 
+import numpy as np
 import pytest
 
 import tensocket as torch
@@ -380,3 +381,11 @@ def test_loaded_names_replace_own_ones():
     assert optimizer.param_groups[0]["param_names"] == ["b"]
     optimizer.load_state_dict({"state": {}, "param_groups": [{"params": [0]}]})
     assert optimizer.param_groups[0]["param_names"] == ["b"]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_options_are_numbers_of_numpy(kind):
+    weight = nn.Parameter(torch.tensor([4.0]))
+    weight.grad = torch.tensor([1.0])
+    optim.SGD([weight], lr=kind(2)).step()
+    assert weight.tolist() == [2.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tensocket.errors import ArgumentError
@@ -11,6 +11,11 @@ from tensocket.nn import init
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
 from tensocket_core import Tensor, arange, empty
+
+
+def _shape(given: int | Sequence[int]) -> tuple[int, ...]:
+    """The sizes over which a layer normalizes; of one, it may be an integer of another library."""
+    return tuple(given) if isinstance(given, Iterable) else (int(given),)
 
 
 class _Scaled(Module):
@@ -53,7 +58,7 @@ class LayerNorm(_Scaled):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape,
@@ -86,7 +91,7 @@ class RMSNorm(_Scaled):
         device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape, {"weight": elementwise_affine}, device, dtype)
