@@ -237,7 +237,7 @@ class _TilesNest(_VectorNest):
         carry: list[Stmt] = [
             *map(Let, totals, self._loaded(self.sums, i)), *self._stored(self.sums, i, self.accs), *more,
             *map(Assign, self.accs, sums)]
-        return [loop(at, half, read, LoopKind.VECTOR), *turned, self._lanes(self._stored(self.sums, i, self.identity)),
+        return [loop(at, half, read, LoopKind.PARALLEL), *turned, self._lanes(self._stored(self.sums, i, self.identity)),
                 loop(k, SIDE, [self._lanes(step)]), loop(i, SIDE, carry), *(self._results(parts) if parts else [])]
 
     def _results(self, parts: Sequence[str]) -> list[Stmt]:
@@ -251,11 +251,15 @@ class _TilesNest(_VectorNest):
         back, shown = shuffles(out[0], out[1], stored, SIDE, at, 1)
         write = [Store("out0", self._address("out0", self.begin + at * 2 + n), Load(shown, at + n * half, stored))
                  for n in range(2)]
-        return [loop(k, SIDE, [self._lanes(step)]), *back, loop(at, half, write, LoopKind.VECTOR)]
+        return [loop(k, SIDE, [self._lanes(step)]), *back, loop(at, half, write, LoopKind.PARALLEL)]
 
 
 class _ColumnsNest(ScanNest):
     """Writes a nest over strips of columns, whose running values stand in local arrays."""
+
+    def _strides(self, array: str) -> list[Expr]:
+        *outer, _, along = super()._strides(array)
+        return [*outer, const(1, self.form.index), along]
 
     def program(self) -> Program:
         """The finished nest."""
