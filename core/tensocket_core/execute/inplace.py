@@ -19,7 +19,7 @@ from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
-from . import direct, native
+from . import dense, direct, native
 from .geometry import broadcast_shapes, element_strides, partly_shared
 from .math import arithmetic_dtype
 from .pointwise import Pointwise
@@ -110,12 +110,13 @@ class InPlace(InPlaceOperator):
             bump(target)
             return target
 
+        general = self._dense(key, entry, run) or run
         if kernel is None:
-            return run
+            return general
         dtype, number, ufunc = DTYPE_OF[key & DTYPE_MASK], bool(key & SCALAR_MASK), isinstance(kernel.run, np.ufunc)
 
         def make(kernel: Kernel) -> Callable[..., Any]:
-            return direct.inplace(kernel, dtype, number, ufunc, run)
+            return direct.inplace(kernel, dtype, number, ufunc, general)
 
         def form() -> tuple[Program, NativeForm]:
             program, found = origin.native_form(dtype, dtype, number)
@@ -124,6 +125,16 @@ class InPlace(InPlaceOperator):
         if not native.exact(origin.name) or not native.served(dtype):
             return make(kernel)
         return native.native_closure(self, entry, (dtype, number), entry.key | dtype_bit(dtype), kernel, form, make)
+
+    def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The closure for large arrays of one shape without gaps."""
+        found = self.origin.dense_kernel(key, entry) if self.origin.count == 2 else None
+        if found is None:
+            return None
+        kernel, least, result, numbers = found
+        bits = key & DTYPE_MASK
+        fits = result is DTYPE_OF[bits]
+        return dense.inplace(entry, kernel, numbers, least, general, bump) if fits else None
 
     def _direct(self, key: int, entry: DeviceEntry) -> Kernel | None:
         """The kernel for small arrays, where the key settles that dtype and number kind fit."""

@@ -23,6 +23,7 @@ from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
@@ -40,7 +41,7 @@ from ..dispatch.keys import (
 )
 from ..dispatch.operator import Operator, check_dtype
 from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
-from . import direct, native
+from . import dense, direct, native
 from .convert import to_dtype
 from .generated import NUMBER_TYPES, as_number, run_generated
 from .geometry import broadcast_shapes
@@ -48,6 +49,7 @@ from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
+from .programs import index_dtype, program
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
@@ -127,7 +129,8 @@ class Pointwise(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
         self.check_key(key)
-        general = partial(self.run, entry)
+        run: Callable[..., Any] = partial(self.run, entry)
+        general = self._dense(key, entry, run) or run
         return self._direct(key, entry, general) or general
 
     def check_key(self, key: int) -> None:
@@ -140,8 +143,9 @@ class Pointwise(Operator):
             raise DtypeError(self.name, "a bool operand", f"{self.name} is not defined for bools",
                              "use ^ or logical_not for masks, or convert with .to(dtype)")
 
-    def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        bits, zero_dim = key & DTYPE_MASK, bool(key & DIM0)
+    def _settled(self, key: int) -> tuple[DType, bool] | None:
+        """The dtype of the operands, and whether the second is a number, where nothing else is left to decide."""
+        bits = key & DTYPE_MASK
         if self.condition and bits != _BOOL:
             bits &= ~_BOOL
         if self.extras or bits & (bits - 1):
@@ -153,16 +157,61 @@ class Pointwise(Operator):
         # Numbers on the left are rare, those of a higher category decide the dtype, guards look at their values.
         if number and (number > SCALAR_SHIFT + 4 or number - SCALAR_SHIFT - 1 > dtype.category or self.guarded(dtype)):
             return None
+        return dtype, bool(number)
+
+    def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The closure for arrays of one shape without gaps that are too large for a direct kernel."""
+        found = self.dense_kernel(key, entry)
+        if found is None:
+            return None
+        kernel, least, result, numbers = found
+        given = entry, kernel, entry.key | dtype_bit(result), result, least, general
+        if numbers is not None:
+            return dense.number(*given, numbers)
+        return dense.unary(*given) if self.count == 1 else dense.binary(*given)
+
+    def dense_kernel(self, key: int, entry: DeviceEntry) -> tuple[Callable[[], Any], int, DType, DType | None] | None:
+        """What ``dense`` needs: the kernel, elements that it is too large for, dtypes of the result and of a number."""
+        settled = self._settled(key)
+        if settled is None or self.condition or entry.runtime.target is None or self.count > 2:
+            return None
+        dtype, number = settled
+        compute, result = self._dtypes(dtype)
+        supported = entry.runtime.profile.dtypes
+        if compute is not dtype or "complex" in (compute.kind, result.kind) or not {compute.name, result.name} <= (
+                supported):
+            return None
+        if self.guard is not None and (dtype.category < 2 or arithmetic_dtype(dtype) is not dtype):
+            return None  # it may refuse the operands
+        direct_kernel = self.direct_kernel(entry, compute, result)
+        least = 0 if direct_kernel is None else direct_kernel.limit
+        if least is None:
+            return None
+        formula, static, _ = self._bind(compute, ())
+        specs = tuple(Operand("number" if number and k else "flat", compute) for k in range(self.count))
+        targets, index = (Operand("flat", result),), index_dtype(entry, ())
+
+        def kernel() -> Any:
+            return program(entry, ((self.name, static, compute, result), specs, targets, 1, index),
+                           lambda: pointwise_nest(self.name, formula, specs, targets, 1, index), Strategy.SERIAL)
+
+        return kernel, least, result, arithmetic_dtype(compute) if number else None
+
+    def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        settled, zero_dim = self._settled(key), bool(key & DIM0)
+        if settled is None:
+            return None
+        dtype, number = settled
         compute, result = self._dtypes(dtype)
         kernel = self.direct_kernel(entry, compute, result) if compute is dtype else None
         if kernel is None:
             return None
         out_key = entry.key | dtype_bit(result)
-        make = self._maker(out_key, dtype, bool(number), zero_dim, general)
+        make = self._maker(out_key, dtype, number, zero_dim, general)
         if make is None or not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
             return None if make is None else make(kernel)
-        return native.native_closure(self, entry, (compute, bool(number), zero_dim), out_key, kernel,
-                                     partial(self.native_form, compute, result, bool(number)), make)
+        return native.native_closure(self, entry, (compute, number, zero_dim), out_key, kernel,
+                                     partial(self.native_form, compute, result, number), make)
 
     def _maker(self, key: int, dtype: DType, number: bool, zero_dim: bool,
                general: Callable[..., Any]) -> Callable[[Kernel], Callable[..., Any]] | None:

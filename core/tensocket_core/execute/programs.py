@@ -45,12 +45,14 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
     Raises:
         KernelError: The backend failed to compile or launch it.
     """
-    run = entry.programs.get((key, strategy))
-    if run is None:
-        run = _compile(entry, (key, strategy), build, strategy)
     stream = entry.stream
     note_use(buffers, stream)
-    run(buffers, scalars, stream)
+    program(entry, key, build, strategy)(buffers, scalars, stream)
+
+
+def program(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+    """The compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
+    return entry.programs.get((key, strategy)) or _compile(entry, (key, strategy), build, strategy)
 
 
 def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy,

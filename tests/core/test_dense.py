@@ -1,0 +1,90 @@
+"""Shortcuts to generated kernels give what the general way gives, and leave to it what does not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket_core as torch
+from tensocket_core.execute.pointwise import Pointwise
+from tensocket_plugins.contract.errors import AutogradError
+
+SIZE = 20_000  # more than NumPy serves on the host
+
+
+def values(shape, seed, device="cpu", dtype="float32"):
+    return torch.tensor(np.random.default_rng(seed).uniform(0.5, 2.0, shape).astype(dtype), device=device)
+
+
+@pytest.fixture
+def general(monkeypatch):
+    """How often the general way ran."""
+    calls = []
+    run = Pointwise.run_arrays
+
+    def counted(self, *args):
+        calls.append(self.name)
+        return run(self, *args)
+
+    monkeypatch.setattr(Pointwise, "run_arrays", counted)
+    return calls
+
+
+def host(x):
+    return x.cpu().numpy().copy()
+
+
+def test_results(device, general):
+    n = SIZE if device == "cpu" else 12
+    a, b = values((2, n), 1, device), values((2, n), 2, device)
+    x, y = host(a), host(b)
+    np.testing.assert_array_equal(host(a * b), x * y)
+    np.testing.assert_array_equal(host(a - 0.25), x - np.float32(0.25))
+    np.testing.assert_array_equal(host(a > b), x > y)
+    np.testing.assert_array_equal(host(-a), -x)
+    np.testing.assert_array_equal(host(a.sqrt()), np.sqrt(x))
+    a.mul_(b)
+    a.add_(2)
+    np.testing.assert_array_equal(host(a), x * y + np.float32(2))
+    assert a._version == 2
+    if device != "plain":  # without a code generator
+        assert general == []
+
+
+def test_what_does_not_fit_goes_the_general_way(general):
+    a, b = values((4, SIZE), 3), values((SIZE,), 4)
+    x, y = a.numpy().copy(), b.numpy().copy()
+    np.testing.assert_array_equal((a + b).numpy(), x + y)
+    np.testing.assert_array_equal((a[:, ::2] + a[:, 1::2]).numpy(), x[:, ::2] + x[:, 1::2])
+    np.testing.assert_array_equal((a.t() + a.t()).numpy(), x.T + x.T)
+    assert general == ["add"] * 3
+    a[:, ::2].add_(1.0)
+    x[:, ::2] += 1
+    b[1:].add_(b[:-1])
+    y[1:] = y[1:] + y[:-1]
+    np.testing.assert_array_equal(a.numpy(), x)
+    np.testing.assert_array_equal(b.numpy(), y)
+    assert general == ["add"] * 5
+    a.add_(a)
+    np.testing.assert_array_equal(a.numpy(), x + x)
+    assert general == ["add"] * 5
+
+
+def test_what_may_not_be_written_is_refused():
+    with torch.inference_mode():
+        made = values((SIZE,), 5) * 1.0
+    with pytest.raises(AutogradError):
+        made.add_(1.0)
+    leaf = values((SIZE,), 5).requires_grad_()
+    with pytest.raises(AutogradError):
+        leaf.add_(1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "float64"])
+def test_other_dtypes(dtype):
+    a = values((SIZE,), 6, dtype=dtype)
+    x = a.numpy().copy()
+    np.testing.assert_array_equal((a + a).numpy(), x + x)
+    np.testing.assert_array_equal((a * 3).numpy(), x * x.dtype.type(3))
+    a.sub_(1)
+    np.testing.assert_array_equal(a.numpy(), x - x.dtype.type(1))
