@@ -237,7 +237,8 @@ class _TilesNest(_VectorNest):
         carry: list[Stmt] = [
             *map(Let, totals, self._loaded(self.sums, i)), *self._stored(self.sums, i, self.accs), *more,
             *map(Assign, self.accs, sums)]
-        return [loop(at, half, read, LoopKind.PARALLEL), *turned, self._lanes(self._stored(self.sums, i, self.identity)),
+        start = self._lanes(self._stored(self.sums, i, self.identity))
+        return [loop(at, half, read), *turned, start,
                 loop(k, SIDE, [self._lanes(step)]), loop(i, SIDE, carry), *(self._results(parts) if parts else [])]
 
     def _results(self, parts: Sequence[str]) -> list[Stmt]:
@@ -251,7 +252,7 @@ class _TilesNest(_VectorNest):
         back, shown = shuffles(out[0], out[1], stored, SIDE, at, 1)
         write = [Store("out0", self._address("out0", self.begin + at * 2 + n), Load(shown, at + n * half, stored))
                  for n in range(2)]
-        return [loop(k, SIDE, [self._lanes(step)]), *back, loop(at, half, write, LoopKind.PARALLEL)]
+        return [loop(k, SIDE, [self._lanes(step)]), *back, loop(at, half, write)]
 
 
 class _ColumnsNest(ScanNest):

@@ -75,7 +75,7 @@ def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: in
     for _ in range(side.bit_length() - 1 - done):
         statements.append(loop(at, half, [
             Store(other, at * 2, Load(source, at, dtype)), Store(other, at * 2 + 1, Load(source, at + half, dtype)),
-        ], LoopKind.PARALLEL))
+        ]))
         source, other = other, source
     return [*statements], source
 
@@ -121,7 +121,7 @@ class _Squares:
 
         body = Rewrite(change).block(self.nest.body)
         return [*statements, loop(i, self.side, [
-            Let(across, self.row + i), loop(j, self.side, [Let(last, self.column + j), *body], LoopKind.PARALLEL)])]
+            Let(across, self.row + i), loop(j, self.side, [Let(last, self.column + j), *body])])]
 
     def _bring(self, load: Load, statements: list[Stmt]) -> str:
         """Read a square of an operand and transpose it; the name of the array that it is in."""
