@@ -1,0 +1,146 @@
+"""Matrix products of every dtype, registered as kernels: floats by BLAS, 16-bit floats and integers by way of it.
+
+Where there is no BLAS that this backend can call, nothing is registered, and NumPy's kernels serve.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensocket_plugins.contract.kernels import KernelTable
+
+from .blas import Library
+
+if TYPE_CHECKING:
+    from .gemm import Products
+    from .halves import Halves
+
+Array = NDArray[Any]
+Empty = Callable[[tuple[int, ...], Any], Array]
+
+FLOATS: Final = ("float32", "float64", "complex64", "complex128")
+HALVES: Final = ("float16", "bfloat16")
+INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+#: Rows of 16-bit floats that are converted at once: a block of 1024 columns stays in the second level of the cache.
+_BLOCK: Final = 128
+#: Multiplications up to which NumPy's loop over integers is faster than the detour through floats.
+_FEW: Final = 1 << 12
+#: Terms of a sum of products of 16-bit numbers that double precision holds exactly: 2**32 * 2**21 == 2**53.
+_LONGEST: Final = 1 << 21
+
+
+class Parts:
+    """What the kernels are made of, compiled when the first of them runs."""
+
+    def __init__(self, library: Callable[[], Library], make: Callable[[Library], Products],
+                 halves: Callable[[str], Halves], empty: Empty) -> None:
+        self._library, self._make, self._halves = library, make, halves
+        self._lock = threading.Lock()
+        self._products: Products | None = None
+        self._made: dict[str, Halves] = {}
+        self.empty = empty
+
+    @property
+    def products(self) -> Products:
+        """The products of BLAS's own dtypes."""
+        if self._products is None:
+            with self._lock:
+                self._products = self._products or self._make(self._library())
+        return self._products
+
+    def halves(self, dtype: str) -> Halves:
+        """Conversions of a 16-bit dtype."""
+        if dtype not in self._made:
+            with self._lock:
+                self._made[dtype] = self._made.get(dtype) or self._halves(dtype)
+        return self._made[dtype]
+
+
+def matmul_floats(parts: Parts, x: Array, y: Array) -> Array:
+    """Products of a dtype of BLAS."""
+    return parts.products(x, y)
+
+
+def linear_floats(parts: Parts, x: Array, weight: Array, bias: Array | None) -> Array:
+    """``x @ weight.T + bias``: the product is added to rows that hold the bias."""
+    transposed = weight.T
+    if bias is None:
+        return parts.products(x, transposed)
+    if weight.ndim != 2 or bias.shape != weight.shape[:1] or x.shape[-1] != weight.shape[1]:
+        raise ValueError("the shapes do not fit")
+    out = parts.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
+    out[...] = bias
+    return parts.products(x, transposed, out, add=True)
+
+
+def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
+    """Products of 16-bit floats, accumulated in float32 and rounded once."""
+    halves, empty, wide = parts.halves(dtype), parts.empty, np.dtype(np.float32)
+
+    def widened(a: Array) -> Array:
+        a = np.ascontiguousarray(a)
+        made = empty(a.shape, wide)
+        halves.widen(made, a)
+        return made
+
+    # The transpose of a contiguous matrix is converted as it lies.
+    right = widened(y.swapaxes(-1, -2)).swapaxes(-1, -2) if y.swapaxes(-1, -2).flags.c_contiguous else widened(y)
+    if y.ndim > 2 or not x.flags.c_contiguous:
+        made = parts.products(widened(x), right)
+        out = empty(made.shape, x.dtype)
+        halves.narrow(out, made)
+        return out
+    if x.shape[-1] != y.shape[0]:
+        raise ValueError("matrices do not fit")
+    out = empty((*x.shape[:-1], y.shape[1]), x.dtype)
+    count = math.prod(x.shape[:-1])
+    rows, results = x.reshape((count, x.shape[-1])), out.reshape((count, y.shape[1]))
+    block = max(_BLOCK, -(-count // 8))
+    for begin in range(0, count, block):
+        part = rows[begin:begin + block]
+        halves.narrow(results[begin:begin + block], parts.products(widened(part), right))
+    return out
+
+
+def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
+    """Products of integers, exact but for what the dtype cuts off.
+
+    Parts of 16 bits are multiplied in double precision, which holds their sums exactly; what is above the dtype's bits
+    is never computed.
+    """
+    depth = x.shape[-1]
+    if x.size * y.shape[-1] <= _FEW or depth > _LONGEST:
+        return np.asarray(np.matmul(x, y))
+    if x.itemsize <= 2:
+        exact = np.float32 if x.itemsize == 1 and depth << 16 <= 1 << 24 else np.float64
+        return parts.products(x.astype(exact), y.astype(exact)).astype(np.int64).astype(x.dtype)
+    unsigned = np.dtype(f"u{x.itemsize}")
+    lefts, rights = _pieces(x.view(unsigned)), _pieces(y.view(unsigned))
+    total: Any = None
+    for i, left in enumerate(lefts):
+        for j, right in enumerate(rights[:len(rights) - i]):
+            term = parts.products(left, right).astype(np.uint64).astype(unsigned) << unsigned.type(16 * (i + j))
+            total = term if total is None else np.add(total, term, total)
+    return np.asarray(total.view(x.dtype))
+
+
+def _pieces(x: Array) -> list[Array]:
+    """The 16-bit digits of unsigned integers, lowest first, in double precision."""
+    return [(x >> x.dtype.type(16 * k) & x.dtype.type(0xFFFF)).astype(np.float64) for k in range(x.itemsize // 2)]
+
+
+def register_products(table: KernelTable, parts: Parts) -> None:
+    """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``."""
+    table.register("matmul", partial(matmul_floats, parts), dtypes=FLOATS, direct=True)
+    table.register("linear", partial(linear_floats, parts), dtypes=FLOATS, direct=True)
+    for dtype in HALVES:
+        table.register("matmul", partial(matmul_halves, parts, dtype), dtypes=(dtype,), direct=True)
+    table.register("matmul", partial(matmul_integers, parts), dtypes=INTEGERS, direct=True)
+
