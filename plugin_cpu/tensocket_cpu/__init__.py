@@ -1,4 +1,4 @@
-"""CPU backend of tensocket: kernels compiled by LLVM, small arrays and matrix products through NumPy."""
+"""CPU backend of tensocket: kernels compiled by LLVM, small arrays through NumPy, matrix products through OpenBLAS."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,16 +21,18 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
-from .blas import set_blas_threads
+from .blas import best_library, set_blas_threads
 from .convolution import Convolutions
 from .executable import make_executable
 from .memory import HostAllocator
 from .pointers import address_of
+from .products import Multiply, NumpyProducts, Parts, register_products
 from .streams import CpuEvent, CpuStream, Streams
 from .threads import ThreadPool
 
 if TYPE_CHECKING:
     from .compiler import Compiler
+    from .halves import Halves
     from .workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
@@ -55,6 +58,8 @@ class CpuDevice(OpenDevice):
         self.target = Target(kind="cpu", parallelism=16)
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
+        empty = partial(self.allocator.of, operator="matmul")
+        register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
         Convolutions(self)
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None
@@ -75,6 +80,22 @@ class CpuDevice(OpenDevice):
         from .workers import make_workers
 
         return make_workers(self.compiler)
+
+    def _make_products(self) -> Multiply:
+        """Products of matrices by the best library there is."""
+        from .gemm import Products
+
+        library = best_library()
+        if library is None or not all(library.address(f"{letter}gemm") for letter in "sdcz"):
+            return NumpyProducts()
+        if not library.private:
+            library.set_threads(1)
+        return Products(library, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
+
+    def _make_halves(self, dtype: str) -> Halves:
+        from .halves import Halves
+
+        return Halves(dtype, self.compiler, self.pool)
 
     def compile_ir(self, program: Program) -> Executable:
         """Machine code for a program scheduled for kind ``cpu``.

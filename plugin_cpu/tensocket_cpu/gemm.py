@@ -2,7 +2,7 @@
 
 One piece of machine code, ``products``, serves every layout: a batch with up to two strides for each operand (0 where
 it is broadcast), matrices whose rows or columns are contiguous, and a division of the rows or columns of the result
-into tiles. An iteration is one tile of one matrix of the batch; neighbouring tiles of a matrix are one call of the BLAS.
+into tiles. An iteration is one tile of a matrix of the batch; neighbouring tiles of a matrix are one call of the BLAS.
 
 The library has one thread; the workers run it on parts of the product. On a Zen 5 in float32, half of a product of
 1024 x 1024 matrices takes half as long as the whole (5.1 and 10.1 ms of one core), so that nothing is lost against

@@ -83,29 +83,34 @@ class HostAllocator(Allocator):
         Raises:
             OutOfMemoryError: There is no memory, also after unused blocks were released.
         """
+        return self.of(shape, dtype.numpy)
+
+    def of(self, shape: tuple[int, ...], dtype: np.dtype[Any], operator: str = "empty") -> NDArray[Any]:
+        """The same for a dtype of NumPy's, and an operator that errors name."""
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < POOLED:
-            return np.empty(shape, dtype.numpy)
+            return np.empty(shape, dtype)
         arena = self._arena
         if arena is None:
-            return self._array_slowly(shape, dtype, nbytes)
+            return self._array_slowly(shape, dtype, nbytes, operator)
         variable = arena.variable
         token = variable.set(arena.handler)
         try:
-            return np.empty(shape, dtype.numpy)
+            return np.empty(shape, dtype)
         except (MemoryError, ValueError):  # a ValueError says that the address space is too small
-            raise self.exhausted("empty", f"{nbytes} bytes") from None
+            raise self.exhausted(operator, f"{nbytes} bytes") from None
         finally:
             variable.reset(token)
 
-    def _array_slowly(self, shape: tuple[int, ...], dtype: DType, nbytes: int) -> NDArray[Any]:
+    def _array_slowly(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, operator: str
+                      ) -> NDArray[Any]:
         if not self._started:
             self._start()
-            return self.array(shape, dtype)
+            return self.of(shape, dtype, operator)
         try:
-            return self._pool.array(shape, dtype.numpy, nbytes)
+            return self._pool.array(shape, dtype, nbytes)
         except MemoryError:
-            raise self.exhausted("empty", f"{nbytes} bytes") from None
+            raise self.exhausted(operator, f"{nbytes} bytes") from None
 
     def _start(self) -> None:
         """Choose the pool, once."""

@@ -1,6 +1,6 @@
 """Matrix products of every dtype, registered as kernels: floats by BLAS, 16-bit floats and integers by way of it.
 
-Where there is no BLAS that this backend can call, nothing is registered, and NumPy's kernels serve.
+Where there is no BLAS that this backend can call, NumPy multiplies.
 """
 
 from __future__ import annotations
@@ -16,44 +16,62 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.contract.kernels import KernelTable
 
-from .blas import Library
+from .threads import in_children
 
 if TYPE_CHECKING:
-    from .gemm import Products
     from .halves import Halves
 
 Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], Any], Array]
+#: ``(x, y, out=None, *, add=False)``, see ``gemm.Products``.
+Multiply = Callable[..., Array]
 
 FLOATS: Final = ("float32", "float64", "complex64", "complex128")
 HALVES: Final = ("float16", "bfloat16")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 #: Rows of 16-bit floats that are converted at once: a block of 1024 columns stays in the second level of the cache.
 _BLOCK: Final = 128
-#: Multiplications up to which NumPy's loop over integers is faster than the detour through floats.
+#: Multiplications up to which NumPy is faster: its call, or its loop over integers without a detour through floats.
 _FEW: Final = 1 << 12
 #: Terms of a sum of products of 16-bit numbers that double precision holds exactly: 2**32 * 2**21 == 2**53.
 _LONGEST: Final = 1 << 21
 
 
-class Parts:
-    """What the kernels are made of, compiled when the first of them runs."""
+class NumpyProducts:
+    """What ``Products`` does, by NumPy."""
 
-    def __init__(self, library: Callable[[], Library], make: Callable[[Library], Products],
-                 halves: Callable[[str], Halves], empty: Empty) -> None:
-        self._library, self._make, self._halves = library, make, halves
+    def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
+        """See ``Products``."""
+        if add and out is not None:
+            return np.add(out, np.matmul(x, y), out)
+        return np.asarray(np.matmul(x, y, out))
+
+
+class Parts:
+    """What the kernels are made of, made when the first of them runs.
+
+    Args:
+        products: Makes the products of BLAS's own dtypes.
+        halves: Makes the conversions of a 16-bit dtype.
+        empty: ``empty(shape, dtype)`` gives memory.
+    """
+
+    def __init__(self, products: Callable[[], Multiply], halves: Callable[[str], Halves], empty: Empty) -> None:
+        self._make, self._halves = products, halves
         self._lock = threading.Lock()
-        self._products: Products | None = None
         self._made: dict[str, Halves] = {}
         self.empty = empty
+        self.products: Multiply = self._first
+        in_children(self, Parts._renew_lock)
 
-    @property
-    def products(self) -> Products:
-        """The products of BLAS's own dtypes."""
-        if self._products is None:
-            with self._lock:
-                self._products = self._products or self._make(self._library())
-        return self._products
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def _first(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
+        with self._lock:
+            if self.products == self._first:
+                self.products = self._make()
+        return self.products(x, y, out, add=add)
 
     def halves(self, dtype: str) -> Halves:
         """Conversions of a 16-bit dtype."""
@@ -65,6 +83,8 @@ class Parts:
 
 def matmul_floats(parts: Parts, x: Array, y: Array) -> Array:
     """Products of a dtype of BLAS."""
+    if x.ndim == 2 == y.ndim and x.size * y.shape[1] <= _FEW:
+        return np.asarray(x.dot(y))
     return parts.products(x, y)
 
 

@@ -19,7 +19,6 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit.host_kernels import undispatched
 from tensocket_plugins.kit.host_kernels_quiet import quiet
-from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
@@ -38,8 +37,6 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(c
 #: kept.
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHED_NUMBERS: Final = 4096
-#: Elements of the first matrix from which a product takes its memory from the pool.
-_LARGE: Final = 16384
 _BOOL: Final = dtype_bit(dtypes.bool_)
 _QUIET: Final[dict[Kernel, Closure]] = {}
 
@@ -391,16 +388,16 @@ def rows_along(limit: int, general: Closure) -> Closure:
     return direct_rows
 
 
-def product(key: int, general: Closure) -> Closure:
-    """Product of two matrices."""
-    Tensor = tensors.Tensor
+def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general: Closure) -> Closure:
+    """``kernel(x, y)``: products of matrices, where ``fits(x, y)`` allows their shapes."""
+    Tensor, run = tensors.Tensor, kernel.run
 
     def direct_product(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
-        if x.ndim != 2 or y.ndim != 2:
+        if not fits(x, y):
             return general(a, b)
         try:
-            r = x.dot(y) if x.size < _LARGE else call_pooled("matmul", x.dot, y)
+            r = run(x, y)
         except REFUSED:
             return general(a, b)
         t = _new(Tensor)
@@ -412,21 +409,16 @@ def product(key: int, general: Closure) -> Closure:
     return direct_product
 
 
-def affine(key: int, general: Closure) -> Closure:
-    """``input @ weight.T + bias`` of matrices."""
-    Tensor = tensors.Tensor
+def affine(kernel: Kernel, key: int, general: Closure) -> Closure:
+    """``kernel(x, weight, bias)``: ``input @ weight.T + bias``, for an input of at least two dimensions."""
+    Tensor, run = tensors.Tensor, kernel.run
 
     def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:
         x, w = a._array, weight._array
-        if x.ndim != 2 or w.ndim != 2:
+        if x.ndim < 2 or w.ndim != 2:
             return general(a, weight, bias)
         try:
-            r = x.dot(w.T) if x.size < _LARGE else call_pooled("linear", x.dot, w.T)
-            if bias is not None:
-                b = bias._array
-                if b.ndim != 1 or b.size != r.shape[1]:
-                    return general(a, weight, bias)
-                np.add(r, b, r)
+            r = run(x, w, None if bias is None else bias._array)
         except REFUSED:
             return general(a, weight, bias)
         t = _new(Tensor)

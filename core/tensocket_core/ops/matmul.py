@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import float32, float64
+from tensocket_plugins.contract.dtypes import DType, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.kernels import Kernel
 
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
+from ..dispatch.operator import Direct
 from ..execute import direct
 from ..execute.matmul import MatMul
 
@@ -25,21 +29,44 @@ product: Final[MatMul] = MatMul(
 )
 
 
-def _product_direct(key: int, entry: Any, body: Any) -> Any:
+def _product_direct(fits: Callable[[Any, Any], bool]) -> Direct:
     """Matrices of one dtype that the host's library multiplies; recorded ones through the record."""
-    if key & DIM0 or key & DTYPE_MASK not in _MULTIPLIED:
-        return None
-    if not key & AUTOGRAD:
-        return direct.product(key, body)
-    recorded = product.below(key)
-    return lambda a, b: recorded(a, b) if a._array.ndim == 2 == b._array.ndim else body(a, b)
+
+    def make(key: int, entry: DeviceEntry, body: Any) -> Any:
+        kernel = _kernel("matmul", key, entry)
+        if kernel is None:
+            return None
+        if not key & AUTOGRAD:
+            return direct.product(kernel, key, fits, body)
+        recorded = product.below(key)
+        return lambda a, b: recorded(a, b) if fits(a._array, b._array) else body(a, b)
+
+    return make
 
 
-_MULTIPLIED: Final = (dtype_bit(float32), dtype_bit(float64))
+def _kernel(operator: str, key: int, entry: DeviceEntry) -> Kernel | None:
+    """The host's kernel for a key of one dtype."""
+    dtype = _MULTIPLIED.get(key & DTYPE_MASK)
+    return None if key & DIM0 or dtype is None else entry.runtime.kernels.find(operator, dtype.name, direct=True)
+
+
+def _batches(x: Any, y: Any) -> bool:
+    return bool(x.ndim >= 2 and y.ndim >= 2)
+
+
+def _matrices(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 2 == y.ndim)
+
+
+def _same_batch(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0])
+
+
+_MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float32, float64)}
 
 
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",),
-           direct=_product_direct)
+           direct=_product_direct(_batches))
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
     left, right = input.ndim, other.ndim
@@ -57,14 +84,14 @@ def matmul(input: Any, other: Any) -> Any:
     return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
 
 
-@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct)
+@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices))
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     _ranks("mm", input, mat2, 2)
     return call(product, input, mat2)
 
 
-@composite("bmm(Tensor input, Tensor mat2) -> Tensor")
+@composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch))
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices."""
     _ranks("bmm", input, mat2, 3)
@@ -98,8 +125,9 @@ def dot(input: Any, tensor: Any) -> Any:
     return input.matmul(tensor)
 
 
-def _affine_direct(key: int, entry: Any, body: Any) -> Any:
-    return None if key & (DIM0 | AUTOGRAD) or key & DTYPE_MASK not in _MULTIPLIED else direct.affine(key, body)
+def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
+    kernel = None if key & AUTOGRAD else _kernel("linear", key, entry)
+    return None if kernel is None else direct.affine(kernel, key, body)
 
 
 def _weight_gradient(grad: Any, input: Any) -> Any:

@@ -141,8 +141,21 @@ def _matmul_bfloat16(x: Array, y: Array) -> Array:
     return np.asarray(float32_to_bfloat16(_matmul(bfloat16_to_float32(x), bfloat16_to_float32(y))))
 
 
+def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    result = np.matmul(x, weight.T)
+    if bias is None:
+        return np.asarray(result)
+    if bias.shape != weight.shape[:1]:
+        raise ValueError("the bias does not fit")
+    return np.asarray(np.add(result, bias, result))
+
+
 def register_matmul(table: KernelTable) -> None:
-    """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32."""
+    """``matmul(x, y)`` with NumPy's shapes (which are PyTorch's), of any size; 16-bit floats go through float32.
+
+    ``linear(x, weight, bias)``: an input of at least two dimensions times the transposed weight, plus a bias or None.
+    """
+    table.register("linear", _linear, dtypes=("float32", "float64"), direct=True)
     table.register("matmul", _matmul, dtypes=(*INTEGERS, "float32", "float64", *COMPLEX), direct=True)
     table.register("matmul", _matmul_float16, dtypes=("float16",), direct=True)
     table.register("matmul", _matmul_bfloat16, dtypes=("bfloat16",), direct=True)
