@@ -153,8 +153,10 @@ class ListOptimizer(Optimizer):
             state = self.state[parameter]
             if not state:
                 on_device = group.get("capturable") or group.get("fused")
-                state["step"] = scalar(0.0, parameter if on_device else None)
-                self._begin(state, parameter, group)
+                # All at once: without memory, there is no half of a state.
+                first: dict[str, Any] = {"step": scalar(0.0, parameter if on_device else None)}
+                self._begin(first, parameter, group)
+                state.update(first)
             states.append(state)
         batch = Batch(params, states, group)
         batch.count()

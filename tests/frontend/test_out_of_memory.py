@@ -1,0 +1,133 @@
+"""Every large allocation of a program fails once: a typed error, nothing leaked, nothing changed, and life goes on."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+import tensocket.nn.functional as F
+from tensocket_core.device import open_entry
+
+N = 200
+ALLOCATOR = open_entry("cpu").runtime.allocator
+
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(*shape):
+    return torch.from_numpy(RNG.standard_normal(shape).astype(np.float32)).clone()
+
+
+X, W, IMAGE, KERNEL = numbers(N, N), numbers(N, N), numbers(4, 8, 40, 40), numbers(8, 8, 3, 3)
+IDS = torch.from_numpy(RNG.integers(0, N, (N, N))).clone()
+W.requires_grad_()
+KERNEL.requires_grad_()
+
+
+def backward():
+    F.gelu(X @ W).softmax(-1).pow(2).sum().backward()
+
+
+def backward_of_images():
+    F.max_pool2d(F.relu(F.conv2d(IMAGE, KERNEL)), 2).sum().backward()
+
+
+def twice():
+    backward()
+    backward()
+
+
+PROGRAMS = {
+    "pointwise": lambda: (X * 2 + X.exp()).sigmoid() - X,
+    "where": lambda: torch.where(X > 0, X, -X),
+    "matmul": lambda: X @ X + X.T @ X,
+    "rows": lambda: (F.layer_norm(X, (N,)), F.batch_norm(X, None, None, training=True), F.cross_entropy(X, IDS[0])),
+    "attention": lambda: F.scaled_dot_product_attention(*[X.view(1, 4, 50, N)] * 3),
+    "backward": backward, "backward twice": twice, "images": backward_of_images,
+    "double backward": lambda: torch.autograd.grad(
+        torch.autograd.grad((W * X).sigmoid().sum(), W, create_graph=True)[0].sum(), W),
+    "indexing": lambda: (X[IDS[0]], X[X > 0], X.gather(1, IDS), torch.cat([X, X], 1), X.nonzero()),
+    "in place": lambda: X.clone().add_(1).mul_(X).copy_(X.T),
+    "assignment": lambda: X.clone().__setitem__(IDS[0], X),
+    "scatter": lambda: (X.scatter_add(1, IDS, X), X.index_add(0, IDS[0], X)),
+    "sequences": lambda: (X.sort(1), X.topk(100, 1), X.cumsum(0), X.unique()),
+    "host": lambda: (torch.linalg.inv(X), torch.linalg.qr(X), torch.fft.fft(X)),
+    "conversion": lambda: X.double().to(torch.bfloat16).half().int(),
+    "random": lambda: (torch.randn(N, N), torch.randperm(N * N), torch.empty(N, N).normal_(), F.dropout(X)),
+    "creation": lambda: (torch.zeros(N, N), torch.arange(N * N), torch.linspace(0, 1, N * N), torch.eye(N)),
+}
+
+
+def attempt(program, number):
+    """Run with one refused allocation; the error, or None where there are fewer."""
+    ALLOCATOR.refuse_after(number)
+    try:
+        program()
+    except torch.OutOfMemoryError as error:
+        return str(error)
+    finally:
+        ALLOCATOR.refuse_after(0)
+    return None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_allocation_may_fail(name):
+    program, refused = PROGRAMS[name], 0
+    program()  # builds kernels and fills caches
+    W.grad = KERNEL.grad = None
+    gc.collect()
+    before, versions = X.clone(), (X._version, W._version)
+    held = ALLOCATOR.stats().allocated
+    while True:
+        message = attempt(program, refused + 1)
+        W.grad = KERNEL.grad = None
+        if message is None:
+            break
+        refused += 1
+        assert message.startswith("[")
+        assert "bytes are in use" in message
+        assert "use smaller tensors, or delete some first" in message
+        if ALLOCATOR.stats().allocated != held:
+            gc.collect()  # what an error left in reference cycles
+        assert ALLOCATOR.stats().allocated == held
+        assert (X._version, W._version) == versions
+        assert torch.equal(X, before)
+        assert torch.ones(100, 100).sum().item() == 10000  # a smaller one works
+    assert refused > 0
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_an_optimizer_step_that_fails_can_be_repeated(kind):
+    """Parameters and state are those of a run in which nothing failed."""
+    def trained(fail):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.Linear(N, N), torch.nn.ReLU(), torch.nn.Linear(N, N))
+        optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01)
+        F.mse_loss(model(X), X).backward()
+        refused = 0
+        while fail and attempt(optimizer.step, refused + 1) is not None:
+            refused += 1
+        if not fail:
+            optimizer.step()
+        return [p.detach() for p in model.parameters()], refused
+
+    expected, _ = trained(False)
+    found, _ = trained(True)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_limit_of_a_real_program():
+    stats = ALLOCATOR.stats()
+    ALLOCATOR.empty_cache()
+    ALLOCATOR.set_limit(stats.allocated + (4 << 20))
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match=r"the limit is \d+ bytes — use smaller tensors"):
+            [torch.ones(1 << 18) for _ in range(10)]
+        assert torch.ones(1 << 18).sum().item() == 1 << 18
+    finally:
+        ALLOCATOR.set_limit(None)
