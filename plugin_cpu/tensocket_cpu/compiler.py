@@ -77,10 +77,16 @@ class Compiler:
         with self._lock:
             code = self.cache.get(key)
             hit = code is not None
-            if code is None:
-                code = self._build(name, text)
-                self.cache.put(key, code)
-            addresses, library = self._link(names, code)
+            try:
+                if code is None:
+                    code = self._build(name, text)
+                    self.cache.put(key, code)
+                addresses, library = self._link(names, code)
+            except RuntimeError as error:
+                if isinstance(error, KernelError):
+                    raise
+                raise KernelError("compile", f"program {name}", f"LLVM makes no code of it: {error}",
+                                  "report this with the processor's name") from error
             self.stats.kernels += 1
             self.stats.cache_hits += hit
             self.stats.seconds += time.perf_counter() - began

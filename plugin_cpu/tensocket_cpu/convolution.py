@@ -233,7 +233,7 @@ class Convolutions:
     def _program(self, make: Any, *args: Any) -> Executable:
         found = self._programs.get((make, *args))
         if found is None:
-            found = self._programs[make, *args] = self._device.compile_ir(make(*args))
+            found = self._programs[make, *args] = self._device.executable(make(*args))
         return found
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
@@ -67,12 +67,20 @@ class CpuDevice(OpenDevice):
 
     @property
     def compiler(self) -> Compiler:
-        """LLVM, loaded when first needed."""
+        """LLVM, loaded when first needed.
+
+        Raises:
+            KernelError: It cannot be loaded.
+        """
         with self._lock:
             if self._compiler is None:
-                from .compiler import Compiler
+                try:
+                    from .compiler import Compiler
 
-                self._compiler = Compiler(DiskCache(default_directory("cpu")), self.build_stats)
+                    self._compiler = Compiler(DiskCache(default_directory("cpu")), self.build_stats)
+                except (ImportError, OSError, RuntimeError) as error:
+                    raise KernelError("compile", f"{self.name}: {type(error).__name__}: {error}",
+                                      "LLVM cannot be loaded", "install llvmlite anew") from error
         return self._compiler
 
     def _make_workers(self) -> Workers | None:
@@ -106,6 +114,16 @@ class CpuDevice(OpenDevice):
         """
         addresses, library = self.compiler.compile(program)
         return make_executable(program, addresses, library, self.pool)
+
+    def executable(self, program: Program) -> Executable:
+        """Machine code for a program, or where that cannot be made the interpreter."""
+        try:
+            return self.compile_ir(program)
+        except KernelError as error:
+            from tensocket_plugins.kit.interpreted import interpreted, note_failure  # hardly ever needed
+
+            note_failure(self.build_stats, "cpu", program, error)
+            return interpreted(program)
 
     def compile_list(self, program: Program) -> ListExecutable:
         """Machine code that runs a program for many sets of arguments with one call.

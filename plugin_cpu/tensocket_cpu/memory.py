@@ -9,6 +9,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tensocket_plugins.contract.arrays import Block
 from tensocket_plugins.contract.backend import Allocator, MemoryStats, Stream
 from tensocket_plugins.contract.dtypes import DType, uint8
-from tensocket_plugins.contract.errors import ArgumentError, OutOfMemoryError
+from tensocket_plugins.contract.errors import ArgumentError, KernelError, OutOfMemoryError
 from tensocket_plugins.kit import host_memory
 
 from .threads import in_children
@@ -118,7 +119,8 @@ class HostAllocator(Allocator):
             if not self._started and self._compiler is not None:
                 from .arena import make_arena  # with LLVM
 
-                self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
+                with suppress(KernelError):  # without LLVM, the pool is the one in Python
+                    self._arena = make_arena(self._compiler(), self._pool.limit, self._pool.keep, POOLED)
                 if self._arena is not None and self._serves_kernels:
                     host_memory.install(self._arena.variable, self._arena.handler, self.exhausted)
                 self._started = True

@@ -11,6 +11,7 @@ import pytest
 from tensocket_core.execute import rows
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit.disk_cache import BuildStats
 
 
 def test_numpy_serves_where_no_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +20,11 @@ def test_numpy_serves_where_no_kernel_is_compiled(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(rows, "scheduled", lambda *_: None)
     kernel = Kernel(np.negative, True, None)
-    entry: Any = SimpleNamespace(runtime=SimpleNamespace(target=object(), compile_ir=refuse))
-    assert rows._compiled(entry, kernel, lambda: (None, None)) is kernel  # type: ignore[arg-type,return-value]
+    runtime = SimpleNamespace(target=object(), compile_ir=refuse, build_stats=BuildStats())
+    entry: Any = SimpleNamespace(runtime=runtime, device="cpu")
+    program: Any = SimpleNamespace(name="p")
+    with pytest.warns(RuntimeWarning, match="the compiler refuses it"):
+        assert rows._compiled(entry, kernel, lambda: (program, None)) is kernel  # type: ignore[arg-type,return-value]
+    assert list(runtime.build_stats.failures) == ["p"]
     entry.runtime.target = None
     assert rows._compiled(entry, kernel, lambda: (None, None)) is kernel  # type: ignore[arg-type,return-value]

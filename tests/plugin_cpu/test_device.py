@@ -179,3 +179,25 @@ def test_llvm_rejecting_a_program_is_a_kernel_error(device, monkeypatch):
     monkeypatch.setattr("tensocket_cpu.compiler.print_llvm", lambda program, **options: "define void @x() { nonsense }")
     with pytest.raises(KernelError, match=r"\[compile\] program p — LLVM rejects its kernels: (.|\n)*nonsense"):
         device.compile_ir(Program("p", (), (Kernel("p", ()),)))
+
+
+def test_llvm_failing_to_make_code_is_a_kernel_error_and_can_be_repeated(device, monkeypatch):
+    def fail(names, code):
+        raise RuntimeError("no such symbol")
+
+    program = Program("unlinked", (), (Kernel("unlinked", ()),))
+    with monkeypatch.context() as patch:
+        patch.setattr(device.compiler, "_link", fail)
+        with pytest.raises(KernelError, match=r"^\[compile\] program unlinked — LLVM makes no code of it: "
+                                              r"no such symbol — report this with the processor's name"):
+            device.compile_ir(program)
+    device.compile_ir(program)([], [], device.default_stream)
+
+
+def test_llvm_that_cannot_be_loaded_is_a_kernel_error(monkeypatch):
+    from tensocket_cpu.device import CpuDevice
+
+    monkeypatch.setitem(sys.modules, "tensocket_cpu.compiler", None)
+    with pytest.raises(KernelError, match=r"^\[compile\] cpu:0: ModuleNotFoundError: .* — LLVM cannot be loaded — "
+                                          r"install llvmlite anew"):
+        CpuDevice().compile_ir(Program("p", (), (Kernel("p", ()),)))

@@ -24,7 +24,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from .. import tensors
 from ..dispatch.keys import DIM0
 from ..dispatch.registry import COMPOSITES
-from .programs import scheduled
+from .programs import note_failure, scheduled
 
 if TYPE_CHECKING:
     from ..device import DeviceEntry
@@ -140,5 +140,6 @@ def _entry(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Ca
     assert target is not None
     try:
         return entry.runtime.native_entry(scheduled(program, target, Strategy.SERIAL), form, fallback)
-    except KernelError:  # the reference serves as well
+    except KernelError as error:  # the reference serves as well
+        note_failure(entry, program, error)
         return None

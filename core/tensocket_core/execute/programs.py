@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.rewrite import name_shared
@@ -87,9 +88,30 @@ def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], st
         if run is None:
             target = entry.runtime.target
             assert target is not None, "only devices with a code generator launch programs"
-            compile_program = entry.runtime.compile_list if many else entry.runtime.compile_ir
-            run = entry.programs[key] = compile_program(scheduled(build(), target, strategy))
+            program = scheduled(build(), target, strategy)
+            try:
+                run = (entry.runtime.compile_list if many else entry.runtime.compile_ir)(program)
+            except KernelError as error:
+                if not entry.runtime.profile.host_resident:
+                    raise
+                note_failure(entry, program, error)
+                run = _interpreted(program if strategy is None else build(), many)
+            entry.programs[key] = run
         return run
+
+
+def note_failure(entry: DeviceEntry, program: Program, error: KernelError) -> None:
+    """Record why a program was not compiled; warn of the first one of a device."""
+    from tensocket_plugins.kit import interpreted  # with the interpreter, which hardly any program needs
+
+    interpreted.note_failure(getattr(entry.runtime, "build_stats", None), str(entry.device), program, error)
+
+
+def _interpreted(program: Program, many: bool) -> Any:
+    from tensocket_plugins.kit import interpreted
+
+    program = scheduled(program, Target(kind="interpreter"), Strategy.SERIAL)
+    return interpreted.interpreted_list(program) if many else interpreted.interpreted(program)
 
 
 def scheduled(program: Program, target: Target, strategy: Strategy | None) -> Program:

@@ -26,7 +26,7 @@ from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
 from .pointwise import kind_letter
-from .programs import index_dtype, launch, scheduled
+from .programs import index_dtype, launch, note_failure, scheduled
 from .reduction import accumulation_dtype
 
 
@@ -174,7 +174,8 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, build: native.Build) -> Kernel
     program, form = build()
     try:
         run = entry.runtime.compile_ir(scheduled(program, target, Strategy.SERIAL))
-    except KernelError:  # NumPy serves as well
+    except KernelError as error:  # NumPy serves as well
+        note_failure(entry, program, error)
         return kernel
     otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
     stream = entry.runtime.default_stream

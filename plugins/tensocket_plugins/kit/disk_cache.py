@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -36,11 +36,13 @@ class BuildStats:
         kernels: Programs or kernels made executable.
         seconds: Time that took.
         cache_hits: How many of them came from the disk cache.
+        failures: Why programs were not compiled, by name; they are interpreted.
     """
 
     kernels: int = 0
     seconds: float = 0.0
     cache_hits: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
 
 
 class DiskCache:

@@ -1,0 +1,131 @@
+"""Kernels that do not compile: every family of operators gives its results all the same, with one warning."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+import tensocket.nn.functional as F
+from tensocket_core.device import open_entry
+from tensocket_plugins.contract.errors import KernelError
+
+N = 150
+
+
+def numbers(*shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+X, W, IMAGE = numbers(N, N), numbers(N, N, seed=1), numbers(2, 4, 30, 30)
+IDS = torch.from_numpy(np.random.default_rng(2).integers(0, N, (N, N)))
+
+
+def gradients():
+    w = W.clone().requires_grad_()
+    loss = F.cross_entropy(F.gelu(X @ w) + X.softmax(0), IDS[0])
+    (grad,) = torch.autograd.grad(loss, w)
+    return torch.stack([grad, loss.detach().expand(N, N)])
+
+
+def trained():
+    p = W.clone().requires_grad_()
+    optimizer = torch.optim.Adam([p], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (p * X).sum().backward()
+        optimizer.step()
+    return p.detach()
+
+
+FAMILIES = {
+    "pointwise": lambda: (X * 2 + X.exp()).sigmoid(),
+    "strided": lambda: X.t() * W + X[:1],
+    "where": lambda: torch.where(X > 0, X, W),
+    "conversion": lambda: X.double().to(torch.bfloat16),
+    "in place": lambda: X.clone().mul_(W),
+    "reduction": lambda: torch.stack([X.sum(0), X.amax(1), X.var(0)]),
+    "rows": lambda: X.softmax(-1) + F.layer_norm(X, (N,)),
+    "copy": lambda: X.t().contiguous(),
+    "cat": lambda: torch.cat([X, W], 1),
+    "gather": lambda: X.gather(1, IDS) + X[IDS[0]],
+    "scatter": lambda: X.scatter_add(1, IDS, W),
+    "scan": lambda: X.cumsum(1),
+    "matmul": lambda: X @ W,
+    "convolution": lambda: F.conv2d(IMAGE, W.reshape(-1)[:72].reshape(2, 4, 3, 3)),
+    "pooling": lambda: F.max_pool2d(IMAGE, 2) + F.avg_pool2d(IMAGE, 2),
+    "attention": lambda: F.scaled_dot_product_attention(*[X.view(1, 5, 30, N)] * 3),
+    "embedding": lambda: F.embedding(IDS[:2], W),
+    "random": lambda: torch.randn(N, N, generator=torch.Generator().manual_seed(5)),
+    "gradients": gradients,
+    "optimizer": trained,
+}
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """The CPU, on which nothing compiles any more."""
+    entry = open_entry("cpu")
+
+    def fail(program, *rest):
+        raise KernelError("compile", f"program {program.name}", "injected", "none")
+
+    for name in ("compile_ir", "compile_list", "native_entry"):
+        monkeypatch.setattr(entry.runtime, name, fail)
+    kept, failures = dict(entry.programs), entry.runtime.build_stats.failures
+    entry.programs.clear()
+    failures.clear()
+    yield failures
+    entry.programs.clear()
+    entry.programs.update(kept)
+    failures.clear()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_results_are_the_same(broken, monkeypatch, name):
+    entry = open_entry("cpu")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        found = FAMILIES[name]()
+    assert len(seen) == (1 if broken else 0)
+    if broken:
+        assert "injected" in str(seen[0].message)
+        assert "build_stats('cpu').failures" in str(seen[0].message)
+        assert all("injected" in reason for reason in torch.build_stats("cpu").failures.values())
+    monkeypatch.undo()
+    entry.programs.clear()
+    expected = FAMILIES[name]()
+    assert found.dtype is expected.dtype
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_what_is_generated_is_recorded(broken):
+    with pytest.warns(RuntimeWarning, match="injected"):
+        (X * 2).exp().softmax(0)
+    assert {"mul", "exp"} <= {name.split("(")[0] for name in broken}
+
+
+def test_a_machine_without_llvm():
+    code = """
+import sys, warnings
+sys.modules["llvmlite"] = None
+import tensocket as torch
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    x = torch.arange(40000.0).reshape(200, 200)
+    y = (x * 2 + 1).sum(0)
+    z = torch.randn(200, 200).softmax(-1).sum()
+    small = torch.ones(3).exp() + 1
+assert y[0].item() == 2 * sum(range(0, 40000, 200)) + 200
+assert abs(z.item() - 200) < 1e-2
+assert len(seen) == 1, [str(s.message) for s in seen]
+assert "LLVM cannot be loaded" in str(seen[0].message)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True,
+                   env={**os.environ, "TENSOCKET_CACHE_DIR": ""})
