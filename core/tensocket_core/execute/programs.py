@@ -51,7 +51,7 @@ def launch(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], stra
     program(entry, key, build, strategy)(buffers, scalars, stream)
 
 
-def program(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+def program(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None) -> Any:
     """The compiled program called ``key``, as ``run(buffers, scalars, stream)``; see ``launch``."""
     return entry.programs.get((key, strategy)) or _compile(entry, (key, strategy), build, strategy)
 

@@ -2,7 +2,8 @@
 
 A key holds an element's order in its upper half and its position in its lower half, so that keys are distinct, equal
 elements keep their order and sorting moves single integers. Elements of 64 bits are sorted by their lower halves first
-and then, stably, by their upper ones. Rows are padded to a power of two with the largest key.
+and then, stably, by their upper ones. Rows are padded to a power of two with the largest key. Processors sort the same
+keys digit by digit instead (``radix``), without padding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .elements import load
 from .geometry import coalesce, element_strides
 from .nests import Nest, dot, linear, parallel
 from .programs import index_dtype, launch
+from .radix import differing_bits, sort_keys
 
 #: Steps of the network that one iteration does in a row, on two to the power of as many keys.
 STEPS: Final = 3
@@ -147,7 +149,9 @@ class _Sort:
         self.entry, self.out, self.array, self.dtype, self.descending = entry, out, array, dtype, descending
         shape = array.shape
         self.length = shape[axis]
-        self.padded = 1 << (self.length - 1).bit_length()
+        target = entry.runtime.target
+        self.digits = target is not None and target.kind == "cpu"
+        self.padded = self.length if self.digits else 1 << (self.length - 1).bit_length()
         others = [k for k in range(len(shape)) if k != axis]
         steps = [element_strides(x) for x in (out, array)]
         self.sizes, outer = coalesce(tuple(shape[k] for k in others), [tuple(s[k] for k in others) for s in steps])
@@ -162,13 +166,18 @@ class _Sort:
     def run(self) -> None:
         """Sort, and write positions."""
         geometry = [*self.sizes, self.length, self.padded]
+        bits, signed = differing_bits(self.array, self.dtype) if self.digits else (8 * self.dtype.itemsize, True)
+        halves: tuple[int | None, ...] = (None,) if self.dtype.itemsize < 8 else (0,) if bits <= 32 else (0, 1)
         keys: list[Any] = []
-        for half in (0, 1) if self.dtype.itemsize == 8 else (None,):
+        for half in halves:
             made = self.entry.runtime.empty((self.total,), int64, self.entry.stream)
             form = (self.dtype, self.rank, self.descending, half, self.index)
             launch(self.entry, ("sort_keys", *form), partial(pack_nest, *form), Strategy.SERIAL,
                    [made, self.array, *keys], [*geometry, *self.steps[1]])
-            self.sort(made)
+            if self.digits:
+                made = sort_keys(self.entry, made, self.total // self.length, min(32, bits), signed, self.index)
+            else:
+                self.sort(made)
             keys.insert(0, made)
         last = (self.rank, len(keys) == 2, self.index)
         launch(self.entry, ("sort_positions", *last), partial(positions_nest, *last), Strategy.SERIAL,
