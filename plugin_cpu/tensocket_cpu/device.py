@@ -14,14 +14,14 @@ from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenD
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.kernels import KernelTable
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.native import NativeForm, ProductForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
-from .blas import best_library, set_blas_threads
+from .blas import Library, best_library, set_blas_threads
 from .convolution import Convolutions
 from .executable import make_executable
 from .memory import HostAllocator
@@ -89,15 +89,22 @@ class CpuDevice(OpenDevice):
 
         return make_workers(self.compiler)
 
+    def _library(self) -> Library | None:
+        """The library of matrix products, with one thread; None where none is known."""
+        library = best_library()
+        if library is None or not all(library.address(f"{letter}gemm") for letter in "sdcz"):
+            return None
+        if not library.private:
+            library.set_threads(1)
+        return library
+
     def _make_products(self) -> Multiply:
         """Products of matrices by the best library there is."""
         from .gemm import Products
 
-        library = best_library()
-        if library is None or not all(library.address(f"{letter}gemm") for letter in "sdcz"):
+        library = self._library()
+        if library is None:
             return NumpyProducts()
-        if not library.private:
-            library.set_threads(1)
         return Products(library, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
 
     def _make_halves(self, dtype: str) -> Halves:
@@ -141,6 +148,15 @@ class CpuDevice(OpenDevice):
         from .native import LAYOUT, make_entry  # with LLVM, which most programs need late or never
 
         return None if LAYOUT is None else make_entry(self.compiler, LAYOUT, program, form, fallback)
+
+    def native_product(self, form: ProductForm, fallback: Callable[..., Any]) -> Callable[..., Any] | None:
+        """A product of small matrices as a built-in function, where that works and there is a library for it."""
+        from .native import LAYOUT, make_product
+
+        library = None if LAYOUT is None else self._library()
+        if LAYOUT is None or library is None:
+            return None
+        return make_product(self.compiler, LAYOUT, library, form, fallback)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """An uninitialised C-contiguous array of ``dtype.numpy``.

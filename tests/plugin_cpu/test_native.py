@@ -177,7 +177,7 @@ def test_the_layout_is_found() -> None:
     assert layouts.find_layout() == native.LAYOUT
 
 
-@pytest.mark.parametrize("field", ["type", "data", "rank", "shape", "dtype", "flags"])
+@pytest.mark.parametrize("field", ["type", "data", "rank", "shape", "strides", "dtype", "flags"])
 def test_one_wrong_field_is_noticed(field: str) -> None:
     assert native.LAYOUT is not None
     values = {name: getattr(native.LAYOUT, name) for name in native.LAYOUT.__dataclass_fields__}

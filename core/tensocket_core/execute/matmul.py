@@ -6,24 +6,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, float32, float64
 from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..device import DeviceEntry
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import Operator, check_dtype
 from ..promotion import FLOAT8
 from . import direct
 from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
+from .native import native_product
 from .nests import matmul_nest
 from .primitive import primitive
 from .programs import index_dtype, launch
 
 #: Elements of both operands up to which the product is small.
 _FEW: Final = 4096
+
+#: Dtypes that have native products, by their keys.
+NATIVE: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float32, float64)}
 
 
 class MatMul(Operator):
@@ -32,8 +36,11 @@ class MatMul(Operator):
     kind = "matmul"
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The general closure."""
-        return partial(self.run, entry)
+        """The general closure, behind a native one for small matrices of the dtypes that have one."""
+        slow = partial(self.run, entry)
+        dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
+        return slow if dtype is None or not entry.runtime.profile.host_resident else native_product(
+            "product", entry, dtype, key, slow)
 
     def run(self, entry: DeviceEntry, input: Any, other: Any) -> Any:
         """Check, run, wrap."""

@@ -17,7 +17,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import Box, NativeForm
+from tensocket_plugins.contract.native import Box, NativeForm, ProductForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
 
@@ -69,8 +69,7 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
     def promote() -> Callable[..., Any]:
         slow = make(kernel)
-        box = Box(tensors.Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
-                  "_version_counter")
+        box = tensor_box(key)
 
         def boxed() -> tuple[Program, NativeForm]:
             program, form = build()
@@ -83,6 +82,37 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
     if operator.name.removesuffix("_") not in _EXACT:
         return promote()
     return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
+
+
+def tensor_box(key: int) -> Box:
+    """New tensors with a key, given without ``DIM0``."""
+    return Box(tensors.Tensor, "_array", (("_key", key, key | DIM0), *((name, None, None) for name in _EMPTY)),
+               "_version_counter")
+
+
+def native_product(operator: str, entry: DeviceEntry, dtype: DType, key: int, slow: Callable[..., Any], *,
+                   affine: bool = False) -> Callable[..., Any]:
+    """``slow``, a closure over two matrices (``affine``: and a bias), or what does the same natively.
+
+    Args:
+        operator: Name of the operator whose closure it is.
+        entry: The device.
+        dtype: Of operands and result.
+        key: The result's.
+        slow: Serves what the native form does not.
+        affine: See ``ProductForm``.
+    """
+    if not ENABLED or entry.runtime.target is None:
+        return slow
+    place = (operator, dtype, key)
+    made: Callable[..., Any] | None = entry.natives.get(place)
+    if made is None:
+        try:
+            made = entry.runtime.native_product(ProductForm(dtype, tensor_box(key), affine), slow) or slow
+        except KernelError:  # the reference serves as well
+            made = slow
+        entry.natives[place] = made
+    return made
 
 
 def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel, build: Build,

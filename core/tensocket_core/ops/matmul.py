@@ -17,6 +17,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import Direct
 from ..execute import direct
 from ..execute.matmul import MatMul
+from ..execute.native import native_product
 
 product: Final[MatMul] = MatMul(
     "matmul(Tensor input, Tensor other) -> Tensor",
@@ -37,7 +38,9 @@ def _product_direct(fits: Callable[[Any, Any], bool]) -> Direct:
         if kernel is None:
             return None
         if not key & AUTOGRAD:
-            return direct.product(kernel, key, fits, body)
+            slow = direct.product(kernel, key, fits, body)
+            return slow if fits is _same_batch else native_product(
+                body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
         recorded = product.below(key)
         return lambda a, b: recorded(a, b) if fits(a._array, b._array) else body(a, b)
 
@@ -127,7 +130,10 @@ def dot(input: Any, tensor: Any) -> Any:
 
 def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
     kernel = None if key & AUTOGRAD else _kernel("linear", key, entry)
-    return None if kernel is None else direct.affine(kernel, key, body)
+    if kernel is None:
+        return None
+    slow = direct.affine(kernel, key, body)
+    return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
 
 
 def _weight_gradient(grad: Any, input: Any) -> Any:

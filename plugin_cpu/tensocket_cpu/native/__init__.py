@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .entries import make_entry
 from .layout import LAYOUT, Layout, find_layout
+from .products import make_product
 
-__all__ = ["LAYOUT", "Layout", "find_layout", "make_entry"]
+__all__ = ["LAYOUT", "Layout", "find_layout", "make_entry", "make_product"]

@@ -67,12 +67,24 @@ def make_entry(compiler: Compiler, layout: Layout, program: Program, form: Nativ
     w = Text()
     text = _text(w, program, form, layout, offsets or {}, fallback)
     addresses, library = compiler.compile_text(program.name, text, [_NAME])
+    return make_builtin(program.name, addresses[0], w, (library, fallback, form))
+
+
+def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., Any]:
+    """A function of the interpreter's from machine code.
+
+    Args:
+        name: The function's.
+        address: Where its code is.
+        w: What was written of it; the addresses in it become its ``self``.
+        alive: What the code and the addresses belong to; it is kept as long as the process lives.
+    """
     table = np.array(w.addresses, np.uint64)
-    definition = _MethodDef(program.name.encode(), addresses[0], _FASTCALL, None)
+    definition = _MethodDef(name.encode(), address, _FASTCALL, None)
     create = ctypes.pythonapi.PyCMethod_New
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
-    _ALIVE.append((definition, library, table, fallback, form))
+    _ALIVE.append((definition, table, alive))
     entry: Callable[..., Any] = create(ctypes.addressof(definition), table, None, None)
     return entry
 
@@ -82,7 +94,7 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     """The kernel, and the function around it."""
     w.do(f"  %table = load ptr, ptr {w.op(f'getelementptr i8, ptr %self, i64 {layout.data}')}")
     given = len(form.operands)
-    _count(w, layout, given + len(form.rest))
+    count_arguments(w, layout, given + len(form.rest))
     items = [w.item("%args", k, "ptr") for k in range(given + len(form.rest))]
     if form.rest:
         w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}")
@@ -110,7 +122,7 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     w.do(f"ret ptr {answer}")
     w.do("failed:")
     w.do("ret ptr null")
-    _slow(w, layout, fallback)
+    call_fallback(w, layout, fallback)
     kernel = print_llvm(program, pointer_field=layout.data)
     head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
     return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(program))} x i64], align 16",
@@ -126,7 +138,7 @@ def _new_result(w: Text, program: Program, form: NativeForm, layout: Layout, off
     return result if form.box is None else close_box(w, layout, form.box, offsets, result, rank)
 
 
-def _count(w: Text, layout: Layout, expected: int) -> None:
+def count_arguments(w: Text, layout: Layout, expected: int) -> None:
     """Whether the arguments are as many as expected, by position or by name."""
     some, every = w.label(), w.label()
     w.do(f"br i1 {w.op('icmp eq ptr %names, null')}, label %{every}, label %{some}")
@@ -138,7 +150,7 @@ def _count(w: Text, layout: Layout, expected: int) -> None:
     w.branch([w.op(f"icmp eq i64 {w.op(f'add i64 %count, {more}')}, {expected}")])
 
 
-def _slow(w: Text, layout: Layout, fallback: Callable[..., Any]) -> None:
+def call_fallback(w: Text, layout: Layout, fallback: Callable[..., Any]) -> None:
     """Calling the fallback."""
     w.do("slow:")
     answer = w.op(f"call ptr {w.known(layout.call)}(ptr {w.known(id(fallback))}, ptr %args, i64 %count, ptr %names)")

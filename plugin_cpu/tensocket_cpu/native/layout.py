@@ -29,7 +29,7 @@ class Layout:
 
     Attributes:
         type: Of any object's type.
-        data, rank, shape, dtype, flags: Of an array's fields.
+        data, rank, shape, strides, dtype, flags: Of an array's fields.
         new_array: ``PyArray_NewFromDescr``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
@@ -46,6 +46,7 @@ class Layout:
     data: int
     rank: int
     shape: int
+    strides: int
     dtype: int
     flags: int
     new_array: int
@@ -87,11 +88,12 @@ def _reads_right(array: np.ndarray[Any, Any], at: Layout) -> bool:
     rank = _half(place + at.rank)
     if rank != array.ndim or _word(place + at.type) != id(np.ndarray) or _word(place + at.dtype) != id(array.dtype):
         return False
-    sizes = _word(place + at.shape)
+    sizes, steps = _word(place + at.shape), _word(place + at.strides)
     dense = (WRITEABLE if flags.writeable else 0) | (1 if flags.c_contiguous else 0) | (0x100 if flags.aligned else 0)
     return (_word(place + at.data) == array.__array_interface__["data"][0]
             and _half(place + at.flags) & (DENSE | WRITEABLE) == dense
-            and tuple(_word(sizes + _WORD * k) for k in range(rank)) == array.shape)
+            and tuple(_word(sizes + _WORD * k) for k in range(rank)) == array.shape
+            and tuple(ctypes.c_int64.from_address(steps + _WORD * k).value for k in range(rank)) == array.strides)
 
 
 def _new_array_works(layout: Layout) -> bool:
@@ -151,8 +153,8 @@ def find_layout() -> Layout | None:
         return None  # other object headers: without the interpreter lock, or with tracing
     header = object.__basicsize__
     try:
-        layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 5 * _WORD,
-                        header + 6 * _WORD, number=header, **_functions())
+        layout = Layout(header - _WORD, header, header + _WORD, header + 2 * _WORD, header + 3 * _WORD,
+                        header + 5 * _WORD, header + 6 * _WORD, number=header, **_functions())
     except (AttributeError, ValueError):  # a NumPy that keeps its table elsewhere
         return None
     right = all(_reads_right(array, layout) for array in _specimens())

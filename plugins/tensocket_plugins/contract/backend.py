@@ -18,7 +18,7 @@ from .descriptor import DeviceInfo, Profile
 from .dtypes import DType
 from .exchange import Exchange
 from .kernels import KernelTable
-from .native import NativeForm
+from .native import NativeForm, ProductForm
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
@@ -206,6 +206,13 @@ class OpenDevice(ABC):
         """A scheduled program as a function on small arrays that does the same as ``fallback``, faster.
 
         Only asked of host-resident devices; None where there is no such way, or not for this program.
+        """
+        return None
+
+    def native_product(self, form: ProductForm, fallback: Callable[..., Array]) -> Callable[..., Array] | None:
+        """A function that multiplies two small matrices and does the same as ``fallback``, faster.
+
+        Only asked of host-resident devices; None where there is no such way.
         """
         return None
 

@@ -62,3 +62,22 @@ class NativeForm:
     def rows(self) -> bool:
         """Whether rows and columns are asked for."""
         return any(isinstance(s, str) and s.endswith(("rows", "columns")) for s in self.scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductForm:
+    """A native entry that multiplies two matrices in boxes, which the backend's library does, not a program.
+
+    The entry is called as ``entry(x, y)`` for x @ y; ``affine``: as ``entry(x, weight, bias)`` for
+    x @ weight.T + bias, where the bias is a vector or None. It serves matrices of the dtype with contiguous rows or
+    columns, as long as the product is small; everything else it hands to its fallback.
+
+    Attributes:
+        dtype: Of operands and result.
+        box: What operands and result come in.
+        affine: Which of the two it is.
+    """
+
+    dtype: DType
+    box: Box
+    affine: bool = False
