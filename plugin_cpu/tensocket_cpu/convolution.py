@@ -213,6 +213,11 @@ def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: i
     return _offsets(depth, step, tap.ravel()[list(taps)])
 
 
+def _span(count: int, work: DType) -> int:
+    """Positions of a tile for a group of ``count`` channels."""
+    return programs.vectors(_block(count)) * programs.lanes(work)
+
+
 class Convolutions:
     """The three kernels of one device.
 
@@ -240,7 +245,7 @@ class Convolutions:
                  stream: Stream) -> None:
         """``outs[0]`` [B, O, outputs..] of ``ins``: image [B, C, sizes..] and weight [O, C / groups, kernel..]."""
         (out,), (x, w), (stride, padding, dilation, groups) = outs, ins, scalars
-        span = programs.VECTORS * programs.lanes(work)
+        span = _span(out.shape[1] // groups, work)
         plan = _forward_plan(w.shape[1], x.shape[2:], w.shape[2:], out.shape[2:], stride, padding, dilation, span)
         self._convolve(dtype, work, out, x, w, groups, plan, False, stream)
 
@@ -248,7 +253,7 @@ class Convolutions:
                     stream: Stream) -> None:
         """``outs[0]`` [B, C, sizes..] of ``ins``: upstream [B, O, outputs..] and weight [O, C / groups, kernel..]."""
         (out,), (x, w), (stride, padding, dilation, groups) = outs, ins, scalars
-        span = programs.VECTORS * programs.lanes(work)
+        span = _span(out.shape[1] // groups, work)
         plan = _transposed_plan(w.shape[0] // groups, out.shape[2:], w.shape[2:], x.shape[2:], stride, padding,
                                 dilation, span)
         if not plan.complete:
@@ -279,7 +284,7 @@ class Convolutions:
         step = plan.parts * plan.plane
         used = batch * channels * step
         # A tile reads beyond the last position, and a tap of the weight's gradient beyond the last row.
-        slack = _pitches(lengths)[0] + programs.VECTORS * programs.lanes(work)
+        slack = _pitches(lengths)[0] + _span(1, work)
         flat = self._device.empty((used + slack,), work, stream)
         flat[used:] = 0
         step_n, step_c, *steps = _element_strides(x)
@@ -309,17 +314,18 @@ class Convolutions:
                 stream: Stream) -> None:
         """``outs[0]`` [O, C / groups, kernel..] of ``ins``: upstream [B, O, outputs..] and image [B, C, sizes..]."""
         (out,), (grad, x), (stride, padding, dilation, groups) = outs, ins, scalars
-        span = programs.VECTORS * programs.lanes(work)
+        span = _span(grad.shape[1] // groups, work)
         plan = _forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, span)
         image = self._flat(dtype, work, x, plan, stream)
         upstream, positions = self._upstream(dtype, work, grad, plan, stream)
         rows, plane = grad.shape[1] // groups, plan.parts * plan.plane
         channels = _block(rows)
         offsets, depth = plan.phases[0].offsets, len(plan.phases[0].offsets)
-        blocks, columns = -(-rows // channels), -(-depth // programs.VECTORS)
+        width = programs.vectors(channels)
+        blocks, columns = -(-rows // channels), -(-depth // width)
         tiles = max(1, min(programs.TILES, columns, columns * groups * blocks // _TASKS))
         parts = -(-columns // tiles)
-        padded = np.zeros(parts * tiles * programs.VECTORS, np.int64)
+        padded = np.zeros(parts * tiles * width, np.int64)
         padded[:depth] = offsets
         self._program(programs.weight_gradient, dtype, work, channels)((out, upstream, image, padded), (
             groups * blocks * parts, blocks, parts, tiles, depth, rows, x.shape[0], max(1, _SPAN // positions),

@@ -175,7 +175,7 @@ BAD = [
     ("lane loop", program(loop(I, 2, [loop(J, 2, [loop(K, 2, [loop(Var("m", int32), 2, [], L)], L)], L)], L)),
      "there are at most 3 lane loops"),
     ("vector loop", program(loop(I, N, [], V)), "the extent of a vector loop is a positive constant"),
-    ("vector loop", program(loop(I, 4, [loop(J, N, [])], V)), "no loop stands inside a vector loop"),
+    ("vector loop", program(loop(I, 4, [loop(J, 4, [], V)], V)), "only serial loops stand inside a vector loop"),
     ("barrier", program(Barrier()), "a barrier stands inside a lane loop"),
     ("barrier", program(loop(I, N, [Barrier()], G)), "a barrier stands inside a lane loop"),
     ("barrier", program(lanes(If(N < 3, (Barrier(),)))), "a barrier does not stand inside a condition"),

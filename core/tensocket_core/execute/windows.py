@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.nodes import (
     Combine,
     Expr,
+    If,
     Let,
     Load,
     Program,
@@ -24,6 +25,7 @@ from tensocket_plugins.ir.nodes import (
     call,
     cast,
     const,
+    loop,
     select,
 )
 from tensocket_plugins.ir.schedule import Strategy
@@ -37,6 +39,8 @@ from .taps import Taps
 
 #: Position of a window without elements; larger than every real one, so that real ones win.
 _NOWHERE = (1 << 30) - 1
+#: Results side by side from which these are computed together, not each by a vector of its own.
+_FEW: Final = 8
 
 
 def _sum(result: Var, loops: Sequence[tuple[Var, Expr]], body: Sequence[Let], value: Expr) -> Reduce:
@@ -106,8 +110,10 @@ def resample_array(entry: DeviceEntry, out: Any, source: Any, axis: int, taps: T
     ranks = (len(sizes[0]), len(sizes[1]))
     index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
     unit = bool(ranks[1]) and strides[1][0][-1] == strides[1][1][-1] == 1
+    beside = sizes[1][-1] if ranks[1] else taps.outputs
+    few = beside < _FEW and taps.taps > _FEW
     launch(entry, ("resample", dtype, ranks, unit, index), lambda: resample_nest(dtype, ranks, unit, index),
-           Strategy.SERIAL,
+           Strategy.GROUP if few else Strategy.SERIAL,
            [out, source, taps.on(entry, "positions"), taps.on(entry, "weights", arithmetic_dtype(dtype))],
            [*sizes[0], taps.outputs, *sizes[1], taps.taps,
             *(n for k in range(2) for n in (*strides[0][k], steps[k][axis], *strides[1][k])), 1])
@@ -279,6 +285,41 @@ def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Pro
     reduce = _sum(total, list(zip(t, taps, strict=True)), [let for let, _ in found], select(
         _inside(positions) & mine, cast(Load("in0", dot(at, grads), dtype), work), const(0, work)))
     return nest.program(parallel([*a, *i], [*lead, *sizes], [reduce, Store("out0", target, cast(total, dtype))]))
+
+
+def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
+    """The same for processors: every image by itself, window after window; ``out0`` is contiguous, 0 at first."""
+    nest, work = Nest("pool_max_spread", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("in0", dtype)
+    nest.buffer("places", int64)
+    lead, outputs = nest.sizes("n", outer), nest.sizes("m", dims)
+    (image,) = nest.sizes("image", 1)
+    a, o = nest.variables("a", outer), nest.variables("o", dims)
+    grads, wheres = dot([*a, *o], nest.strides("in0", outer + dims)), dot([*a, *o], nest.strides("places", outer + dims))
+    place, found = Var("place", index), Var("found", int64)
+    target = linear(a, lead) * image + place
+    total = cast(Load("out0", target, dtype), work) + cast(Load("in0", grads, dtype), work)
+    body: tuple[Stmt, ...] = (
+        Let(found, Load("places", wheres, int64)),
+        # A window of padding alone has no element.
+        If((found >= 0) & (found < cast(image, int64)), (
+            Let(place, cast(found, index)), Store("out0", target, cast(total, dtype)))))
+    for var, size in zip(reversed(o), reversed(outputs), strict=True):
+        body = (loop(var, size, body),)
+    return nest.program(parallel(a, lead, body))
+
+
+def pool_spread_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
+    """Take gradients back to the largest elements of contiguous images, which are 0; no array is empty."""
+    outer = len(out.shape) - dims
+    steps = [element_strides(out), element_strides(grad), element_strides(places)]
+    lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
+    index = index_dtype(entry, (out.size, grad.size, *(_reach(x) for x in (out, grad, places))))
+    launch(entry, ("pool_max_spread", dtype, len(lead), dims, index),
+           lambda: pool_spread_nest(dtype, len(lead), dims, index), Strategy.SERIAL, [out, grad, places],
+           [*lead, *grad.shape[outer:], math.prod(out.shape[outer:]),
+            *(n for k in (1, 2) for n in (*merged[k], *steps[k][outer:]))])
 
 
 def pool_gradient_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, windows: Sequence[Taps],

@@ -259,7 +259,10 @@ def _adaptive(operator: str, dims: int, input: Any, output_size: Any) -> tuple[A
 
 
 def _adaptive_mean(operator: str, dims: int, input: Any, output_size: Any) -> Any:
-    return resampled(input, list(_adaptive(operator, dims, input, output_size)))
+    maps = _adaptive(operator, dims, input, output_size)
+    if input.dtype.is_floating_point and all(taps.outputs == 1 for taps in maps):
+        return input.mean(tuple(range(input.ndim - dims, input.ndim)), True)
+    return resampled(input, list(maps))
 
 
 def _adaptive_max(operator: str, dims: int, input: Any, output_size: Any) -> tuple[Any, Any]:

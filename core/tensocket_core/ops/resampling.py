@@ -24,12 +24,14 @@ _CUBIC_SMOOTH: Final = -0.5
 
 
 def resampled(input: Any, maps: list[Taps]) -> Any:
-    """Maps applied along the last dimensions. The one that shrinks its dimension most goes first.
+    """Maps applied along the last dimensions.
+
+    The one that shrinks its dimension most goes first, of equals the outer one: neighbours are computed together there.
 
     Half-precision values are rounded once, behind the last map.
     """
     dims = len(maps)
-    order = sorted(range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), -k))
+    order = sorted(range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), k))
     narrow = dims > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
     result = input.to(dtypes.float32) if narrow else input
     for k in order:

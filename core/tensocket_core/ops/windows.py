@@ -22,7 +22,7 @@ from ..execute.geometry import contiguous
 from ..execute.layout import empty_strided_array, format_strides, in_format
 from ..execute.taps import Taps
 from ..execute.views import Custom
-from ..execute.windows import fold_array, pool_array, pool_gradient_array, resample_array
+from ..execute.windows import fold_array, pool_array, pool_gradient_array, pool_spread_array, resample_array
 from ..formats import channels_last, channels_last_3d
 
 _LAST: Final = {4: channels_last, 5: channels_last_3d}
@@ -207,6 +207,11 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
         return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
     out = empty_image(entry, shape, dtype, grad)
+    # Sums in memory are rounded each time, which 16-bit elements do not bear.
+    if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
+        zeros = upstream.new_zeros(shape)
+        pool_spread_array(entry, zeros._array, grad, places._array, dims, dtype)
+        return zeros
     pool_gradient_array(entry, out, grad, places._array, windows, dtype)
     return _wrapped(entry, out, dtype)
 

@@ -213,8 +213,10 @@ def _lane(s: For, scope: Scope) -> str | None:
 
 
 def _vector(s: For, scope: Scope) -> str | None:
+    if s.kind is not LoopKind.SERIAL and scope.inside(LoopKind.VECTOR):
+        return "only serial loops stand inside a vector loop"
     if s.kind is not LoopKind.VECTOR:
-        return "no loop stands inside a vector loop" if scope.inside(LoopKind.VECTOR) else None
+        return None
     return None if (_number(s.stop) or 0) > 0 else "the extent of a vector loop is a positive constant"
 
 

@@ -16,10 +16,11 @@ without run-time checks of aliasing. Strides of 1 that are arguments are left to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...contract.dtypes import DType, int64
+from ..lanes import is_vector_loop
 from ..nodes import (
     Assign,
     Atomic,
@@ -55,7 +56,7 @@ from .llvm_functions import (
     memory_type,
     value_type,
 )
-from .llvm_vectors import VectorLoop, is_vector_loop
+from .llvm_vectors import VectorLoop
 
 _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
 
@@ -364,8 +365,13 @@ class _KernelPrinter:
         self.w.do(f"br label %{after}")
         self.w.start(after)
 
-    def loop(self, s: For) -> None:
-        """A loop tested at its end, behind a test that it runs at all."""
+    def loop(self, s: For, print_body: Callable[[], None] | None = None) -> None:
+        """A loop tested at its end, behind a test that it runs at all.
+
+        Args:
+            s: The loop.
+            print_body: Prints the body in another way than as scalars.
+        """
         start, stop, step = (self.index(e) for e in (s.start, s.stop, s.step))
         if s is self.split:
             start, stop = "%begin", "%end"
@@ -378,7 +384,11 @@ class _KernelPrinter:
         self.w.do("")
         outer, self.names = self.names, dict(self.names)
         self.names[s.var.name] = self.integer(counter, s.var.dtype)
-        mark = self.inside(s)
+        mark = ""
+        if print_body is None:
+            mark = self.inside(s)
+        else:
+            print_body()
         self.names = outer
         self.w.lines[phi] = (f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{self.w.label} ]")
         self.w.do(f"{following} = add nsw i64 {counter}, {step}")

@@ -274,11 +274,6 @@ def apply(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
     return _float(w, function, dtype, args) if dtype.kind == "float" else _integer(w, function, dtype, args)
 
 
-def has_vector_form(function: str, dtype: DType) -> bool:
-    """Whether a function can be applied to vectors; what is left to C's library cannot."""
-    return not (function in _LIBM or function == "fmod") or dtype.kind != "float"
-
-
 def _extreme(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
     scalar = value_type(dtype)
     kind, truth = w.kind(scalar), w.kind("i1")

@@ -2,18 +2,19 @@
 
 What differs between the iterations is a vector; the rest is printed as scalars, by the printer of the kernel. An index
 that grows by one from lane to lane reads or writes neighbouring elements at once; others gather and scatter. ``If``
-becomes a mask: what is masked off is neither read nor written.
+becomes a mask: what is masked off is neither read nor written. SERIAL loops inside run for all lanes together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ...contract.dtypes import DType, int64
-from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, LoopKind, Stmt, Store, Var
+from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
 from .llvm_functions import (
     Writer,
     apply,
@@ -22,7 +23,6 @@ from .llvm_functions import (
     choose,
     compare,
     constant,
-    has_vector_form,
     index_apply,
     memory_type,
     value_type,
@@ -30,45 +30,6 @@ from .llvm_functions import (
 
 #: How intrinsics spell element types in their names.
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
-
-
-def is_vector_loop(loop: For) -> bool:
-    """Whether a loop can be printed as vector instructions."""
-    if loop.kind is not LoopKind.VECTOR or not isinstance(loop.stop, Const):
-        return False
-    return _fits(loop.body, loop.var.name, set())
-
-
-def _fits(body: Sequence[Stmt], lane: str, declared: set[str]) -> bool:
-    for statement in body:
-        match statement:
-            case Let(_, value):
-                values: tuple[Expr, ...] = (value,)
-            case Declare(var, value):
-                declared.add(var.name)
-                values = (value,)
-            case Assign(var, value) if var.name in declared:
-                values = (value,)
-            case Store(_, index, value):
-                values = (index, value)
-            case If(condition, inside) if _fits(inside, lane, declared):
-                values = (condition,)
-            case _:
-                return False
-        if not all(_computable(value, set()) for value in values):
-            return False
-    return True
-
-
-def _computable(e: Expr, seen: set[int]) -> bool:
-    if id(e) in seen:
-        return True
-    seen.add(id(e))
-    if isinstance(e, Load):
-        return _computable(e.index, seen)
-    if isinstance(e, Call):
-        return has_vector_form(e.function, e.args[-1].dtype) and all(_computable(arg, seen) for arg in e.args)
-    return True
 
 
 class ScalarPrinter(Protocol):
@@ -92,6 +53,9 @@ class ScalarPrinter(Protocol):
 
     def pointer(self, buffer: str) -> str:
         """Where an array's first element is."""
+
+    def loop(self, s: For, print_body: Callable[[], None]) -> None:
+        """A loop around what ``print_body`` prints."""
 
     def forget(self) -> None:
         """Forget values of expressions: a new statement begins."""
@@ -161,6 +125,14 @@ class VectorLoop:
                     self._store(buffer, index, value)
                 case If(condition, inside):
                     self._masked(condition, inside)
+                case For():
+                    self._outer.loop(statement, partial(self._inside, statement.body))
+
+    def _inside(self, body: Sequence[Stmt]) -> None:
+        """The body of a loop; names that it defines end with it."""
+        before = dict(self._names)
+        self._block(body)
+        self._names = before
 
     def _forget(self) -> None:
         self._outer.forget()

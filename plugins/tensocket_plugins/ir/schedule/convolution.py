@@ -38,13 +38,17 @@ from ..nodes import (
 )
 from .nest import smaller
 
-#: Vectors of positions that a tile of the result has, and channels at most: 24 of 32 registers hold sums.
-VECTORS: Final = 3
+#: Channels that a tile of the result has at most.
 CHANNELS: Final = 8
 #: Tiles of a weight's gradient that one task keeps the sums of.
 TILES: Final = 24
 #: Bytes of a vector.
 VECTOR_BYTES: Final = 64
+
+
+def vectors(channels: int) -> int:
+    """Vectors of positions in a tile: up to 24 of 32 registers hold sums."""
+    return 3 if channels > 4 else 6
 
 
 def lanes(dtype: DType) -> int:
@@ -138,10 +142,11 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
     task, block, k = map(_index, ("task", "block", "k"))
     number, n, g, first, image, target = map(_index, ("number", "n", "g", "first", "image_at", "target"))
     weight, at, taken = map(_index, ("weight_at", "at", "taken"))
-    span = VECTORS * lanes(work)
-    tile = _Tile(channels, VECTORS, work)
+    columns = vectors(channels)
+    span = columns * lanes(work)
+    tile = _Tile(channels, columns, work)
     factors = [Var(f"factor{c}", work) for c in range(channels)]
-    values = [Var(f"value{v}", work) for v in range(VECTORS)]
+    values = [Var(f"value{v}", work) for v in range(columns)]
     multiply = loop(k, depth, [
         Let(at, image + Load("offsets", k, int64)),
         Let(taken, weight + k * channels),
@@ -150,7 +155,7 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
                       *tile.add(factors, values)]),
     ])
     place = (target, first, count, width, pitch, hop if spread else const(1, int64), out_c)
-    finish = [_store_rows(tile, v, block * channels, result, place) for v in range(VECTORS)]
+    finish = [_store_rows(tile, v, block * channels, result, place) for v in range(columns)]
     body = loop(task, tasks, [
         Let(number, task // tiles),
         Let(n, number // groups),
@@ -266,14 +271,15 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
     task, tile_at, n, p, first_n, first_p, g, block = map(
         _index, ("task", "tile", "n", "p", "first_n", "first_p", "g", "block"))
     first_k, at, image_at, upstream_at, k, c = map(_index, ("first_k", "at", "image_at", "upstream_at", "k", "c"))
-    step, cells = lanes(work), channels * VECTORS
-    tile = _Tile(channels, VECTORS, work)
+    step, columns = lanes(work), vectors(channels)
+    cells = channels * columns
+    tile = _Tile(channels, columns, work)
     rows = [_index(f"row{c}") for c in range(channels)]
-    taps = [_index(f"tap{v}") for v in range(VECTORS)]
+    taps = [_index(f"tap{v}") for v in range(columns)]
     lefts = [Var(f"left{c}", work) for c in range(channels)]
-    rights = [Var(f"right{v}", work) for v in range(VECTORS)]
-    total = [tile.over(at + (row * VECTORS + column) * step) for row in range(channels) for column in range(VECTORS)]
-    sums = [tile.at(row, column) for row in range(channels) for column in range(VECTORS)]
+    rights = [Var(f"right{v}", work) for v in range(columns)]
+    total = [tile.over(at + (row * columns + column) * step) for row in range(channels) for column in range(columns)]
+    sums = [tile.at(row, column) for row in range(channels) for column in range(columns)]
     multiply = loop(p, smaller(first_p + span, positions), [tile.vectors([
         *(Let(left, Load("upstream", tile.over(upstream_at + row + p), work))
           for left, row in zip(lefts, rows, strict=True)),
@@ -283,7 +289,7 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
     ])], start=first_p, step=step)
     one_tile = loop(tile_at, tiles, [
         Let(at, tile_at * (cells * step)),
-        *(Let(tap, Load("offsets", first_k + (tile_at * VECTORS + v), int64)) for v, tap in enumerate(taps)),
+        *(Let(tap, Load("offsets", first_k + (tile_at * columns + v), int64)) for v, tap in enumerate(taps)),
         tile.zero(),
         loop(n, smaller(first_n + some, images), [
             Let(upstream_at, n * upstream_n + g * upstream_g),
@@ -300,15 +306,15 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
             for width in widths]
     finish = loop(cell, tiles * cells, [
         *fold,
-        Let(c, block * channels + cell % cells // VECTORS),
-        Let(k, first_k + cell // cells * VECTORS + cell % VECTORS),
+        Let(c, block * channels + cell % cells // columns),
+        Let(k, first_k + cell // cells * columns + cell % columns),
         If((c < count) & (k < depth), (
             Store("out", g * out_g + c * out_c + k, cast(Load("totals", cell * step, work), result)),)),
     ])
     body = loop(task, tasks, [
         Let(g, task // (blocks * parts)),
         Let(block, task // parts % blocks),
-        Let(first_k, task % parts * (tiles * VECTORS)),
+        Let(first_k, task % parts * (tiles * columns)),
         *(Let(row, smaller(block * channels + c, count - 1) * upstream_c) for c, row in enumerate(rows)),
         loop(lane, tiles * (cells * step), [Store("totals", lane, const(0, work))], LoopKind.PARALLEL),
         loop(first_n, images, [loop(first_p, positions, [one_tile], step=span)], step=some),

@@ -9,15 +9,19 @@ reorder float additions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ...contract.dtypes import DType
-from ..nodes import Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
-from .nest import Names, ceil_div, loads, nested, peel, smaller, unit_step
+from ..lanes import is_vector_loop
+from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
+from .nest import Names, ceil_div, expressions, loads, nested, peel, smaller, subexpressions, unit_step, walk
 from .reduce import BLOCK, accumulate, declare, fold_into
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
 LANES: Final = 32
+#: Outer iterations that are lanes of a vector.
+OUTER_LANES: Final = 16
 #: Neighbouring outputs that are reduced together.
 COLUMNS: Final = 128
 
@@ -56,6 +60,43 @@ def schedule_vectors(kernel: Kernel, names: Names) -> Kernel:
 
     body = _lower(kernel.body, reduction)
     return Kernel(kernel.name, body, (*kernel.locals, *arrays))
+
+
+def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
+    """Neighbouring outer iterations as lanes of vectors, each with short reductions of its own; None where no gain.
+
+    The other direction is the better one where a reduction reads neighbours, and dividing indices takes longer in
+    vectors than everything else.
+    """
+    outer, inner = peel(kernel.body)
+    if not outer or not any(isinstance(statement, Reduce) for statement in inner):
+        return None
+    if _reads_along(inner) or _divides(inner):
+        return None
+    *outer, (var, extent) = outer
+    block, lane = names.var("block", var.dtype), names.var("lane", var.dtype)
+    body = _lower(inner, lambda reduce: accumulate(reduce, names))
+    lanes = loop(lane, OUTER_LANES, [Let(var, block * OUTER_LANES + lane), If(var < extent, body)], LoopKind.VECTOR)
+    if not is_vector_loop(lanes):
+        return None
+    return Kernel(kernel.name, nested([*outer, (block, ceil_div(extent, OUTER_LANES))], [lanes]), kernel.locals)
+
+
+def _reads_along(body: Sequence[Stmt]) -> bool:
+    """Whether a reduction reads neighbours one after the other; tables of positions do not count."""
+    for reduce in body:
+        if isinstance(reduce, Reduce):
+            read = list(loads((reduce,)))
+            places = {part.name for load in read for part in subexpressions(load.index) if isinstance(part, Var)}
+            values = replace(reduce, body=tuple(let for let in reduce.body if let.var.name not in places))
+            if any(unit_step(load.index, reduce.loops[-1][0].name) for load in loads((values,))):
+                return True
+    return False
+
+
+def _divides(body: Sequence[Stmt]) -> bool:
+    return any(isinstance(part, Call) and part.function in ("idiv", "imod")
+               for statement in walk(body) for e in expressions(statement) for part in subexpressions(e))
 
 
 def schedule_columns(kernel: Kernel, names: Names) -> Kernel | None:

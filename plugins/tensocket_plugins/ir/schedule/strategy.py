@@ -8,7 +8,7 @@ from typing import Final
 
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
-from .cpu import schedule_columns, schedule_loops, schedule_vectors
+from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
 from .reduce import split, splittable
@@ -18,6 +18,8 @@ from .turn import schedule_turned
 
 #: A reduction up to this long is done by one lane.
 SHORT: Final = 64
+#: The same on a processor, where a vector may be partly filled.
+SHORT_VECTOR: Final = 8
 #: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
 GRAIN: Final = 1 << 14
 
@@ -37,7 +39,7 @@ class Strategy(Enum):
 
 def pick_strategy(outer: int, length: int, target: Target) -> Strategy:
     """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each."""
-    if length <= SHORT:
+    if length <= (SHORT_VECTOR if target.kind == "cpu" else SHORT):
         return Strategy.SERIAL
     if outer < target.parallelism and length >= 2 * GRAIN:
         return Strategy.SPLIT
@@ -81,7 +83,7 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
     if target.kind == "cpu":
         # What is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
-        made = columns or schedule_turned(kernel, names)
+        made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
         return made or (schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names))
     tiled = schedule_tiles(kernel, target, names)
     grouped = None if serial or tiled else schedule_groups(kernel, target, names)

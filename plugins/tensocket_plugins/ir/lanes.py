@@ -1,0 +1,74 @@
+"""Which VECTOR loops can become vector instructions, one lane per iteration.
+
+Inside stand only definitions, stores, conditions and SERIAL loops that all lanes run together; functions that are left
+to the C library have no vector form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..contract.dtypes import DType
+from .functions import FUNCTIONS
+from .nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, LoopKind, Stmt, Store, Var
+
+
+def is_vector_loop(loop: For) -> bool:
+    """Whether a loop can be printed as vector instructions."""
+    if loop.kind is not LoopKind.VECTOR or not isinstance(loop.stop, Const):
+        return False
+    return _fits(loop.body, {loop.var.name}, set())
+
+
+def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str]) -> bool:
+    """Whether statements can be printed; ``varying`` and ``declared`` collect names of values and variables."""
+    for statement in body:
+        match statement:
+            case Let(var, value):
+                values: tuple[Expr, ...] = (value,)
+                if _uses(value, varying):
+                    varying.add(var.name)
+            case Declare(var, value):
+                declared.add(var.name)
+                varying.add(var.name)
+                values = (value,)
+            case Assign(var, value) if var.name in declared:
+                values = (value,)
+            case Store(_, index, value):
+                values = (index, value)
+            case If(condition, inside) if _fits(inside, varying, declared):
+                values = (condition,)
+            case For(_, start, stop, step, inside, LoopKind.SERIAL) if not any(
+                    _uses(bound, varying) for bound in (start, stop, step)) and _fits(inside, varying, declared):
+                values = ()
+            case _:
+                return False
+        if not all(_computable(value, set()) for value in values):
+            return False
+    return True
+
+
+def _uses(e: Expr, names: set[str]) -> bool:
+    match e:
+        case Var(name):
+            return name in names
+        case Load(_, index):
+            return _uses(index, names)
+        case Call(_, args):
+            return any(_uses(arg, names) for arg in args)
+    return False
+
+
+def _computable(e: Expr, seen: set[int]) -> bool:
+    if id(e) in seen:
+        return True
+    seen.add(id(e))
+    if isinstance(e, Load):
+        return _computable(e.index, seen)
+    if isinstance(e, Call):
+        return _has_vector_form(e.function, e.args[-1].dtype) and all(_computable(arg, seen) for arg in e.args)
+    return True
+
+
+def _has_vector_form(function: str, dtype: DType) -> bool:
+    return dtype.kind != "float" or not (FUNCTIONS[function].decomposable or function == "fmod")
