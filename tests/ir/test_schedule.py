@@ -236,7 +236,8 @@ def test_names_of_the_nest_do_not_clash_with_new_ones() -> None:
     (100, 1000, SEQUENTIAL, Strategy.SERIAL),
     (1, 10**6, SEQUENTIAL, Strategy.SPLIT),
     (10**6, 1000, CPU, Strategy.GROUP),
-    (10**6, 10, CPU, Strategy.SERIAL),
+    (10**6, 8, CPU, Strategy.SERIAL),
+    (10**6, 10, CPU, Strategy.GROUP),
     (1, 10**6, CPU, Strategy.SPLIT),
 ])
 def test_strategy_follows_sizes(outer: int, length: int, target: Target, expected: Strategy) -> None:

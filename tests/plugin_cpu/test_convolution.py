@@ -9,6 +9,7 @@ import pytest
 
 from tensocket_cpu.device import CpuDevice
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16
+from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 
 #: Batch, groups, channels of a group in and out, sizes, kernel, stride, padding, dilation.
@@ -114,6 +115,31 @@ def test_operands_of_any_layout(device, rng):
         got, expected = (run(device, operator, dtype, plain[result].shape, [ins[first], ins[second]], case)
                          for ins in (turned, plain))
         assert got.tobytes() == expected.tobytes()
+
+
+def test_programs_mean_what_the_interpreter_says(device, rng, monkeypatch):
+    """The same bits: every program of the three kernels is run by the reference interpreter, too."""
+    case, dtype = (2, 1, 2, 3, (5, 6), (3, 2), (2, 1), (1, 1), (1, 1)), BY_NAME["float32"]
+    x, w, grad = operands(case, dtype, rng)
+    other, ran = CpuDevice(0), []
+
+    def compile_ir(program):
+        compiled = device.compile_ir(program)
+
+        def both(buffers, scalars, stream):
+            copies = [np.array(b) for b in buffers]
+            compiled(buffers, scalars, stream)
+            interpret(program, copies, scalars)
+            assert copies[0].tobytes() == buffers[0].tobytes(), program.name
+            ran.append(program.name)
+
+        return both
+
+    monkeypatch.setattr(other, "compile_ir", compile_ir)
+    for operator, shape, ins in (("convolve", grad.shape, [x, w]), ("convolve_input", x.shape, [grad, w]),
+                                 ("convolve_weight", w.shape, [grad, x])):
+        run(other, operator, dtype, shape, ins, case)
+    assert set(ran) == {"convolution", "flat_image", "weight_blocks", "weight_gradient"}
 
 
 def test_any_number_of_threads_gives_the_same_bits(device, rng):

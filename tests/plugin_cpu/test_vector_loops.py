@@ -137,6 +137,27 @@ def test_variables_are_kept_per_lane(device, rng):
     np.testing.assert_array_equal(out, np.where(np.arange(8) < 3, (x + 1) * 10, x + 1))
 
 
+def test_serial_loops_run_for_all_lanes_together(device, rng):
+    total = Var("total", float32)
+    element = Load("in0", (J * N + I) * 3, float32)
+    body = [Declare(total, const(0.0, float32)),
+            If(J < S, (loop(I, N, [If(element > 0.0, (Assign(total, total + element),))]), Store("out", J, total)))]
+    built = program([loop(J, 16, body, V)], [("out", float32), ("in0", float32)], (N, S))
+    assert "<16 x float>" in print_llvm(built)
+    x = rng.integers(-50, 50, 16 * 5 * 3).astype(np.float32)
+    out = run(device, built, [np.full(16, -1, np.float32), x], (5, 11))
+    np.testing.assert_array_equal(out[:11], np.maximum(x.reshape(16, 5, 3)[:11, :, 0], 0).sum(1))
+    assert (out[11:] == -1).all()
+
+
+def test_a_loop_whose_length_differs_between_lanes_stays_scalar(device, rng):
+    built = program([loop(J, 8, [loop(I, J + 1, [Store("out", J * 8 + I, Load("in0", I, float32))])], V)],
+                    [("out", float32), ("in0", float32)], ())
+    x = rng.standard_normal(8).astype(np.float32)
+    out = run(device, built, [np.zeros(64, np.float32), x]).reshape(8, 8)
+    np.testing.assert_array_equal(out, np.tril(np.broadcast_to(x, (8, 8))))
+
+
 def test_local_arrays_become_registers(device, rng):
     at = lambda k: Load("part", k, float32)
     built = program([

@@ -296,7 +296,7 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
     lead, outputs = nest.sizes("n", outer), nest.sizes("m", dims)
     (image,) = nest.sizes("image", 1)
     a, o = nest.variables("a", outer), nest.variables("o", dims)
-    grads, wheres = dot([*a, *o], nest.strides("in0", outer + dims)), dot([*a, *o], nest.strides("places", outer + dims))
+    grads, wheres = (dot([*a, *o], nest.strides(array, outer + dims)) for array in ("in0", "places"))
     place, found = Var("place", index), Var("found", int64)
     target = linear(a, lead) * image + place
     total = cast(Load("out0", target, dtype), work) + cast(Load("in0", grads, dtype), work)

@@ -316,7 +316,7 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
         Let(block, task // parts % blocks),
         Let(first_k, task % parts * (tiles * columns)),
         *(Let(row, smaller(block * channels + c, count - 1) * upstream_c) for c, row in enumerate(rows)),
-        loop(lane, tiles * (cells * step), [Store("totals", lane, const(0, work))], LoopKind.PARALLEL),
+        loop(cell, tiles * cells, [tile.vectors([Store("totals", tile.over(cell * step), const(0, work))])]),
         loop(first_n, images, [loop(first_p, positions, [one_tile], step=span)], step=some),
         finish,
     ], LoopKind.PARALLEL)

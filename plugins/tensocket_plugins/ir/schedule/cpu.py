@@ -143,7 +143,8 @@ class _Columns:
         self._columns = columns
         self._block = block
         self._names = names
-        self._first, self._count, self._at = (names.var(stem, column.dtype) for stem in ("first", "count", "at"))
+        self._first, self._count, self._whole, self._chunk, self._lane, self._at = (
+            names.var(stem, column.dtype) for stem in ("first", "count", "whole", "chunk", "lane", "at"))
         self._known: list[Stmt] = []
         self.arrays: list[Local] = []
 
@@ -152,6 +153,7 @@ class _Columns:
         result: list[Stmt] = [
             Let(self._first, self._block * COLUMNS),
             Let(self._count, smaller(self._columns - self._first, COLUMNS)),
+            Let(self._whole, self._count - self._count % LANES),
         ]
         for statement in body:
             match statement:
@@ -160,27 +162,32 @@ class _Columns:
                 case Let():
                     self._known.append(statement)
                 case For(var, start, stop, step, inside):
-                    result.append(For(var, start, stop, step, (self._over(inside),), LoopKind.SERIAL))
+                    result.append(For(var, start, stop, step, tuple(self._over(inside)), LoopKind.SERIAL))
                 case _:
-                    result.append(self._over([statement]))
+                    result += self._over([statement])
         return result
 
-    def _over(self, body: Sequence[Stmt]) -> For:
-        """A loop over the columns of the block."""
-        column = Let(self._column, self._first + self._at)
-        return loop(self._at, self._count, [column, *self._known, *body], LoopKind.PARALLEL)
+    def _over(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """Loops over the columns of the block: whole vectors, then what is left."""
+        inside = (Let(self._column, self._first + self._at), *self._known, *body)
+        at = Let(self._at, self._chunk + self._lane)
+        some = loop(self._lane, LANES, [at, If(self._at < self._count, inside)], LoopKind.VECTOR)
+        return [
+            loop(self._chunk, self._whole, [loop(self._lane, LANES, [at, *inside], LoopKind.VECTOR)], step=LANES),
+            If(self._whole < self._count, (Let(self._chunk, self._whole), some)),
+        ]
 
     def _reduce(self, reduce: Reduce) -> list[Stmt]:
         arrays = [Local(self._names.fresh("partial"), result.dtype, COLUMNS) for result in reduce.results]
         self.arrays += arrays
         partials = Partials(reduce, [array.name for array in arrays])
-        rows: Stmt = self._over([*reduce.body, *partials.fold(self._at, reduce.values)])
+        rows = self._over([*reduce.body, *partials.fold(self._at, reduce.values)])
         for var, extent in reversed(reduce.loops):
-            rows = loop(var, extent, [rows])
+            rows = [loop(var, extent, rows)]
         first = self._over(partials.put(self._at, reduce.identity))
         self._known += [Let(result, value) for result, value in
                         zip(reduce.results, partials.get(self._at), strict=True)]
-        return [first, rows]
+        return [*first, *rows]
 
 
 class Partials:
