@@ -49,6 +49,7 @@ class Derivative:
 
     __slots__ = (
         "_named",
+        "add_part",
         "arguments",
         "arrays",
         "functions",
@@ -82,6 +83,18 @@ class Derivative:
         #: ``needed`` so far, by which edges there are.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
+        #: See ``of_part``.
+        self.add_part: Callable[..., Any] | None = None
+
+    def of_part(self, add_part: Callable[..., Any]) -> Derivative:
+        """Say that the result is a part of the only tensor.
+
+        Args:
+            add_part: ``add_part(whole, grad, *saved)`` adds the gradient of the result in place to that of the tensor;
+                no tensors are saved.
+        """
+        self.add_part = add_part
+        return self
 
     def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:
         """Say how gradients of small arrays are computed on the arrays themselves.

@@ -29,6 +29,9 @@ from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
 
+_PARTS: Final = AUTOGRAD | WRAPPER
+
+
 class _Current(threading.local):
     running: _Pass | None = None
 
@@ -47,7 +50,7 @@ class _Pass:
     """
 
     __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "last_uses", "needed", "nodes",
-                 "number", "retain_graph", "wanted")
+                 "number", "own", "plain", "retain_graph", "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
         self.number = next(_NUMBERS)
@@ -57,6 +60,10 @@ class _Pass:
         self.nodes: dict[int, Node] = {}
         #: By sequence number: of nodes with one output its gradient, of others a list.
         self.grads: dict[int, Any] = {}
+        #: Whether nothing is recorded, watched or wanted but leaves.
+        self.plain = edges is None and not create_graph and not SPECIAL
+        #: Numbers of the nodes whose gradient is a tensor that only this pass knows: more is added in place.
+        self.own: set[int] = set()
         self.wanted = None if edges is None else {target_of(edge) for edge in edges}
         #: Sequence numbers of the nodes on the way to what is wanted.
         self.needed: set[int] | None = None
@@ -76,7 +83,12 @@ class _Pass:
                 grad = fit(grad, edge.shape, edge.options)
             sequence = edge.sequence
             if sequence in self.grads:
-                self.grads[sequence] = self.grads[sequence] + grad
+                if sequence in self.own and not grad._key & _PARTS:
+                    self.grads[sequence].add_(grad)
+                else:
+                    total = self.grads[sequence] = self.grads[sequence] + grad
+                    if self.plain and not total._key & _PARTS:
+                        self.own.add(sequence)
             else:
                 self.grads[sequence] = grad
                 self.nodes[sequence] = edge
@@ -90,6 +102,26 @@ class _Pass:
         node = node_of(edge)
         if isinstance(node, MultiNode):
             self._give_output(node, target_of(edge)[1], fit_to(edge, grad))
+
+    def _give_part(self, node: Node, grad: Any) -> bool:
+        """Add the gradient of a part of a tensor to that of the whole; False where the node is run instead.
+
+        Many parts, each with a gradient as large as the whole, would cost as many passes over it.
+        """
+        whole = node.edges[0]
+        if type(whole) is not Node or node.saved is None or grad._key & _PARTS or (
+                grad._key & OPTIONS != whole.options or not self.heap):
+            return False
+        sequence = whole.sequence
+        if sequence not in self.grads:
+            self.grads[sequence] = grad.new_zeros(whole.shape)
+            self.nodes[sequence] = whole
+            heapq.heappush(self.heap, -sequence)
+            self.own.add(sequence)
+        elif sequence not in self.own:
+            return False
+        node.derivative.add_part(self.grads[sequence], grad, *node.saved)
+        return True
 
     def _give_output(self, node: MultiNode, index: int, grad: Any) -> None:
         sequence = node.sequence
@@ -128,11 +160,12 @@ class _Pass:
         if self.wanted is not None:
             self.needed = on_the_way(self.nodes.values(), self.wanted)
         heap, retain = self.heap, self.retain_graph
-        plain = self.wanted is None and not self.create_graph and not SPECIAL
+        plain = self.plain
         on_arrays = plain and not ACTIVE and not REPLACED
         while heap:
             sequence = -heapq.heappop(heap)
             node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
+            self.own.discard(sequence)
             while node is not None:
                 if on_arrays and type(node) is Node and node.extras is None and node.derivative.arrays:
                     node, grad, last = follow(self, node, grad)
@@ -143,6 +176,10 @@ class _Pass:
                         grad = fit(grad, node.shape, node.options)
                 edges = node.edges
                 if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
+                    if node.derivative.add_part is not None and self._give_part(node, grad):
+                        if not retain:
+                            node.saved = None
+                        break
                     outputs = node.apply_plain(grad)
                 else:
                     with set_grad_enabled(self.create_graph):

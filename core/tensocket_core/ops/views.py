@@ -276,7 +276,8 @@ basic_index: Final = View(
     "Indexing by a tuple of ints, slices, None and Ellipsis.",
     sliced,
     function=False,
-    derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)),
+    derivative=Derivative(input=lambda grad, input_shape, index: grad.embed_index(input_shape, index)).of_part(
+        lambda whole, grad, input_shape, index: whole.basic_index(index).add_(grad)),
 )
 #: ``base`` is the shape and the strides of the input, for the gradient.
 strided: Final = View(
