@@ -482,3 +482,41 @@ def test_nodes_have_no_dict() -> None:
     assert not hasattr(x.exp().grad_fn, "__dict__")
     assert issubclass(MultiNode, Node)
     np.testing.assert_equal(SPECIAL, [])
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_parts_add_up_in_the_gradient_of_the_whole(retain: bool) -> None:
+    start = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
+    w = torch.tensor(start, requires_grad=True)
+    whole = w * 2.0
+    parts = [whole[:, :2], whole[1:3], whole[2], whole[:, 1:5:2], whole]
+    loss = sum((part * part).sum() * (k + 1) for k, part in enumerate(parts))
+    expected = np.zeros_like(start)
+    for k, index in enumerate([np.s_[:, :2], np.s_[1:3], np.s_[2], np.s_[:, 1:5:2], np.s_[:]]):
+        expected[index] += 8 * (k + 1) * start[index]
+    loss.backward(retain_graph=retain)
+    np.testing.assert_allclose(w.grad.cpu().numpy(), expected, rtol=1e-14)
+    if retain:
+        loss.backward()
+        np.testing.assert_allclose(w.grad.cpu().numpy(), 2 * expected, rtol=1e-14)
+
+
+def test_many_parts_take_one_gradient_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = torch.ones(5, 3, requires_grad=True)
+    whole = w * 2.0
+    loss = sum((whole[k] * float(k)).sum() for k in range(5))
+    made = []
+    zeros = torch.Tensor.new_zeros
+    monkeypatch.setattr(torch.Tensor, "new_zeros", lambda *args, **options: made.append(1) or zeros(*args, **options))
+    loss.backward()
+    assert w.grad.tolist() == [[2.0 * k] * 3 for k in range(5)]
+    assert len(made) == 1
+
+
+def test_gradients_that_others_hold_are_not_added_to() -> None:
+    w = torch.ones(3, requires_grad=True)
+    whole = w * 1.0
+    given = torch.full((3,), 5.0)
+    torch.autograd.backward([whole, whole.view(3), whole * 2.0], [given, given, given])
+    assert given.tolist() == [5.0] * 3
+    assert w.grad.tolist() == [20.0] * 3

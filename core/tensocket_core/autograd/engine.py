@@ -28,7 +28,6 @@ from .handles import follow
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
-
 _PARTS: Final = AUTOGRAD | WRAPPER
 
 

@@ -1,142 +1,200 @@
-"""Shortcuts to generated kernels: arrays of one shape without gaps, for keys that settle everything but sizes.
+"""Shortcuts to generated kernels, for keys that settle everything but shapes.
 
-The kernel is looked up once for a closure. What does not fit goes to the general closure.
+For arrays of one shape without gaps, the kernel is looked up once for a closure. For others, what a launch needs is
+kept by shapes and strides. What does not fit goes to the general closure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
 from ..device import DeviceEntry
-from .generated import as_number
-from .geometry import contiguous
+from .generated import as_number, prepared
+from .geometry import broadcast_shapes, contiguous, element_strides
+from .layout import empty_pointwise, empty_strided_array
+from .programs import program
 from .usage import note_use
 
 Closure = Callable[..., Any]
-#: ``program()``: the compiled kernel for one array more than operands that are arrays, a size, and numbers.
-Program = Callable[[], Callable[..., None]]
 #: Elements up to which devices count with 32 bits.
 _MOST: Final = 1 << 30
+#: Shapes and strides that are kept for a closure.
+_KEPT: Final = 256
 
 
-def unary(entry: DeviceEntry, program: Program, key: int, result: DType, least: int, general: Closure) -> Closure:
-    """``kernel(out, x)`` for more than ``least`` elements."""
-    kernel: Callable[..., None] | None = None
-    runtime, on_host = entry.runtime, entry.runtime.profile.host_resident
+@dataclass(frozen=True)
+class Launcher:
+    """What runs one pointwise kernel on arrays.
 
-    def dense_unary(a: Any) -> Any:
+    Attributes:
+        entry: The device.
+        name: The operator's name and everything else that its kernels depend on, but geometry.
+        formula: Over one expression per operand.
+        compute: Dtype of the operands.
+        result: Dtype of the result.
+        numbers: Dtype in which the second operand, a number, is passed; None where it is an array, or there is none.
+        least: Elements up to which a direct kernel serves.
+    """
+
+    entry: DeviceEntry
+    name: tuple[Any, ...]
+    formula: Callable[..., Any]
+    compute: DType
+    result: DType
+    numbers: DType | None
+    least: int
+
+    def plan(self, arrays: tuple[Any, ...], out: Any = None) -> tuple[Any, ...] | None:
+        """Kernel, scalars, shape and strides (None for row-major ones) of the result for arrays like these.
+
+        Returns:
+            None where the general closure decides.
+        """
+        try:
+            shape = broadcast_shapes(self.name[0], [x.shape for x in arrays])
+        except ShapeError:
+            return None
+        if 0 in shape or max(x.size for x in arrays) <= self.least:
+            return None
+        if out is None:
+            out = empty_pointwise(self.entry, shape, self.result, arrays)
+        elif out.shape != shape or any(s == 0 and n > 1 for s, n in zip(element_strides(out), shape, strict=True)):
+            return None
+        operands: list[tuple[Any, DType]] = [(x, self.compute) for x in arrays]
+        if self.numbers is not None:
+            operands.append((0, self.compute))
+        key, build, geometry = prepared(self.entry, self.name, self.formula, operands, shape, [(out, self.result)])
+        run = program(self.entry, key, build, Strategy.SERIAL)
+        return run, tuple(geometry), shape, None if contiguous(out) else element_strides(out)
+
+    def flat(self, arrays: tuple[Any, ...]) -> Any:
+        """The kernel for arrays of one shape without gaps."""
+        plan = self.plan(arrays)
+        return None if plan is None else plan[0]
+
+
+def out_of_place(launcher: Launcher, key: int, count: int, general: Closure) -> Closure:
+    """A closure for ``count`` operands, of which the last may be a number; ``key`` is the result's."""
+    return (_one if count == 1 or launcher.numbers is not None else _two)(launcher, key, general)
+
+
+def _one(launcher: Launcher, key: int, general: Closure) -> Closure:
+    entry, result, numbers, least = launcher.entry, launcher.result, launcher.numbers, launcher.least
+    kernel: Any = None
+    plans: dict[Any, Any] = {}
+    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
+
+    def dense_one(a: Any, *rest: Any) -> Any:
         nonlocal kernel
         x = a._array
         size = x.size
-        if not (least < size < _MOST and (x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x))):
-            return general(a)
-        run = kernel
-        if run is None:
-            run = kernel = program()
+        if not least < size < _MOST:
+            return general(a, *rest)
         stream = entry.stream
-        out = runtime.empty(x.shape, result, stream)
+        if x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x):
+            run = kernel
+            if run is None:
+                run = kernel = launcher.flat((x,))
+            out, scalars = empty(x.shape, result, stream), (size,)
+        else:
+            plan = _planned(plans, launcher, (x.shape, x.strides), (x,))
+            if plan is None:
+                return general(a, *rest)
+            run, scalars, shape, strides = plan
+            out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result,
+                                                                                           strides)
         if not on_host:
             note_use((x, out), stream)
-        run((out, x), (size,), stream)
+        run((out, x), scalars if numbers is None else (*scalars, as_number(rest[0], numbers)), stream)
         return tensors.wrap(out, key)
 
-    return dense_unary
+    return dense_one
 
 
-def binary(entry: DeviceEntry, program: Program, key: int, result: DType, least: int, general: Closure) -> Closure:
-    """``kernel(out, x, y)`` for more than ``least`` elements."""
-    kernel: Callable[..., None] | None = None
-    runtime, on_host = entry.runtime, entry.runtime.profile.host_resident
+def _two(launcher: Launcher, key: int, general: Closure) -> Closure:
+    entry, result, least = launcher.entry, launcher.result, launcher.least
+    kernel: Any = None
+    plans: dict[Any, Any] = {}
+    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
 
-    def dense_binary(a: Any, b: Any) -> Any:
+    def dense_two(a: Any, b: Any) -> Any:
         nonlocal kernel
         x, y = a._array, b._array
         size, shape = x.size, x.shape
-        if not (least < size < _MOST and y.shape == shape and (
-                x.flags.c_contiguous and y.flags.c_contiguous if type(x) is np.ndarray
-                else contiguous(x) and contiguous(y))):
-            return general(a, b)
-        run = kernel
-        if run is None:
-            run = kernel = program()
         stream = entry.stream
-        out = runtime.empty(shape, result, stream)
+        if least < size < _MOST and y.shape == shape and (
+                x.flags.c_contiguous and y.flags.c_contiguous if type(x) is np.ndarray
+                else contiguous(x) and contiguous(y)):
+            run = kernel
+            if run is None:
+                run = kernel = launcher.flat((x, y))
+            out, scalars = empty(shape, result, stream), (size,)
+        else:
+            plan = _planned(plans, launcher, (shape, x.strides, y.shape, y.strides), (x, y))
+            if plan is None:
+                return general(a, b)
+            run, scalars, shape, strides = plan
+            out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result,
+                                                                                           strides)
         if not on_host:
             note_use((x, y, out), stream)
-        run((out, x, y), (size,), stream)
+        run((out, x, y), scalars, stream)
         return tensors.wrap(out, key)
 
-    return dense_binary
+    return dense_two
 
 
-def number(entry: DeviceEntry, program: Program, key: int, result: DType, least: int, general: Closure,
-           kind: DType) -> Closure:
-    """``kernel(out, x, number)`` for more than ``least`` elements; the number is passed as one of ``kind``."""
-    kernel: Callable[..., None] | None = None
-    runtime, on_host = entry.runtime, entry.runtime.profile.host_resident
-
-    def dense_number(a: Any, b: Any) -> Any:
-        nonlocal kernel
-        x = a._array
-        size = x.size
-        if not (least < size < _MOST and (x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x))):
-            return general(a, b)
-        run = kernel
-        if run is None:
-            run = kernel = program()
-        stream = entry.stream
-        out = runtime.empty(x.shape, result, stream)
-        if not on_host:
-            note_use((x, out), stream)
-        run((out, x), (size, as_number(b, kind)), stream)
-        return tensors.wrap(out, key)
-
-    return dense_number
-
-
-def inplace(entry: DeviceEntry, program: Program, numbers: DType | None, least: int, general: Closure,
-            bump: Callable[[Any], None]) -> Closure:
-    """``kernel(x, x, y)``, or ``kernel(x, x, number)`` for a number of dtype ``numbers``, for more than ``least``
-    elements. Arrays that may share memory are left to the general closure.
-    """
-    kernel: Callable[..., None] | None = None
+def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) -> Closure:
+    """A closure for a target and another operand, which is an array or a number; ``general`` is for shared memory."""
+    entry, numbers, least = launcher.entry, launcher.numbers, launcher.least
+    plans: dict[Any, Any] = {}
     on_host = entry.runtime.profile.host_resident
 
-    def dense_inplace(target: Any, other: Any) -> Any:
-        nonlocal kernel
-        x = target._array
-        size, counter = x.size, target._version_counter
-        if not (least < size < _MOST and _writable(x) and (counter is None or type(counter) is list)):
+    def dense_in_place(target: Any, other: Any) -> Any:
+        x, counter = target._array, target._version_counter
+        if not (least < x.size < _MOST and (counter is None or type(counter) is list)) or (
+                type(x) is np.ndarray and not x.flags.writeable):
             return general(target, other)
-        run = kernel
-        if run is None:
-            run = kernel = program()
-        stream = entry.stream
         if numbers is not None:
-            if not on_host:
-                note_use((x,), stream)
-            run((x, x), (size, as_number(other, numbers)), stream)
+            plan = _planned(plans, launcher, (x.shape, x.strides), (x,), x)
+            buffers: tuple[Any, ...] = x, x
+            more: tuple[Any, ...] = (as_number(other, numbers),)
         else:
             y = other._array
-            if y.shape != x.shape or not (_apart(x, y) and contiguous(y)):
+            if not _apart(x, y):
                 return general(target, other)
-            if not on_host:
-                note_use((x, y), stream)
-            run((x, x, y), (size,), stream)
+            plan = _planned(plans, launcher, (x.shape, x.strides, y.shape, y.strides), (x, y), x)
+            buffers, more = (x, x, y), ()
+        if plan is None:
+            return general(target, other)
+        stream = entry.stream
+        if not on_host:
+            note_use(buffers, stream)
+        plan[0](buffers, (*plan[1], *more), stream)
         bump(target)
         return target
 
-    return dense_inplace
+    return dense_in_place
 
 
-def _writable(array: Any) -> bool:
-    return bool(array.flags.carray) if type(array) is np.ndarray else contiguous(array)
+def _planned(plans: dict[Any, Any], launcher: Launcher, key: Any, arrays: tuple[Any, ...],
+             out: Any = None) -> tuple[Any, ...] | None:
+    try:
+        plan: tuple[Any, ...] | None = plans[key]
+    except KeyError:
+        if len(plans) >= _KEPT:
+            plans.clear()
+        plan = plans[key] = launcher.plan(arrays, out)
+    return plan
 
 
 def _apart(x: Any, y: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, Literal
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..device import DeviceEntry
@@ -35,6 +36,20 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
         shape: Shape of the results; operands broadcast to it. Not empty.
         results: Handles and element types.
     """
+    key, build, geometry = prepared(entry, name, formula, operands, shape, results)
+    arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
+    numbers = [n for x, dtype in operands if type(x) in NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
+    launch(entry, key, build, Strategy.SERIAL, [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
+           [*geometry, *numbers])
+
+
+def prepared(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
+             operands: Sequence[tuple[Any, DType]], shape: tuple[int, ...], results: Sequence[tuple[Any, DType]]
+             ) -> tuple[Hashable, Callable[[], Program], list[int]]:
+    """What ``run_generated`` launches: the program's key, what builds it, and the scalars before the numbers.
+
+    They depend on shapes and strides, and not on whose these are.
+    """
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     flat = all(x.shape == shape and contiguous(x) for x, _ in (*arrays, *results))
     if not flat:
@@ -43,8 +58,7 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
             # Loops walk through the result's memory in order; what is left of this call is row-major.
             turned = [[(x if type(x) in NUMBER_TYPES else expand(x, shape).transpose(tuple(order)), dtype)
                        for x, dtype in group] for group in (operands, results)]
-            run_generated(entry, name, formula, turned[0], turned[1][0][0].shape, turned[1])
-            return
+            return prepared(entry, name, formula, turned[0], turned[1][0][0].shape, turned[1])
     strides: list[tuple[int, ...]] = []
     if flat:
         sizes: tuple[int, ...] = (results[0][0].size,)
@@ -52,40 +66,42 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
         sizes, strides = coalesce(shape, [expanded_strides(x.shape, element_strides(x), shape)
                                           for x, _ in (*results, *arrays)])
     kind: Literal["flat", "strided"] = "flat" if flat else "strided"
-    along = _lines(entry, sizes, strides)
-    targets = tuple(Operand(kind, dtype, along(k)) for k, (_, dtype) in enumerate(results))
+    known = _known_strides(entry, sizes, strides)
+    targets = tuple(Operand(kind, dtype, *known(k)) for k, (_, dtype) in enumerate(results))
     places = iter(range(len(results), len(results) + len(arrays)))
-    specs = tuple(Operand("number", dtype) if type(x) in NUMBER_TYPES else Operand(kind, dtype, along(next(places)))
+    specs = tuple(Operand("number", dtype) if type(x) in NUMBER_TYPES else Operand(kind, dtype, *known(next(places)))
                   for x, dtype in operands)
     reach = [sum((n - 1) * abs(s) for n, s in zip(sizes, step, strict=True)) for step in strides]
     words = 2 if any(dtype.kind == "complex" for _, dtype in (*results, *arrays)) else 1
     index = index_dtype(entry, [words * n for n in (*sizes, results[0][0].size, *reach)])
-    numbers = [n for x, dtype in operands if type(x) in NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
-    launch(entry, (name, specs, targets, len(sizes), index),
-           lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index), Strategy.SERIAL,
-           [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
-           [*sizes, *(s for step in strides for s in step), *numbers])
+    return ((name, specs, targets, len(sizes), index),
+            lambda: pointwise_nest(name[0], formula, specs, targets, len(sizes), index),
+            [*sizes, *(s for step in strides for s in step)])
 
 
-def _lines(entry: DeviceEntry, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
-          ) -> Callable[[int], int | None]:
-    """By array, the dimension along which it lies, where a processor's schedule is to transpose; else None.
+def _known_strides(entry: DeviceEntry, sizes: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+                   ) -> Callable[[int], tuple[int | None, bool]]:
+    """By array, what a processor's kernel is told of its strides: ``along`` and ``still`` of its ``Operand``.
 
-    Only arrays that lie along one of two dimensions take part: the results' last one, and the first other one.
+    Loops over unknown strides are no vector loops. Where the schedule is to transpose, arrays lie along one of two
+    dimensions: the results' last one, and the first other one.
     """
     target, last = entry.runtime.target, len(sizes) - 1
-    if not strides or not last or target is None or target.kind != "cpu" or sizes[last] < _SQUARE:
-        return _nowhere
+    if not strides or target is None or target.kind != "cpu":
+        return _nothing
     turned = [k for step in strides if step[last] not in (0, 1)
               for k in range(last) if step[k] == 1 and sizes[k] >= _SQUARE]
-    if not turned or strides[0][last] != 1:
-        return _nowhere
-    other = turned[0]
-    return lambda array: last if strides[array][last] == 1 else other if strides[array][other] == 1 else None
+    other = turned[0] if turned and strides[0][last] == 1 and sizes[last] >= _SQUARE else last
+
+    def known(array: int) -> tuple[int | None, bool]:
+        step = strides[array]
+        return (last if step[last] == 1 else other if step[other] == 1 else None), step[last] == 0
+
+    return known
 
 
-def _nowhere(array: int) -> None:
-    return None
+def _nothing(array: int) -> tuple[None, bool]:
+    return None, False
 
 
 def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:

@@ -127,14 +127,10 @@ class InPlace(InPlaceOperator):
         return native.native_closure(self, entry, (dtype, number), entry.key | dtype_bit(dtype), kernel, form, make)
 
     def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The closure for large arrays of one shape without gaps."""
-        found = self.origin.dense_kernel(key, entry) if self.origin.count == 2 else None
-        if found is None:
-            return None
-        kernel, least, result, numbers = found
-        bits = key & DTYPE_MASK
-        fits = result is DTYPE_OF[bits]
-        return dense.inplace(entry, kernel, numbers, least, general, bump) if fits else None
+        """The closure for large arrays."""
+        found = self.origin.launcher(key, entry) if self.origin.count == 2 else None
+        fits = found is not None and found.result is DTYPE_OF[key & DTYPE_MASK]
+        return dense.in_place(found, general, bump) if found is not None and fits else None
 
     def _direct(self, key: int, entry: DeviceEntry) -> Kernel | None:
         """The kernel for small arrays, where the key settles that dtype and number kind fit."""

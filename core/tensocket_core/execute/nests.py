@@ -46,12 +46,14 @@ class Operand:
         kind: ``flat``: element i of a contiguous array in iteration i. ``strided``: an array with a stride argument per
             dimension. ``number``: a scalar argument.
         dtype: The element type as stored.
-        along: A dimension of stride 1, where the nest is told so: operands of a nest that lie along different ones.
+        along: A dimension of stride 1, where the nest is told so.
+        still: Whether the last dimension has stride 0, where the nest is told so.
     """
 
     kind: Literal["flat", "strided", "number"]
     dtype: DType
     along: int | None = None
+    still: bool = False
 
 
 def linear(indices: Sequence[Expr], sizes: Sequence[Expr]) -> Expr:
@@ -151,6 +153,8 @@ def pointwise_nest(name: str, formula: Callable[..., Any], operands: Sequence[Op
         strides: list[Expr] = [*nest.strides(array, rank)]
         if operand.along is not None:
             strides[operand.along] = const(1, index)
+        if operand.still:
+            strides[-1] = const(0, index)
         return dot(variables, strides)
 
     targets = [address(f"out{k}", result) for k, result in enumerate(results)]

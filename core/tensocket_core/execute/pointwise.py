@@ -23,7 +23,6 @@ from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.contract.primitives import PRIMITIVES
 from tensocket_plugins.ir.complex import COMPONENT
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
 from ..device import DeviceEntry, entry_of_key
@@ -49,7 +48,6 @@ from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .primitive import run_formula
-from .programs import index_dtype, program
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
@@ -160,18 +158,14 @@ class Pointwise(Operator):
         return dtype, bool(number)
 
     def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The closure for arrays of one shape without gaps that are too large for a direct kernel."""
-        found = self.dense_kernel(key, entry)
+        """The closure for arrays that are too large for a direct kernel."""
+        found = self.launcher(key, entry)
         if found is None:
             return None
-        kernel, least, result, numbers = found
-        given = entry, kernel, entry.key | dtype_bit(result), result, least, general
-        if numbers is not None:
-            return dense.number(*given, numbers)
-        return dense.unary(*given) if self.count == 1 else dense.binary(*given)
+        return dense.out_of_place(found, entry.key | dtype_bit(found.result), self.count, general)
 
-    def dense_kernel(self, key: int, entry: DeviceEntry) -> tuple[Callable[[], Any], int, DType, DType | None] | None:
-        """What ``dense`` needs: the kernel, elements that it is too large for, dtypes of the result and of a number."""
+    def launcher(self, key: int, entry: DeviceEntry) -> dense.Launcher | None:
+        """What runs the generated kernel where the key settles everything but shapes."""
         settled = self._settled(key)
         if settled is None or self.condition or entry.runtime.target is None or self.count > 2:
             return None
@@ -188,14 +182,8 @@ class Pointwise(Operator):
         if least is None:
             return None
         formula, static, _ = self._bind(compute, ())
-        specs = tuple(Operand("number" if number and k else "flat", compute) for k in range(self.count))
-        targets, index = (Operand("flat", result),), index_dtype(entry, ())
-
-        def kernel() -> Any:
-            return program(entry, ((self.name, static, compute, result), specs, targets, 1, index),
-                           lambda: pointwise_nest(self.name, formula, specs, targets, 1, index), Strategy.SERIAL)
-
-        return kernel, least, result, arithmetic_dtype(compute) if number else None
+        return dense.Launcher(entry, (self.name, static, compute, result), formula, compute, result,
+                              arithmetic_dtype(compute) if number else None, least)
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         settled, zero_dim = self._settled(key), bool(key & DIM0)
