@@ -46,3 +46,28 @@ def test_sort_of_integers_of_a_small_range(low: int, high: int) -> None:
     array = np.random.default_rng(5).integers(low, high, 5000)
     np.testing.assert_array_equal(torch.tensor(array).argsort().numpy(), np.argsort(array, kind="stable"))
     np.testing.assert_array_equal(torch.tensor(array).argsort(descending=True).numpy(), _order(array, 0, True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bool", "int8", "uint32", "int64"])
+@pytest.mark.parametrize(("shape", "dim"), [((30000,), 0), ((3, 5001), 1), ((40, 300), 1), ((2, 300, 10), 1)])
+@pytest.mark.parametrize("layout", ["as drawn", "equal", "sorted", "reversed"])
+def test_the_first_few_are_those_of_a_stable_sort(dtype: str, shape: tuple[int, ...], dim: int, layout: str) -> None:
+    array = _values(dtype, shape)
+    if layout == "equal":
+        array = np.full_like(array, array.reshape(-1)[9])
+    elif layout != "as drawn":
+        array = np.sort(array, dim)
+    x = torch.tensor(array).flip(dim) if layout == "reversed" else torch.tensor(array)
+    given = np.flip(array, dim) if layout == "reversed" else array
+    for count, largest in ((1, True), (7, False), (100, True)):
+        places = _order(given, dim, largest)[(slice(None),) * dim + (slice(count),)]
+        values, indices = x.topk(count, dim, largest)
+        np.testing.assert_array_equal(indices.numpy(), places)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(given, places, dim))
+
+
+def test_more_equals_of_a_period_than_there_is_room_for() -> None:
+    array = np.where(np.arange(20000) % 64 < 4, np.arange(20000), 0).astype(np.float32)
+    values, indices = torch.tensor(array).topk(16)
+    np.testing.assert_array_equal(indices.numpy(), _order(array, 0, True)[:16])
+    np.testing.assert_array_equal(values.numpy(), array[indices.numpy()])

@@ -72,6 +72,15 @@ def dot(indices: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
     return total
 
 
+def split(number: Expr, sizes: Sequence[Expr]) -> list[Expr]:
+    """The index tuple of a row-major position."""
+    indices: list[Expr] = []
+    for size in reversed(sizes[1:]):
+        indices.insert(0, number % size)
+        number = number // size
+    return [number, *indices] if sizes else []
+
+
 class Nest:
     """Collects a program's parameters while a nest is written."""
 
@@ -392,4 +401,4 @@ def matmul_nest(dtype: DType, rank: int, index: DType) -> Program:
 
 
 __all__ = ["Fold", "For", "Nest", "Operand", "RowMath", "dot", "linear", "matmul_nest", "parallel", "pointwise_nest",
-           "reduction_nest", "row_nest"]
+           "reduction_nest", "row_nest", "split"]

@@ -36,7 +36,7 @@ from tensocket_plugins.ir.schedule.turn import shuffles
 
 from .elements import load, storage_dtype, stores
 from .math import arithmetic_dtype
-from .nests import parallel
+from .nests import parallel, split
 from .scan_nests import Scan, ScanForm, ScanNest
 
 #: Rows, or pieces of a row, that are walked through at a time, and elements of each that are read at a time.
@@ -66,15 +66,6 @@ def columns_nest(name: str, scan: Scan, form: ScanForm) -> Program:
     Sizes and strides are as of ``scan_nest``, the sizes of blocks unused.
     """
     return _ColumnsNest(name, scan, form).program()
-
-
-def split(number: Expr, sizes: Sequence[Expr]) -> list[Expr]:
-    """The index tuple of a row-major position."""
-    indices: list[Expr] = []
-    for size in reversed(sizes[1:]):
-        indices.insert(0, number % size)
-        number = number // size
-    return [number, *indices] if sizes else []
 
 
 class _VectorNest(ScanNest):

@@ -32,22 +32,20 @@ _SIGN: Final = -(1 << 63)
 
 
 def ordinal(x: Expr) -> Expr:
-    """A signed integer that is ordered as the elements are: int64, within 32 bits for elements of at most 32 bits.
+    """A signed integer that is ordered as the elements are: int32 for elements of at most 32 bits, else int64.
 
     Floats are ordered as their bits are, once those of negative numbers are flipped; zeros are equal and NaN is the
     largest number.
     """
-    dtype = x.dtype
+    dtype, word = x.dtype, int64 if x.dtype.itemsize == 8 else int32
     if dtype.kind == "float":
-        word = int64 if dtype.itemsize == 8 else int32
         bits = call("bitcast", select(call("eq", x, 0.0), 0.0, x), dtype=word)
         largest = (1 << 8 * word.itemsize - 1) - 1
         ordered = bits ^ ((bits >> (8 * word.itemsize - 1)) & largest)
-        return cast(select(call("ne", x, x), largest, ordered), int64)
-    wide = call("bitcast", x, dtype=int64) if dtype.kind == "uint" and dtype.itemsize == 8 else cast(x, int64)
+        return select(call("ne", x, x), largest, ordered)
     if dtype.kind == "uint" and dtype.itemsize >= 4:
-        return wide ^ _SIGN if dtype.itemsize == 8 else wide - (1 << 31)
-    return wide
+        return call("bitcast", x, dtype=word) ^ -(1 << (8 * word.itemsize - 1))
+    return cast(x, word)
 
 
 def pack_nest(dtype: DType, rank: int, descending: bool, half: int | None, index: DType) -> Program:
@@ -74,7 +72,7 @@ def pack_nest(dtype: DType, rank: int, descending: bool, half: int | None, index
     inside: Expr = call("min", j, length - 1)
     if half == 1:
         inside = cast(Load("before", row * padded + inside, int64) & _LOW, index)
-    order = ordinal(load("in0", dot([*outer, place], strides), dtype))
+    order = cast(ordinal(load("in0", dot([*outer, place], strides), dtype)), int64)
     order = call("not", order) if descending else order
     upper = order << 32 if half is None else (order << 32) ^ _SIGN if half == 0 else order & ~_LOW
     key = select(j < length, upper | cast(j, int64), _PAD)

@@ -77,7 +77,7 @@ def _changes(rows: Any) -> Any:
 
 def _ranks(rows: Any) -> Any:
     """Every element's rank in its column, equal for equal ones."""
-    sorting = call(order, rows, 0, False)
+    sorting = call(order, rows, 0, False, -1)
     ranks = call(running_sum, _changes(call(gather_valid, rows, 0, sorting)), 0)
     return call(scatter_valid, ranks.new_zeros(tuple(ranks.shape)), 0, sorting, ranks, False)
 
@@ -107,7 +107,7 @@ def _groups(input: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, A
         sorting, changed = place, _changes(rows).amax(1)
     else:
         keys = _keys(rows)
-        sorting = call(order, keys, 0, False)
+        sorting = call(order, keys, 0, False, -1)
         changed = _changes(call(gather_valid, keys, 0, sorting))
     group = call(running_sum, changed, 0)
     total = int(group.select(0, count - 1).item()) + 1 if count else 0
@@ -182,7 +182,7 @@ def _among(elements: Any, tests: Any) -> Any:
     size = known.shape[0]
     if size == 0 or wanted.numel() == 0:
         return wanted.new_zeros(tuple(wanted.shape), dtype=dtypes.bool_)
-    known = call(gather_valid, known, 0, call(order, known, 0, False))
+    known = call(gather_valid, known, 0, call(order, known, 0, False, -1))
     flat = wanted.reshape(-1)
     found = call(places, known, flat, False, None).clamp_max(size - 1)
     return (call(gather_valid, known, 0, found) == flat).reshape(tuple(wanted.shape))

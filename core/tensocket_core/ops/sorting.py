@@ -16,8 +16,8 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..execute.geometry import normalize_axis
-from ..execute.host import same_shape
 from ..execute.searching import search_rows
+from ..execute.selecting import top_positions
 from ..execute.sequences import SequenceOperator
 from ..execute.sorting import sorted_positions
 from ..promotion import promote_types
@@ -25,28 +25,40 @@ from .indexing import checked_index, gather_valid
 from .scan import picked
 
 
-def _order(x: Any, dim: int, descending: bool) -> Any:
-    """Positions in stable order; NaN is the largest element."""
+def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
+    """The first ``count`` positions in stable order, all for -1; NaN is the largest element."""
     if not x.ndim:
         return np.zeros((), np.int64)
     if not descending:
-        return np.argsort(x, dim, kind="stable").astype(np.int64, copy=False)
-    backwards = np.argsort(np.flip(x, dim), dim, kind="stable")
-    return np.flip(x.shape[dim] - 1 - backwards, dim).astype(np.int64)
+        found = np.argsort(x, dim, kind="stable").astype(np.int64, copy=False)
+    else:
+        backwards = np.argsort(np.flip(x, dim), dim, kind="stable")
+        found = np.flip(x.shape[dim] - 1 - backwards, dim).astype(np.int64)
+    return found if count < 0 else found[(slice(None),) * dim + (slice(count),)]
 
 
-def _generated_order(input: Any, dim: int, descending: bool) -> Any:
-    entry = input._entry
-    array = sorted_positions(entry, input._array, input.dtype, dim, descending)
-    return tensors.wrap(array, entry.key | dtype_bit(dtypes.int64))
+def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
+    entry, dtype = input._entry, input.dtype
+    if count > 0 and input.ndim and entry.runtime.target.kind == "cpu" and input._array.size:
+        array = top_positions(entry, input._array, dtype, dim, count, descending)
+        if array is not None:
+            return tensors.wrap(array, entry.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()
+    array = sorted_positions(entry, input._array, dtype, dim, descending)
+    result = tensors.wrap(array, entry.key | dtype_bit(dtypes.int64))
+    return result if count < 0 or not input.ndim else result.narrow(dim, 0, count).contiguous()
+
+
+def _order_shape(input: Any, dim: int, descending: bool, count: int) -> Any:
+    return input if count < 0 or not input else (*input[:dim], count, *input[dim + 1:])
 
 
 #: Elements from which sorting digit by digit is faster than NumPy.
 _MANY: Final = 2048
 
 order: Final[SequenceOperator] = SequenceOperator(
-    "argsort(Tensor input, int dim, bool descending) -> Tensor", "Positions in stable order.", _order,
-    _generated_order, kinds="bif", shape=same_shape, result="int64", label="sort", method=False, function=False,
+    "argsort(Tensor input, int dim, bool descending, int count) -> Tensor",
+    "Positions in stable order: the first ``count``, or all for -1.", _order, _generated_order, kinds="bif",
+    shape=_order_shape, result="int64", label="sort", method=False, function=False,
     many=_MANY)
 
 #: What ``sort`` and ``topk`` return, under PyTorch's names.
@@ -57,13 +69,13 @@ TopkResult: Final = namedtuple("topk", ("values", "indices"))  # type: ignore[na
 @composite("argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions of the elements in order along a dimension; always stable, NaN counts as the largest."""
-    return call(order, input.detach(), normalize_axis("argsort", dim, input.ndim), descending)
+    return call(order, input.detach(), normalize_axis("argsort", dim, input.ndim), descending, -1)
 
 
 @composite("sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> any")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Elements in order along a dimension, and where they were; always stable, NaN counts as the largest."""
-    return SortResult(*picked(order, input, normalize_axis("sort", dim, input.ndim), descending))
+    return SortResult(*picked(order, input, normalize_axis("sort", dim, input.ndim), descending, -1))
 
 
 @composite("topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> any")
@@ -78,10 +90,9 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if not 0 <= k <= size:
         raise ArgumentError("topk", f"k={k} of {size} elements", "k lies between 0 and the dimension's size",
                             "pass a smaller k")
-    indices = call(order, input.detach(), axis, largest)
+    indices = call(order, input.detach(), axis, largest, k)
     if input.ndim == 0:
         return TopkResult(input.clone(), indices)
-    indices = indices.narrow(axis, 0, k).contiguous()
     return TopkResult(call(gather_valid, input, axis, indices), indices)
 
 
