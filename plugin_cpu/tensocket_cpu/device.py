@@ -24,6 +24,7 @@ from . import DESCRIPTOR
 from .blas import Library, best_library, set_blas_threads
 from .convolution import Convolutions
 from .executable import make_executable
+from .lapack import install_lapack
 from .memory import HostAllocator
 from .pointers import address_of
 from .products import Multiply, NumpyProducts, Parts, register_products
@@ -60,6 +61,7 @@ class CpuDevice(OpenDevice):
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
         empty = partial(self.allocator.of, operator="matmul")
         register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
+        install_lapack(self._library)
         Convolutions(self)
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.errors import AutogradError, DtypeError, LinAlgError, ShapeError
+from tensocket_plugins.kit import host_linalg
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -174,7 +175,7 @@ def svd_shapes(rows: int, columns: int, full: bool) -> Shapes:
 
 
 def _svd(matrix: Any, full: bool) -> Any:
-    return packed(np.linalg.svd(matrix, full), matrix.ndim - 2)
+    return packed(host_linalg.svd(matrix, full), matrix.ndim - 2)
 
 
 def _real(value: Any) -> Any:
@@ -242,7 +243,7 @@ def _values_gradient(grad: Any, matrix: Any) -> Any:
 
 singular_values: Final[HostOperator] = HostOperator(
     "svdvals(Tensor A) -> Tensor", "Singular values, largest first.",
-    guarded("svdvals", lambda x: np.linalg.svd(x, compute_uv=False)), label="linalg.svdvals",
+    guarded("svdvals", host_linalg.svdvals), label="linalg.svdvals",
     shape=lambda x: (*x[:-2], min(x[-2:])), result="real",
     derivative=wirtinger(Derivative(A=lambda grad, A: _values_gradient(grad, A))), **MATRIX)
 
@@ -265,7 +266,7 @@ def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
 
 eigh: Final[HostOperator] = HostOperator(
     "eigh(Tensor A, str UPLO) -> Tensor", "Eigenvalues, ascending, and eigenvectors of Hermitian matrices, packed.",
-    guarded("eigh", lambda x, triangle: packed(np.linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
+    guarded("eigh", lambda x, triangle: packed(host_linalg.eigh(x, triangle), x.ndim - 2)), label="linalg.eigh",
     shape=lambda x, triangle: _packed_shape(x, eigh_shapes(x[-1])), derivative=wirtinger(Derivative(
         A=lambda grad, A_shape, result: _eigh_gradient(grad, result, A_shape[-1]))), **MATRIX)
 
@@ -283,7 +284,7 @@ def _eigvalsh_gradient(grad: Any, matrix: Any, triangle: str) -> Any:
 
 eigvalsh: Final[HostOperator] = HostOperator(
     "eigvalsh(Tensor A, str UPLO) -> Tensor", "Eigenvalues of Hermitian matrices, ascending.",
-    guarded("eigvalsh", np.linalg.eigvalsh), label="linalg.eigvalsh",
+    guarded("eigvalsh", host_linalg.eigvalsh), label="linalg.eigvalsh",
     shape=lambda x, triangle: x[:-1], result="real",
     derivative=wirtinger(Derivative(A=lambda grad, A, UPLO: _eigvalsh_gradient(grad, A, UPLO))), **MATRIX)
 

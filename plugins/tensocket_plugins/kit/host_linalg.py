@@ -1,0 +1,61 @@
+"""Decompositions of matrices on the host: NumPy's, or those of a library that the host's backend brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def install(name: str, function: Callable[..., Any]) -> None:
+    """Use a function of a backend for one of this module, with its arguments, results and errors.
+
+    Args:
+        name: ``svd``, ``svdvals``, ``eigh`` or ``eigvalsh``.
+        function: What computes it; it returns NotImplemented where NumPy does as well.
+    """
+    _INSTALLED[name] = function
+
+
+def _computed(name: str, default: Callable[..., Any], *args: Any) -> Any:
+    own = _INSTALLED.get(name)
+    result = NotImplemented if own is None else own(*args)
+    return default(*args) if result is NotImplemented else result
+
+
+def svd(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
+    """U, singular values and Vh of [..., m, n].
+
+    Raises:
+        numpy.linalg.LinAlgError: The iteration does not converge, as with NaN.
+    """
+    u, s, vh = _computed("svd", np.linalg.svd, matrix, full)
+    return u, s, vh
+
+
+def svdvals(matrix: Array) -> Array:
+    """Singular values of [..., m, n], largest first; errors as for ``svd``."""
+    values: Array = _computed("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), matrix)
+    return values
+
+
+def eigh(matrix: Array, triangle: str) -> tuple[Array, Array]:
+    """Eigenvalues, smallest first, and eigenvectors of Hermitian [..., n, n], of which one triangle is read: L or U.
+
+    Raises:
+        numpy.linalg.LinAlgError: The iteration does not converge.
+    """
+    values, vectors = _computed("eigh", np.linalg.eigh, matrix, triangle)
+    return values, vectors
+
+
+def eigvalsh(matrix: Array, triangle: str) -> Array:
+    """Eigenvalues as of ``eigh``."""
+    values: Array = _computed("eigvalsh", np.linalg.eigvalsh, matrix, triangle)
+    return values

@@ -1,0 +1,111 @@
+"""Singular values and eigenvalues by the backend's own library, against what defines them in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensocket_cpu import blas
+from tensocket_cpu.lapack import Lapack, install_lapack
+from tensocket_plugins.kit import host_linalg
+
+BOUNDS = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
+SHAPES = [(30, 30), (40, 25), (25, 40), (3, 30, 28), (2, 2, 26, 26), (100, 100)]
+
+
+@pytest.fixture(scope="module")
+def lapack():
+    library = blas.best_library()
+    if library is None or not library.private:
+        pytest.skip("the package scipy-openblas64 is not there")
+    return Lapack(library)
+
+
+def values(rng, shape, dtype):
+    made = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        made = made + 1j * rng.standard_normal(shape)
+    return made.astype(dtype)
+
+
+def adjoint(x):
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def near(x, y, bound):
+    np.testing.assert_allclose(x, y, rtol=0, atol=bound * (1 + np.abs(y).max()))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("full", [False, True])
+def test_singular_values(lapack, rng, dtype, shape, full):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    kept = a.copy()
+    u, s, vh = lapack.svd(a, full)
+    rows, columns = shape[-2:]
+    k = min(rows, columns)
+    np.testing.assert_array_equal(a, kept)
+    assert u.shape == (*shape[:-2], rows, rows if full else k)
+    assert vh.shape == (*shape[:-2], columns if full else k, columns)
+    assert u.dtype == vh.dtype == a.dtype
+    assert s.dtype == a.real.dtype
+    assert (np.diff(s) <= 0).all()
+    assert (s >= 0).all()
+    near(u[..., :k] * s[..., None, :] @ vh[..., :k, :], a, bound)
+    near(adjoint(u) @ u, np.broadcast_to(np.eye(u.shape[-1]), (*shape[:-2], *u.shape[-1:] * 2)), bound)
+    near(vh @ adjoint(vh), np.broadcast_to(np.eye(vh.shape[-2]), (*shape[:-2], *vh.shape[-2:-1] * 2)), bound)
+    near(lapack.svdvals(a), np.linalg.svd(a.astype(np.complex128), compute_uv=False), bound)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(30, 30), (3, 25, 25), (100, 100)])
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_eigenvalues(lapack, rng, dtype, shape, triangle):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    part = np.tril(a) if triangle == "L" else np.triu(a)
+    whole = part + adjoint(part)
+    whole[..., np.arange(shape[-1]), np.arange(shape[-1])] = np.diagonal(part, 0, -2, -1).real
+    w, v = lapack.eigh(a, triangle)
+    assert w.dtype == a.real.dtype
+    assert v.dtype == a.dtype
+    assert (np.diff(w) >= 0).all()
+    near(whole @ v, v * w[..., None, :], bound)
+    near(adjoint(v) @ v, np.broadcast_to(np.eye(shape[-1]), shape), bound)
+    near(lapack.eigvalsh(a, triangle), np.linalg.eigvalsh(whole.astype(np.complex128)), bound)
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (2, 30, 30)])
+def test_strided_matrices(lapack, rng, shape):
+    a = values(rng, (*shape[:-2], 2 * shape[-1], shape[-2]), np.float64)[..., ::2, :].swapaxes(-1, -2)
+    u, s, vh = lapack.svd(a, False)
+    near(u * s[..., None, :] @ vh, a, 1e-12)
+
+
+def test_not_a_number_is_refused(lapack):
+    a = np.ones((30, 30), np.float32)
+    a[3, 4] = np.nan
+    with pytest.raises(np.linalg.LinAlgError):
+        lapack.svd(a, True)
+
+
+@pytest.mark.parametrize("matrix", [np.ones((5, 50)), np.ones((0, 30)), np.ones((30, 30), np.float16),
+                                    np.ones((30, 30), ">f8")])
+def test_what_numpy_serves(lapack, matrix):
+    assert lapack.svd(matrix, True) is NotImplemented
+    assert lapack.svdvals(matrix) is NotImplemented
+    assert lapack.eigh(matrix, "L") is NotImplemented
+    assert lapack.eigvalsh(matrix, "L") is NotImplemented
+
+
+@pytest.mark.parametrize("library", [None, blas.Library(None, "{}_", False)])
+def test_without_a_private_library_numpy_serves(monkeypatch, rng, library):
+    monkeypatch.setattr(host_linalg, "_INSTALLED", {})
+    install_lapack(lambda: library)
+    a = values(rng, (30, 30), np.float64)
+    a = a + a.T
+    for mine, theirs in [(host_linalg.svd(a, True), np.linalg.svd(a)), (host_linalg.eigh(a, "L"), np.linalg.eigh(a))]:
+        for x, y in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(host_linalg.svdvals(a), np.linalg.svd(a, compute_uv=False))
+    np.testing.assert_array_equal(host_linalg.eigvalsh(a, "U"), np.linalg.eigvalsh(a, "U"))
