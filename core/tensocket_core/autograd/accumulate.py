@@ -10,8 +10,8 @@ import numpy as np
 
 from tensocket_plugins.contract.arrays import is_contiguous
 
-from ..dispatch.keys import AUTOGRAD, WRAPPER
-from ..dispatch.modes import set_grad_enabled
+from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
+from ..dispatch.modes import ACTIVE, set_grad_enabled
 from ..execute.geometry import element_strides
 from ..recording import SPECIAL
 
@@ -56,6 +56,40 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
                 _add(leaf, old, grad)
         else:
             old.add_(grad)
+
+
+def _parameter_references(value: Any) -> int:
+    return sys.getrefcount(value)
+
+
+#: The same for an argument that the caller has passed on and does not hold.
+_PASSED: Final = _parameter_references([object()].pop())
+#: Elements from which a sum of gradients is worth a look at who knows them.
+_LARGE: Final = 16384
+
+
+def added(old: Any, grad: Any, create_graph: bool) -> Any:
+    """``old + grad`` of two gradients on their way; ``old`` itself where nobody else can tell.
+
+    That is where the caller's was the only reference to the tensor, this tensor's the only one to the array, and the
+    array owns its memory: hooks, users, saved tensors and views all refer to one of the two.
+
+    Args:
+        old: What came first; the caller holds it no longer.
+        grad: What is added, of the same shape.
+        create_graph: Whether the sum is to be differentiated.
+    """
+    array = old._array
+    if (type(array) is not np.ndarray or array.size < _LARGE or create_graph or ACTIVE or SPECIAL
+            or sys.getrefcount(old) != _PASSED or sys.getrefcount(array) != SOLE + 1):
+        return old + grad
+    flags, other = array.flags, grad._array
+    if not flags.owndata or not flags.carray or type(other) is not np.ndarray or array.shape != other.shape or (
+            (old._key ^ grad._key) & ~DIM0 or old._key & _PARTS or old._base is not None or old._grad_fn is not None):
+        return old + grad
+    old.add_(grad)
+    old._version_counter = None
+    return old
 
 
 def _add(leaf: Any, old: Any, grad: Any) -> None:

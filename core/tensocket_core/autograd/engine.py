@@ -22,7 +22,7 @@ from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..recording import REPLACED, SPECIAL
 from . import anomaly
-from .accumulate import SOLE, accumulate
+from .accumulate import SOLE, accumulate, added
 from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
 from .handles import follow
 from .inspection import NAMED
@@ -85,7 +85,7 @@ class _Pass:
                 if sequence in self.own and not grad._key & _PARTS:
                     self.grads[sequence].add_(grad)
                 else:
-                    total = self.grads[sequence] = self.grads[sequence] + grad
+                    total = self.grads[sequence] = added(self.grads.pop(sequence), grad, self.create_graph)
                     if self.plain and not total._key & _PARTS:
                         self.own.add(sequence)
             else:
@@ -129,7 +129,7 @@ class _Pass:
             self.nodes[sequence] = node
             heapq.heappush(self.heap, -sequence)
         grads = self.grads[sequence]
-        grads[index] = grad if grads[index] is None else grads[index] + grad
+        grads[index] = grad if grads[index] is None else added(_taken(grads, index), grad, self.create_graph)
 
     def _give_leaf(self, leaf: Any, grad: Any, sole: bool) -> None:
         if self.wanted is not None:
@@ -143,8 +143,8 @@ class _Pass:
                 self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
 
     def _capture(self, target: Target, grad: Any) -> None:
-        old = self.captured.get(target)
-        self.captured[target] = grad if old is None else old + grad
+        known = target in self.captured
+        self.captured[target] = added(self.captured.pop(target), grad, self.create_graph) if known else grad
 
     # ------------------------------------------------------------------------------------------ visiting
 
@@ -305,6 +305,13 @@ def accumulate_hooked(leaf: Any, grad: Any, create_graph: bool) -> None:
     for hook in tuple((extras.accumulated or {}).values()):
         hook(leaf)
     extras.run_after((), (grad,))
+
+
+def _taken(values: list[Any], index: int) -> Any:
+    """An element, which the list no longer holds."""
+    value = values[index]
+    values[index] = None
+    return value
 
 
 def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
