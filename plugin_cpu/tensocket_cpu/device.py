@@ -62,7 +62,7 @@ class CpuDevice(OpenDevice):
         empty = partial(self.allocator.of, operator="matmul")
         register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
         install_lapack(self._library)
-        Convolutions(self)
+        self.convolutions = Convolutions(self)
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensocket_core.execute import rows
+from tensocket_core.execute import programs, rows
 from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit.disk_cache import BuildStats
@@ -18,13 +18,13 @@ def test_numpy_serves_where_no_kernel_is_compiled(monkeypatch: pytest.MonkeyPatc
     def refuse(program: Any) -> Any:
         raise KernelError("softmax", "program p", "the compiler refuses it", "report it")
 
-    monkeypatch.setattr(rows, "scheduled", lambda *_: None)
+    monkeypatch.setattr(programs, "scheduled", lambda program, *_: program)
     kernel = Kernel(np.negative, True, None)
     runtime = SimpleNamespace(target=object(), compile_ir=refuse, build_stats=BuildStats())
-    entry: Any = SimpleNamespace(runtime=runtime, device="cpu")
+    entry: Any = SimpleNamespace(runtime=runtime, device="cpu", programs={})
     program: Any = SimpleNamespace(name="p")
     with pytest.warns(RuntimeWarning, match="the compiler refuses it"):
-        assert rows._compiled(entry, kernel, lambda: (program, None)) is kernel  # type: ignore[arg-type,return-value]
+        assert rows._compiled(entry, kernel, "key", lambda: (program, None)) is kernel  # type: ignore[arg-type,return-value]
     assert list(runtime.build_stats.failures) == ["p"]
     entry.runtime.target = None
-    assert rows._compiled(entry, kernel, lambda: (None, None)) is kernel  # type: ignore[arg-type,return-value]
+    assert rows._compiled(entry, kernel, "key", lambda: (None, None)) is kernel  # type: ignore[arg-type,return-value]

@@ -13,6 +13,7 @@ import pytest
 import tensocket as torch
 import tensocket.nn.functional as F
 from tensocket_core.device import open_entry
+from tensocket_core.dispatch.registry import clear_tables
 from tensocket_plugins.contract.errors import KernelError
 
 N = 150
@@ -77,13 +78,18 @@ def broken(monkeypatch):
 
     for name in ("compile_ir", "compile_list", "native_entry"):
         monkeypatch.setattr(entry.runtime, name, fail)
-    kept, failures = dict(entry.programs), entry.runtime.build_stats.failures
-    entry.programs.clear()
-    failures.clear()
+    failures = entry.runtime.build_stats.failures
+    forget(entry)
     yield failures
-    entry.programs.clear()
-    entry.programs.update(kept)
-    failures.clear()
+    forget(entry)
+
+
+def forget(entry):
+    """Let closures and programs be made anew."""
+    runtime = entry.runtime
+    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.convolutions._programs):
+        cache.clear()
+    clear_tables()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -98,7 +104,7 @@ def test_results_are_the_same(broken, monkeypatch, name):
         assert "build_stats('cpu').failures" in str(seen[0].message)
         assert all("injected" in reason for reason in torch.build_stats("cpu").failures.values())
     monkeypatch.undo()
-    entry.programs.clear()
+    forget(entry)
     expected = FAMILIES[name]()
     assert found.dtype is expected.dtype
     assert found.shape == expected.shape

@@ -9,6 +9,7 @@ this off: the Python paths, which are the reference for these entries, serve eve
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,7 @@ _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
 
 
+_LOCK: Final = threading.RLock()
 Build = Callable[[], tuple[Program, NativeForm]]
 
 
@@ -129,9 +131,13 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
     """
     place = (operator.name, *variant)
     known: Kernel | None = entry.natives.get(place)
-    if known is None:
-        made = _entry(entry, kernel.run, build) if ENABLED and entry.runtime.target is not None else None
-        known = entry.natives[place] = instead() if made is None else Kernel(made, True, kernel.limit)
+    if known is not None:
+        return known
+    with _LOCK:  # so that what many threads ask for at once is made once
+        known = entry.natives.get(place)
+        if known is None:
+            made = _entry(entry, kernel.run, build) if ENABLED and entry.runtime.target is not None else None
+            known = entry.natives[place] = instead() if made is None else Kernel(made, True, kernel.limit)
     return known
 
 

@@ -81,6 +81,20 @@ def launch_list(entry: DeviceEntry, key: Hashable, build: Callable[[], Program],
     run(buffers, scalars, stream)
 
 
+def compiled(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy) -> Any:
+    """The compiled program called ``key``; None where it does not compile, which is recorded."""
+    with _LOCK:
+        run = entry.programs.get((key, strategy))
+        if run is None:
+            assert entry.runtime.target is not None, "only devices with a code generator compile programs"
+            program = scheduled(build(), entry.runtime.target, strategy)
+            try:
+                run = entry.programs[key, strategy] = entry.runtime.compile_ir(program)
+            except KernelError as error:
+                note_failure(entry, program, error)
+        return run
+
+
 def _compile(entry: DeviceEntry, key: Hashable, build: Callable[[], Program], strategy: Strategy | None,
              many: bool = False) -> Any:
     with _LOCK:

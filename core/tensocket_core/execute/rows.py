@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import KernelError, UndefinedDtype
+from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
@@ -26,7 +26,7 @@ from .geometry import coalesce, element_strides, normalize_axis
 from .math import ExprMath, TensorMath
 from .nests import row_nest
 from .pointwise import kind_letter
-from .programs import index_dtype, launch, note_failure, scheduled
+from .programs import compiled, index_dtype, launch
 from .reduction import accumulation_dtype
 
 
@@ -89,13 +89,15 @@ class Row(Operator):
         if kernel is None or not native.served(dtype):
             return None if kernel is None else direct.row(kernel, _along_last(kernel), key, general)
 
+        accumulator = accumulation_dtype(entry, dtype)
+
         def build() -> tuple[Program, NativeForm]:
-            nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulation_dtype(entry, dtype), 1,
-                            True, dtypes.int64)
+            nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
             return nest, NativeForm((dtype,), dtype, "same", ("rows", "columns", "columns", 1, "columns", 1))
 
         along = _along_last(kernel)
-        last = native.native_kernel(self, entry, (dtype,), along, build, partial(_compiled, entry, along, build))
+        last = native.native_kernel(self, entry, (dtype,), along, build, partial(
+            _compiled, entry, along, (self.name, dtype, accumulator, 1, True, False, dtypes.int64), build))
         return native.native_closure(self, entry, (dtype,), key, kernel, lambda: _on_last(*build()),
                                      lambda kernel: direct.row(kernel, last, key, general))
 
@@ -164,18 +166,15 @@ def _along_last(kernel: Kernel) -> Kernel:
     return Kernel(lambda x: run(x, x.ndim - 1), True, kernel.limit)
 
 
-def _compiled(entry: DeviceEntry, kernel: Kernel, build: native.Build) -> Kernel:
+def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: native.Build) -> Kernel:
     """``kernel(x)`` as a generated kernel for contiguous arrays, where the device makes one: it costs less than NumPy's
     five passes, also for a dozen elements.
     """
-    target = entry.runtime.target
-    if target is None:
+    if entry.runtime.target is None:
         return kernel
     program, form = build()
-    try:
-        run = entry.runtime.compile_ir(scheduled(program, target, Strategy.SERIAL))
-    except KernelError as error:  # NumPy serves as well
-        note_failure(entry, program, error)
+    run = compiled(entry, key, lambda: program, Strategy.SERIAL)
+    if run is None:  # NumPy serves as well
         return kernel
     otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy
     stream = entry.runtime.default_stream
