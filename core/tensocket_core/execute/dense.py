@@ -6,18 +6,19 @@ kept by shapes and strides. What does not fit goes to the general closure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
 from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
 from .generated import as_number, prepared
 from .geometry import broadcast_shapes, contiguous, element_strides
 from .layout import empty_pointwise, empty_strided_array
@@ -29,6 +30,8 @@ Closure = Callable[..., Any]
 _MOST: Final = 1 << 30
 #: Shapes and strides that are kept for a closure.
 _KEPT: Final = 256
+_BOOL: Final = dtype_bit(bool_)
+_REAL: Final = (float, int)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Launcher:
         compute: Dtype of the operands.
         result: Dtype of the result.
         numbers: Dtype in which the second operand, a number, is passed; None where it is an array, or there is none.
+        condition: Whether the first operand is a bool condition.
         least: Elements up to which a direct kernel serves.
     """
 
@@ -52,9 +56,16 @@ class Launcher:
     result: DType
     numbers: DType | None
     least: int
+    condition: bool = False
 
-    def plan(self, arrays: tuple[Any, ...], out: Any = None) -> tuple[Any, ...] | None:
+    def plan(self, arrays: tuple[Any, ...], out: Any = None, operands: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """Kernel, scalars, shape and strides (None for row-major ones) of the result for arrays like these.
+
+        Args:
+            arrays: The operands that are arrays.
+            out: Where the result is written, if not to a new array.
+            operands: All operands, with a number in the place of each number; by default ``arrays``, and one number
+                if ``numbers`` says so.
 
         Returns:
             None where the general closure decides.
@@ -69,10 +80,9 @@ class Launcher:
             out = empty_pointwise(self.entry, shape, self.result, arrays)
         elif out.shape != shape or any(s == 0 and n > 1 for s, n in zip(element_strides(out), shape, strict=True)):
             return None
-        operands: list[tuple[Any, DType]] = [(x, self.compute) for x in arrays]
-        if self.numbers is not None:
-            operands.append((0, self.compute))
-        key, build, geometry = prepared(self.entry, self.name, self.formula, operands, shape, [(out, self.result)])
+        given = operands or (arrays if self.numbers is None else (*arrays, 0))
+        typed = [(x, bool_ if self.condition and k == 0 else self.compute) for k, x in enumerate(given)]
+        key, build, geometry = prepared(self.entry, self.name, self.formula, typed, shape, [(out, self.result)])
         run = program(self.entry, key, build, Strategy.SERIAL)
         return run, tuple(geometry), shape, None if contiguous(out) else element_strides(out)
 
@@ -151,6 +161,55 @@ def _two(launcher: Launcher, key: int, general: Closure) -> Closure:
         return tensors.wrap(out, key)
 
     return dense_two
+
+
+def many(launcher: Launcher, key: int, bit: int, count: int, kind: DType, general: Closure) -> Closure:
+    """A closure for ``count`` arrays or numbers, and numbers as extra arguments.
+
+    Args:
+        launcher: What runs the kernel.
+        key: The result's key.
+        bit: That of the arrays' dtype, but a condition's.
+        count: Operands; further arguments are extra ones.
+        kind: Dtype in which numbers are passed.
+        general: Serves what does not fit.
+    """
+    entry, result, condition = launcher.entry, launcher.result, launcher.condition
+    plans: dict[Any, Any] = {}
+    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
+
+    def dense_many(*args: Any) -> Any:
+        arrays: list[Any] = []
+        numbers: list[Any] = []
+        place: list[Any] = []
+        for k, value in enumerate(args):
+            if type(value) in _REAL:
+                numbers.append(as_number(value, kind))
+                place.append(None)
+            elif k < count and getattr(value, "_key", 0) & (_BOOL if condition and k == 0 else bit):
+                x = value._array
+                arrays.append(x)
+                place += [x.shape, x.strides]
+            else:
+                return general(*args)
+        where = tuple(place)
+        plan = plans.get(where, plans)
+        if plan is plans:
+            if len(plans) >= _KEPT:
+                plans.clear()
+            operands = [x._array if hasattr(x, "_key") else 0 for x in args]
+            plan = plans[where] = launcher.plan(tuple(arrays), None, operands) if arrays else None
+        if plan is None:
+            return general(*args)
+        run, scalars, shape, strides = plan
+        stream = entry.stream
+        out = empty(shape, result, stream) if strides is None else empty_strided_array(entry, shape, result, strides)
+        if not on_host:
+            note_use((*arrays, out), stream)
+        run((out, *arrays), (*scalars, *numbers), stream)
+        return tensors.wrap(out, key)
+
+    return dense_many
 
 
 def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) -> Closure:

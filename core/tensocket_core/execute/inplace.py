@@ -128,7 +128,7 @@ class InPlace(InPlaceOperator):
 
     def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         """The closure for large arrays."""
-        found = self.origin.launcher(key, entry) if self.origin.count == 2 else None
+        found = self.origin.launcher(key, entry) if self.origin.count == 2 and not self.origin.extras else None
         fits = found is not None and found.result is DTYPE_OF[key & DTYPE_MASK]
         return dense.in_place(found, general, bump) if found is not None and fits else None
 

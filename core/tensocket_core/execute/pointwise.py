@@ -142,11 +142,13 @@ class Pointwise(Operator):
                              "use ^ or logical_not for masks, or convert with .to(dtype)")
 
     def _settled(self, key: int) -> tuple[DType, bool] | None:
-        """The dtype of the operands, and whether the second is a number, where nothing else is left to decide."""
+        """The dtype of the operands, and whether one of them is a number, where nothing else is left to decide but
+        extra arguments.
+        """
         bits = key & DTYPE_MASK
         if self.condition and bits != _BOOL:
             bits &= ~_BOOL
-        if self.extras or bits & (bits - 1):
+        if bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
         number = (key & SCALAR_MASK).bit_length()
@@ -162,12 +164,15 @@ class Pointwise(Operator):
         found = self.launcher(key, entry)
         if found is None:
             return None
-        return dense.out_of_place(found, entry.key | dtype_bit(found.result), self.count, general)
+        made = entry.key | dtype_bit(found.result)
+        if self.count <= 2 and not self.extras and not self.condition:
+            return dense.out_of_place(found, made, self.count, general)
+        return dense.many(found, made, dtype_bit(found.compute), self.count, arithmetic_dtype(found.compute), general)
 
     def launcher(self, key: int, entry: DeviceEntry) -> dense.Launcher | None:
         """What runs the generated kernel where the key settles everything but shapes."""
         settled = self._settled(key)
-        if settled is None or self.condition or entry.runtime.target is None or self.count > 2:
+        if settled is None or entry.runtime.target is None:
             return None
         dtype, number = settled
         compute, result = self._dtypes(dtype)
@@ -177,17 +182,19 @@ class Pointwise(Operator):
             return None
         if self.guard is not None and (dtype.category < 2 or arithmetic_dtype(dtype) is not dtype):
             return None  # it may refuse the operands
+        if self.extras and dtype.category < 2:
+            return None  # extra numbers are of a dtype of their own
         direct_kernel = self.direct_kernel(entry, compute, result)
         least = 0 if direct_kernel is None else direct_kernel.limit
         if least is None:
             return None
-        formula, static, _ = self._bind(compute, ())
+        formula, static, _ = self._bind(compute, (1.0,) * self.extras)
         return dense.Launcher(entry, (self.name, static, compute, result), formula, compute, result,
-                              arithmetic_dtype(compute) if number else None, least)
+                              arithmetic_dtype(compute) if number else None, least, self.condition)
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         settled, zero_dim = self._settled(key), bool(key & DIM0)
-        if settled is None:
+        if settled is None or self.extras:
             return None
         dtype, number = settled
         compute, result = self._dtypes(dtype)
