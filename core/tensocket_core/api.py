@@ -8,6 +8,7 @@ from typing import Any, Self
 from tensocket_plugins.contract.backend import Stream as BackendStream
 from tensocket_plugins.contract.descriptor import DeviceInfo, Profile
 from tensocket_plugins.contract.devices import MEANT, Device, parse_device
+from tensocket_plugins.contract.errors import ArgumentError
 from tensocket_plugins.contract.registry import registry
 from tensocket_plugins.contract.states import BackendRecord
 
@@ -62,6 +63,29 @@ def reset_peak_memory_stats(name: Any = None) -> None:
 def empty_cache(name: Any = None) -> None:
     """Return unused memory of a device's allocator to its driver."""
     open_entry(name).runtime.allocator.empty_cache()
+
+
+def set_memory_fraction(name: Any, fraction: float) -> None:
+    """Let a device's allocator reserve a part of the device's memory at most.
+
+    Args:
+        name: The device.
+        fraction: The part; 1 for all.
+
+    Raises:
+        ArgumentError: It is no part, or the allocator has no limit of its own.
+    """
+    if not 0 <= fraction <= 1:
+        raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
+                            "a fraction lies between 0 and 1", "pass a part of the device's memory")
+    entry = open_entry(name)
+    total = registry().device_info(parse_device(f"{entry.device.type}:{entry.runtime.index}")).memory
+    try:
+        entry.runtime.allocator.set_limit(None if fraction == 1 else int(total * fraction))
+    except NotImplementedError:
+        if fraction != 1:
+            raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction} of {entry.device}",
+                                "allocators have no limit below the device's memory", "pass 1.0") from None
 
 
 def build_stats(name: Any = None) -> Any:

@@ -89,6 +89,10 @@ class DeviceModule:
         """Start counting peaks anew."""
         api.reset_peak_memory_stats(self._device(device))
 
+    def set_per_process_memory_fraction(self, fraction: float, device: Any = None) -> None:
+        """Let this process reserve a part of a device's memory at most."""
+        api.set_memory_fraction(self._device(device), fraction)
+
     def empty_cache(self, device: Any = None) -> None:
         """Return unused memory to the driver."""
         api.empty_cache(self._device(device))

@@ -131,3 +131,31 @@ def test_the_limit_of_a_real_program():
         assert torch.ones(1 << 18).sum().item() == 1 << 18
     finally:
         ALLOCATOR.set_limit(None)
+
+
+def test_statistics_by_name():
+    torch.cpu.reset_peak_memory_stats()
+    before = torch.cpu.memory_stats()
+    kept = torch.ones(1 << 20)
+    stats = torch.cpu.memory_stats()
+    assert stats["allocated_bytes.all.current"] - before["allocated_bytes.all.current"] == 4 << 20
+    assert stats["allocation.all.allocated"] == before["allocation.all.allocated"] + 1
+    assert stats["allocated_bytes.all.peak"] >= stats["allocated_bytes.all.current"] == torch.cpu.memory_allocated()
+    assert torch.cpu.max_memory_allocated() == stats["allocated_bytes.all.peak"]
+    assert torch.cpu.max_memory_reserved() >= torch.cpu.memory_reserved() >= torch.cpu.memory_allocated()
+    assert "allocated_bytes.all.peak" in torch.cpu.memory_summary()
+    del kept
+    torch.cpu.empty_cache()
+    assert torch.cpu.memory_reserved() == torch.cpu.memory_allocated() == before["allocated_bytes.all.current"]
+
+
+def test_a_part_of_the_memory():
+    try:
+        torch.cpu.set_per_process_memory_fraction(0.0)
+        with pytest.raises(torch.OutOfMemoryError, match="the limit is 0 bytes"):
+            torch.ones(1 << 24)
+    finally:
+        torch.cpu.set_per_process_memory_fraction(1.0)
+    assert torch.ones(1 << 24).numel() == 1 << 24
+    with pytest.raises(torch.errors.ArgumentError, match=r"fraction=1.5 — a fraction lies between 0 and 1"):
+        torch.cpu.set_per_process_memory_fraction(1.5)

@@ -7,6 +7,9 @@ from typing import Any
 from tensocket_core import get_device_module
 
 from . import amp as amp
+from .memory import max_memory_reserved as max_memory_reserved
+from .memory import memory_stats as memory_stats
+from .memory import memory_summary as memory_summary
 from .streams import Event as Event
 from .streams import Stream as Stream
 from .streams import StreamContext as StreamContext

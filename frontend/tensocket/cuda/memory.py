@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tensocket_core import api
-from tensocket_plugins.contract.errors import ArgumentError
 
 from .names import device_of_argument, entry_of, get_device_properties, is_available, opened
 
 #: PyTorch's names of what allocators count.
-_STATISTICS: Final = {
+STATISTICS: Final = {
     "allocated_bytes.all.current": "allocated",
     "allocated_bytes.all.peak": "peak_allocated",
     "reserved_bytes.all.current": "reserved",
@@ -19,6 +19,11 @@ _STATISTICS: Final = {
     "allocation.all.allocated": "allocations",
     "allocation.all.freed": "frees",
 }
+
+
+def named(numbers: Mapping[str, int]) -> OrderedDict[str, int]:
+    """An allocator's numbers by PyTorch's names."""
+    return OrderedDict((name, numbers[key]) for name, key in STATISTICS.items() if key in numbers)
 
 
 def _numbers(device: Any) -> dict[str, int]:
@@ -30,8 +35,7 @@ def _numbers(device: Any) -> dict[str, int]:
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
     """What the allocator counts, by PyTorch's names; empty where there is no device."""
-    numbers = _numbers(device)
-    return OrderedDict((name, numbers[key]) for name, key in _STATISTICS.items() if key in numbers)
+    return named(_numbers(device))
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -97,15 +101,12 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Accept the whole memory.
+    """Let this process reserve a part of a device's memory at most.
 
     Raises:
-        ArgumentError: It is a part: allocators have no limit of their own.
+        ArgumentError: It is no part, or the device's allocator has no limit of its own.
     """
-    entry_of(device)
-    if fraction != 1.0:
-        raise ArgumentError("set_per_process_memory_fraction", f"fraction={fraction}",
-                            "allocators have no limit below the device's memory", "pass 1.0")
+    api.set_memory_fraction(entry_of(device).device, fraction)
 
 
 def memory_usage(device: Any = None) -> int:

@@ -1,0 +1,37 @@
+"""Memory of the CPU's tensors, as PyTorch counts that of its accelerators; arrays below 64 KiB are not counted."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from tensocket_core import api
+from tensocket_plugins.contract.devices import HOST_DEVICE
+
+from ..cuda.memory import named
+
+
+def memory_stats(device: Any = None) -> OrderedDict[str, int]:
+    """What the allocator counts, by PyTorch's names.
+
+    Args:
+        device: Accepted as in PyTorch; there is one.
+    """
+    return named(api.memory_stats(HOST_DEVICE))
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Most bytes that the allocator held at once."""
+    return api.memory_stats(HOST_DEVICE)["peak_reserved"]
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The allocator's numbers as a table.
+
+    Args:
+        device: Accepted as in PyTorch; there is one.
+        abbreviated: Accepted as in PyTorch.
+    """
+    numbers = memory_stats()
+    width = max(map(len, numbers))
+    return "\n".join(f"{name:{width}}  {value:>16,}" for name, value in numbers.items())
