@@ -1,5 +1,5 @@
 # Thin by design: the logic is in tools/dev.py. `make help` lists the targets.
-.PHONY: help quickstart test lint types clean distclean
+.PHONY: help quickstart test lint types soak clean distclean
 .DEFAULT_GOAL := help
 export PYTHON
 
@@ -16,6 +16,9 @@ lint:       ## ruff
 	@tools/run $@
 
 types:      ## mypy --strict
+	@tools/run $@
+
+soak:       ## ten minutes of everything at once; memory must not grow
 	@tools/run $@
 
 clean:      ## remove caches and build outputs

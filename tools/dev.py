@@ -1,6 +1,6 @@
 """Set-up and checks of this repository. Standard library only: it makes the environments that everything else needs.
 
-Commands: quickstart, test, lint, types, clean, distclean (see the Makefile).
+Commands: quickstart, test, lint, types, soak, clean, distclean (see the Makefile).
 """
 
 from __future__ import annotations
@@ -153,6 +153,13 @@ def types() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "-m", "mypy"]) else 1
 
 
+def soak() -> int:
+    """Run a mixed program for ten minutes, or ``TENSOCKET_SOAK`` seconds, and check that memory does not grow."""
+    _install_for_checks()
+    os.environ.setdefault("TENSOCKET_SOAK", "600")
+    return 0 if run([tool(MAIN_ENV, "python"), "-m", "pytest", "-q", "tests/frontend/test_soak.py"]) else 1
+
+
 _CORE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest", "hypothesis"))]
 
 
@@ -201,7 +208,7 @@ def distclean() -> int:
 
 
 COMMANDS: Final[dict[str, Callable[[], int]]] = {
-    command.__name__: command for command in (quickstart, test, lint, types, clean, distclean)}
+    command.__name__: command for command in (quickstart, test, lint, types, soak, clean, distclean)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -135,3 +135,42 @@ assert "LLVM cannot be loaded" in str(seen[0].message)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True,
                    env={**os.environ, "TENSOCKET_CACHE_DIR": ""})
+
+
+def test_an_unknown_interpreter_or_numpy():
+    """Without the layouts of objects, nothing native runs, NumPy's memory is its own, and results are the same."""
+    code = """
+import numpy as np
+from tensocket_cpu import arena, native, pointers
+from tensocket_cpu.native import layout
+assert native.LAYOUT is not None
+layout.LAYOUT = native.LAYOUT = None
+pointers.POINTER_FIELD = None
+arena._SET_HANDLER = 305
+import tensocket as torch
+import tensocket.nn.functional as F
+torch.manual_seed(0)
+x = torch.arange(1.0, 7.0).reshape(2, 3)
+for _ in range(9000):                        # more than what makes an operator native elsewhere
+    y = x + x
+assert y.tolist() == [[2, 4, 6], [8, 10, 12]]
+np.testing.assert_allclose(x.exp().softmax(-1).sum(-1).numpy(), [1, 1], rtol=1e-6)
+big = torch.randn(300, 300)
+np.testing.assert_allclose((big @ big).numpy(), big.double().numpy() @ big.double().numpy(), rtol=1e-3, atol=1e-3)
+np.testing.assert_allclose(F.gelu(big).sum(0).numpy(), F.gelu(big.double()).sum(0).numpy(), rtol=1e-4, atol=1e-4)
+model = torch.nn.Sequential(torch.nn.Linear(300, 20), torch.nn.ReLU(), torch.nn.Linear(20, 5))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+losses = []
+for _ in range(20):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(big), torch.arange(300) % 5)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+assert losses[-1] < 0.7 * losses[0]
+from tensocket_core.device import open_entry
+device = open_entry("cpu").runtime
+assert device.allocator._arena is None and device.allocator.stats().allocations > 0
+assert not device.build_stats.failures
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
