@@ -46,3 +46,19 @@ def test_gathered_rows_are_numpys(dtype: str) -> None:
             np.testing.assert_array_equal(result.numpy(), np.take(given, places.reshape(-1), dim))
     np.testing.assert_array_equal(x[torch.tensor(places)].numpy(), array[places])
     np.testing.assert_array_equal(x[:, torch.tensor(places)].numpy(), array[:, places])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "float32", "complex128"])
+def test_joined_and_divided_arrays_are_numpys(dtype: str) -> None:
+    generator = np.random.default_rng(4)
+    arrays = [generator.integers(0, 100, (40, size, 130)).astype(dtype) for size in (50, 1, 70, 0)]
+    tensors = [torch.tensor(array) for array in arrays]
+    joined = np.concatenate(arrays, 1)
+    np.testing.assert_array_equal(torch.cat(tensors, 1).numpy(), joined)
+    turned = [x.permute(1, 0, 2) for x in tensors]
+    np.testing.assert_array_equal(torch.cat(turned, 0).numpy(), joined.transpose(1, 0, 2))
+    for array in (x.contiguous() for x in torch.tensor(joined).split(60, 1)):
+        assert array.is_contiguous()
+    np.testing.assert_array_equal(torch.tensor(joined)[1::2, :, 3:].contiguous().numpy(), joined[1::2, :, 3:])
+    np.testing.assert_array_equal(torch.tensor(joined[:1]).expand(40, 121, 130).contiguous().numpy(),
+                                  np.broadcast_to(joined[:1], joined.shape))

@@ -20,8 +20,6 @@ from .usage import copy_arrays
 
 #: Elements from which a generated copy kernel is worth its call on a host-resident device.
 _HOST_LIMIT: Final = 65536
-#: The same for what NumPy copies in runs of memory, for which a kernel's threads alone are better.
-_RUNS_LIMIT: Final = 1 << 20
 
 
 def _identity(value: Any) -> Any:
@@ -34,8 +32,11 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
     if 0 in shape:
         return
     runtime = entry.runtime
-    if runtime.profile.host_resident and (runtime.target is None or out.size < _host_limit(out, source, stored, dtype)):
+    if runtime.profile.host_resident and (runtime.target is None or out.size < _HOST_LIMIT):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
+    elif stored is dtype and _in_runs(out, source) and (
+            kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:
+        kernel.run([out], [expand(source, shape)], (), entry.stream)
     elif runtime.target is not None:
         if stored is dtype:
             _move(entry, out, source, dtype)
@@ -45,10 +46,10 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
 
 
-def _host_limit(out: Any, source: Any, stored: DType, dtype: DType) -> int:
-    """Elements up to which NumPy copies between arrays on the host."""
-    in_runs = stored is dtype and out.ndim and out.ndim == source.ndim and out.strides[-1] == source.strides[-1]
-    return _RUNS_LIMIT if in_runs else _HOST_LIMIT
+def _in_runs(out: Any, source: Any) -> bool:
+    """Whether two arrays lie along the same dimension."""
+    last = element_strides(out)[-1:]
+    return last == (1,) and out.ndim == source.ndim and element_strides(source)[-1:] == last
 
 
 def _move(entry: DeviceEntry, out: Any, source: Any, dtype: DType) -> None:

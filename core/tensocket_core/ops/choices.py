@@ -32,7 +32,7 @@ def extremes(index: Any) -> tuple[int, int]:
             real = index._real if index._level else index
             return int(real.amin().item()), int(real.amax().item())
     if index._entry.runtime.profile.host_resident and index._array.size <= _SMALL:
-        array = index._array
+        array = index._host()
         return int(array.min()), int(array.max())
     return index.amin().item(), index.amax().item()
 

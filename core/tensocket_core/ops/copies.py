@@ -13,7 +13,6 @@ from ..dispatch.operator import check_dtype
 from ..execute import direct
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import normalize_axis
-from ..execute.joining import join
 from ..execute.layout import empty_strided_array, format_strides
 from ..execute.views import Custom
 from ..formats import preserve_format
@@ -69,15 +68,12 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
             )
     total = sum(t._array.shape[axis] for t in parts)
     out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
-    result = tensors_module.wrap(out, entry.key | dtype_bit(dtype))
-    if all(t.dtype is dtype for t in parts) and join(entry, out, [t._array for t in parts], axis, dtype):
-        return result
     start = 0
     for t in parts:
         stop = start + t._array.shape[axis]
         copy_elements(entry, out[(slice(None),) * axis + (slice(start, stop), ...)], dtype, t._array, t.dtype)
         start = stop
-    return result
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
 
 
 #: Elements of the first tensor up to which NumPy joins arrays.

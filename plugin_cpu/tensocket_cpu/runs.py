@@ -1,0 +1,144 @@
+"""Copies between arrays that agree on runs of neighbouring elements: ``memcpy`` of each run, over the workers.
+
+The C library knows the processor's fastest way to copy, which does not read the lines that it writes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from numpy.typing import NDArray
+
+from tensocket_plugins.contract.backend import Stream
+
+from .executable import make_entry
+from .pointers import address_of
+from .streams import CpuQueue
+from .threads import Entry, ThreadPool
+
+if TYPE_CHECKING:
+    from .compiler import Compiler
+
+Array = NDArray[Any]
+#: Size, and steps in bytes of the target and of the source.
+_Axis = tuple[int, int, int]
+
+_PACK: Final = struct.Struct("=2Q8q").pack
+#: Bytes that are worth a thread of their own.
+_GRAIN: Final = 1 << 18
+#: Bytes of a run from which a call for each is cheap, and of the pieces that one run alone is divided into.
+_SHORTEST: Final = 512
+_PIECE: Final = 1 << 16
+
+_TEXT: Final = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @copy_runs(ptr %args, i64 %begin, i64 %end) nounwind {
+start:
+  %at1 = getelementptr i64, ptr %args, i64 1
+  %at2 = getelementptr i64, ptr %args, i64 2
+  %at3 = getelementptr i64, ptr %args, i64 3
+  %at4 = getelementptr i64, ptr %args, i64 4
+  %at5 = getelementptr i64, ptr %args, i64 5
+  %at6 = getelementptr i64, ptr %args, i64 6
+  %at7 = getelementptr i64, ptr %args, i64 7
+  %at8 = getelementptr i64, ptr %args, i64 8
+  %at9 = getelementptr i64, ptr %args, i64 9
+  %target = load ptr, ptr %args
+  %source = load ptr, ptr %at1
+  %run = load i64, ptr %at2
+  %last = load i64, ptr %at3
+  %final = load i64, ptr %at4
+  %inner = load i64, ptr %at5
+  %t0 = load i64, ptr %at6
+  %t1 = load i64, ptr %at7
+  %s0 = load i64, ptr %at8
+  %s1 = load i64, ptr %at9
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %next, label %out
+next:
+  %k = phi i64 [%begin, %start], [%k1, %next]
+  %row = sdiv i64 %k, %inner
+  %used = mul i64 %row, %inner
+  %column = sub i64 %k, %used
+  %ta = mul i64 %row, %t0
+  %tb = mul i64 %column, %t1
+  %tc = add i64 %ta, %tb
+  %to = getelementptr i8, ptr %target, i64 %tc
+  %sa = mul i64 %row, %s0
+  %sb = mul i64 %column, %s1
+  %sc = add i64 %sa, %sb
+  %from = getelementptr i8, ptr %source, i64 %sc
+  %ends = icmp eq i64 %k, %final
+  %size = select i1 %ends, i64 %last, i64 %run
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k1, %end
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+"""
+
+
+def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
+    """Bytes of the longest runs that both arrays of one shape have, and the axes over these, outermost first."""
+    run, axes = target.itemsize, list[_Axis]()
+    for size, to, start in zip(reversed(target.shape), reversed(target.strides), reversed(source.strides), strict=True):
+        if size == 1:
+            continue
+        if not axes and to == start == run:
+            run *= size
+        elif axes and (to, start) == (axes[0][0] * axes[0][1], axes[0][0] * axes[0][2]):
+            axes[0] = (axes[0][0] * size, *axes[0][1:])
+        else:
+            axes.insert(0, (size, to, start))
+    return run, axes
+
+
+class RunCopies:
+    """The kernel: ``kernel([target], [source], (), stream)``, arrays of one dtype and shape that don't overlap.
+
+    Args:
+        compiler: Gives LLVM.
+        pool: The threads.
+    """
+
+    def __init__(self, compiler: Callable[[], Compiler], pool: ThreadPool) -> None:
+        self._compiler, self._pool = compiler, pool
+        self._entry: Entry | None = None
+
+    def __call__(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
+        """Copy; what does not consist of runs over at most two axes is left to NumPy."""
+        if type(stream) is CpuQueue:
+            stream.submit("copy", partial(self._copy, outs[0], ins[0]))
+        else:
+            self._copy(outs[0], ins[0])
+
+    def _copy(self, target: Array, source: Array) -> None:
+        run, axes = runs(target, source)
+        if len(axes) > 2 or run < _SHORTEST:
+            target[...] = source
+            return
+        last = run
+        if not axes:
+            count = -(-run // _PIECE)
+            last = run - (count - 1) * _PIECE
+            run, axes = (_PIECE if count > 1 else run), [(count, _PIECE, _PIECE)]
+        (rows, *outer), (inner, *steps) = axes if len(axes) == 2 else [(1, 0, 0), axes[0]]
+        count = rows * inner
+        args = _PACK(address_of(target), address_of(source), run, last, count - 1, inner, outer[0], steps[0], outer[1],
+                     steps[1])
+        entry = self._entry or self._compiled()
+        pieces = target.nbytes // _GRAIN
+        if pieces > 1:
+            self._pool.run(entry, args, count, pieces)
+        else:
+            entry(args, 0, count)
+
+    def _compiled(self) -> Entry:
+        (address,), library = self._compiler().compile_text("copy_runs", _TEXT, ["copy_runs"])
+        self._entry = make_entry(address, library)
+        return self._entry
