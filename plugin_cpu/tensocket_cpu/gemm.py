@@ -43,6 +43,9 @@ _PLAIN, _TRANSPOSED = ord("N"), ord("T")
 _GRAIN: Final = 1 << 20
 #: Rows or columns of a tile: BLAS kernels compute blocks of this size or a fraction.
 _TILE: Final = 32
+#: The same where a matrix meets a vector, which takes as long as reading the matrix.
+_VECTOR_GRAIN: Final = 1 << 17
+_VECTOR_TILE: Final = 64
 
 _LETTERS: Final = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 _ONES: Final = {"float32": struct.pack("=ffd", 1, 0, 0), "float64": struct.pack("=dd", 1, 0),
@@ -112,20 +115,56 @@ out:
 }
 declare i64 @llvm.smin.i64(i64, i64)
 """)
+#: A matrix times a vector; an iteration is a tile of the result.
+_VECTOR_WORDS: Final = ("gemv", "trans", "size", "other", "a", "lda", "x", "incx", "y", "incy", "alpha", "alpha_high",
+                        "beta", "beta_high", "step", "tile_a", "tile_y", "turned")
+_VECTOR_PACK: Final = struct.Struct(f"={len(_VECTOR_WORDS)}q").pack
+_VECTOR_TEXT: Final = Template("""\
+define void @vectors(ptr %args, i64 %begin, i64 %end) {
+entry:
+  %size.at = alloca i64
+$loads
+$places
+  %first = mul i64 %begin, %step
+  %count = sub i64 %end, %begin
+  %wide = mul i64 %count, %step
+  %rest = sub i64 %size, %first
+  %part = call i64 @llvm.smin.i64(i64 %wide, i64 %rest)
+  store i64 %part, ptr %size.at
+  %a.1 = mul i64 %begin, %tile_a
+  %a.word = add i64 %a, %a.1
+  %a.ptr = inttoptr i64 %a.word to ptr
+  %y.1 = mul i64 %begin, %tile_y
+  %y.word = add i64 %y, %y.1
+  %y.ptr = inttoptr i64 %y.word to ptr
+  %x.ptr = inttoptr i64 %x to ptr
+  %gemv.ptr = inttoptr i64 %gemv to ptr
+  %is.turned = icmp ne i64 %turned, 0
+  %rows = select i1 %is.turned, ptr %other.at, ptr %size.at
+  %columns = select i1 %is.turned, ptr %size.at, ptr %other.at
+  call void %gemv.ptr(ptr %trans.at, ptr %rows, ptr %columns, ptr %alpha.at, ptr %a.ptr, ptr %lda.at, ptr %x.ptr,
+    ptr %incx.at, ptr %beta.at, ptr %y.ptr, ptr %incy.at, i64 1)
+  ret void
+}
+""")
 
 
 def _text() -> str:
+    by_place = {"trans_a", "trans_b", "k", "lda", "ldb", "ldc", "alpha", "beta"}
+    by_place_too = {"trans", "other", "lda", "incx", "incy", "alpha", "beta"}
+    return _filled(_TEXT, _WORDS, by_place) + _filled(_VECTOR_TEXT, _VECTOR_WORDS, by_place_too)
+
+
+def _filled(template: Template, words: Sequence[str], by_place: set[str]) -> str:
+    """A function whose arguments are values, or the places of values."""
     loads, places = [], []
-    by_value = ("gemm", "n", "m", "a", "b", "c", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner",
-                "inner_a", "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
-    by_place = ("trans_a", "trans_b", "k", "lda", "ldb", "ldc", "alpha", "beta")
-    for k, name in enumerate(_WORDS):
-        if name in by_value:
+    for k, name in enumerate(words):
+        if name in by_place:
+            places.append(f"  %{name}.at = getelementptr i64, ptr %args, i64 {k}")
+        elif not name.endswith("_high"):
             loads += [f"  %{name}.word.at = getelementptr i64, ptr %args, i64 {k}",
                       f"  %{name} = load i64, ptr %{name}.word.at"]
-        elif name in by_place:
-            places.append(f"  %{name}.at = getelementptr i64, ptr %args, i64 {k}")
-    return _TEXT.substitute(loads="\n".join(loads), places="\n".join(places))
+    return template.substitute(loads="\n".join(loads), places="\n".join(places))
 
 
 def oriented(x: Array) -> tuple[Array, int, int]:
@@ -175,14 +214,19 @@ class Products:
 
     def __init__(self, library: Library, compiler: Compiler, pool: ThreadPool,
                  empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]) -> None:
-        (address,), code = compiler.compile_text("products", _text(), ["products"])
-        entry: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-        entry.address, entry.library = address, (code, library)
-        self._entry: Entry = entry
+        names = ["products", "vectors"]
+        addresses, code = compiler.compile_text("products", _text(), names)
+        entries: list[Any] = [ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+                              for address in addresses]
+        for entry, address in zip(entries, addresses, strict=True):
+            entry.address, entry.library = address, (code, library)
+        self._entry: Entry = entries[0]
+        self._vectors: Entry = entries[1]
         self._pool = pool
         self._empty = empty
         self._routines = {np.dtype(name): (library.address(f"{letter}gemm"), *struct.unpack("=qq", _ONES[name]))
                           for name, letter in _LETTERS.items()}
+        self._gemv = {np.dtype(name): library.address(f"{letter}gemv") for name, letter in _LETTERS.items()}
 
     def __call__(self, x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
         """Products of matrices.
@@ -220,6 +264,12 @@ class Products:
         m, n, k = sizes
         x, trans_a, lda = oriented(x)
         y, trans_b, ldb = oriented(y)
+        if not batch and (m == 1 or n == 1) and self._gemv[out.dtype]:
+            if n == 1:
+                self._run_vector(x, trans_a == _PLAIN, lda, y, y.strides[0], out, (m, k), add)
+            else:
+                self._run_vector(y, trans_b != _PLAIN, ldb, x, x.strides[1], out, (n, k), add)
+            return
         count = 1
         steps: list[tuple[int, ...]] | None = _NO_BATCH
         if batch:
@@ -255,6 +305,26 @@ class Products:
             self._pool.run(self._entry, args, count * tiles, pieces)
         else:
             self._entry(args, 0, count * tiles)
+
+    def _run_vector(self, matrix: Array, turned: bool, ld: int, vector: Array, step: int, out: Array,
+                    sizes: tuple[int, int], add: bool) -> None:
+        """A matrix times a vector; ``turned``: what BLAS reads is its transpose."""
+        size, depth = sizes
+        item = out.itemsize
+        if depth == 1:
+            step = item  # the stride of a single element may be anything
+        elif step <= 0 or step % item:
+            vector, step = np.ascontiguousarray(vector), item
+        _, one, one_high = self._routines[out.dtype]
+        args = _VECTOR_PACK(self._gemv[out.dtype], _TRANSPOSED if turned else _PLAIN, size, depth, address_of(matrix),
+                            ld, address_of(vector), step // item, address_of(out), 1, one, one_high,
+                            one if add else 0, one_high if add else 0, _VECTOR_TILE,
+                            _VECTOR_TILE * (ld if turned else 1) * item, _VECTOR_TILE * item, turned)
+        tiles, pieces = -(-size // _VECTOR_TILE), size * depth // _VECTOR_GRAIN
+        if pieces > 1:
+            self._pool.run(self._vectors, args, tiles, min(pieces, self._pool.threads))
+        else:
+            self._vectors(args, 0, tiles)
 
 
 _NO_BATCH: Final[list[tuple[int, ...]]] = [(1, 1), (0, 0), (0, 0), (0, 0)]

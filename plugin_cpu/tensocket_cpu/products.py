@@ -82,10 +82,16 @@ class Parts:
 
 
 def matmul_floats(parts: Parts, x: Array, y: Array) -> Array:
-    """Products of a dtype of BLAS."""
-    if x.ndim == 2 == y.ndim and x.size * y.shape[1] <= _FEW:
-        return np.asarray(x.dot(y))
-    return parts.products(x, y)
+    """Products of a dtype of BLAS; one of the operands may be a vector, or both."""
+    if x.ndim <= 2 and y.ndim <= 2 and x.size * y.size <= _FEW * x.shape[-1]:
+        return np.asarray(np.matmul(x, y))
+    if x.ndim > 1 and y.ndim > 1:
+        return parts.products(x, y)
+    left, right = x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None]
+    lead = left.shape[:-2] or right.shape[:-2]
+    out = parts.empty((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
+    parts.products(left, right, out.reshape((*lead, left.shape[-2], right.shape[-1])))
+    return out
 
 
 def linear_floats(parts: Parts, x: Array, weight: Array, bias: Array | None) -> Array:

@@ -140,6 +140,41 @@ def test_into_memory_and_added_to_it(products, rng):
     np.testing.assert_allclose(out, z + x @ y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("left", "right"), [
+    ((5,), (5,)), ((9000,), (9000,)), ((3, 5), (5,)), ((5,), (5, 3)), ((700, 300), (300,)), ((300,), (300, 700)),
+    ((2, 3, 50), (50,)), ((50,), (2, 50, 3)), ((1, 300), (300, 700)), ((700, 300), (300, 1)), ((1, 9000), (9000, 1)),
+    ((700, 1), (1,)), ((0, 5), (5,)), ((5, 0), (0,))])
+def test_vectors(device, parts, rng, dtype, left, right):
+    before = device.get_num_threads()
+    for threads in (1, 3):
+        device.set_num_threads(threads)
+        try:
+            for x in (values(rng, left, dtype), values(rng, left[::-1], dtype).T,
+                      values(rng, (*left[:-1], 3 * left[-1]), dtype)[..., ::3], values(rng, left, dtype)[..., ::-1]):
+                if x.shape != left:
+                    continue
+                for y in (values(rng, right, dtype), values(rng, right[::-1], dtype).T,
+                          values(rng, (*right[:-1], 2 * right[-1]), dtype)[..., ::2]):
+                    if y.shape == right:
+                        check(matmul_floats(parts, x, y), x, y, FLOATS[dtype])
+        finally:
+            device.set_num_threads(before)
+
+
+def test_vectors_are_added_to_memory(products, rng):
+    x, y, z = values(rng, (400, 300), np.float64), values(rng, (300, 1), np.float64), values(rng, (400, 1), np.float64)
+    out = z.copy()
+    products(x, y, out, add=True)
+    np.testing.assert_allclose(out, z + x @ y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("left", "right"), [((3, 4), (5,)), ((5,), (4, 3)), ((900,), (800,))])
+def test_vectors_that_do_not_fit(parts, left, right):
+    with pytest.raises(ValueError):
+        matmul_floats(parts, np.ones(left), np.ones(right))
+
+
 @pytest.mark.parametrize(("left", "right"), [((2, 3), (4, 5)), ((2, 2, 3), (3, 3, 4))])
 def test_shapes_that_do_not_fit(products, left, right):
     with pytest.raises(ValueError):

@@ -402,7 +402,7 @@ def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general:
             return general(a, b)
         t = _new(Tensor)
         t._array = r
-        t._key = key
+        t._key = key if r.shape else key | DIM0
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 

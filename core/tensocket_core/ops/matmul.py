@@ -30,8 +30,13 @@ product: Final[MatMul] = MatMul(
 )
 
 
-def _product_direct(fits: Callable[[Any, Any], bool]) -> Direct:
-    """Matrices of one dtype that the host's library multiplies; recorded ones through the record."""
+def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any, Any], bool] | None = None) -> Direct:
+    """Matrices of one dtype that the host's library multiplies; recorded ones through the record.
+
+    Args:
+        fits: Whether the operator allows the ranks of two arrays, and the library multiplies them.
+        recordable: Whether the record does, too; None for never.
+    """
 
     def make(key: int, entry: DeviceEntry, body: Any) -> Any:
         kernel = _kernel("matmul", key, entry)
@@ -39,10 +44,12 @@ def _product_direct(fits: Callable[[Any, Any], bool]) -> Direct:
             return None
         if not key & AUTOGRAD:
             slow = direct.product(kernel, key, fits, body)
-            return slow if fits is _same_batch else native_product(
+            return slow if recordable is None or fits is _same_batch else native_product(
                 body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
+        if recordable is None:
+            return None
         recorded = product.below(key)
-        return lambda a, b: recorded(a, b) if fits(a._array, b._array) else body(a, b)
+        return lambda a, b: recorded(a, b) if recordable(a._array, b._array) else body(a, b)
 
     return make
 
@@ -57,6 +64,18 @@ def _batches(x: Any, y: Any) -> bool:
     return bool(x.ndim >= 2 and y.ndim >= 2)
 
 
+def _any(x: Any, y: Any) -> bool:
+    return bool(x.ndim and y.ndim)
+
+
+def _vector(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 2 and y.ndim == 1)
+
+
+def _vectors(x: Any, y: Any) -> bool:
+    return bool(x.ndim == 1 == y.ndim)
+
+
 def _matrices(x: Any, y: Any) -> bool:
     return bool(x.ndim == 2 == y.ndim)
 
@@ -69,7 +88,7 @@ _MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (fl
 
 
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",),
-           direct=_product_direct(_batches))
+           direct=_product_direct(_any, _batches))
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
     left, right = input.ndim, other.ndim
@@ -87,14 +106,14 @@ def matmul(input: Any, other: Any) -> Any:
     return result.reshape((*shape[:-2], *(shape[-2:-1] if left > 1 else ()), *(shape[-1:] if right > 1 else ())))
 
 
-@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices))
+@composite("mm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_matrices, _matrices))
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     _ranks("mm", input, mat2, 2)
     return call(product, input, mat2)
 
 
-@composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch))
+@composite("bmm(Tensor input, Tensor mat2) -> Tensor", direct=_product_direct(_same_batch, _same_batch))
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices."""
     _ranks("bmm", input, mat2, 3)
@@ -108,7 +127,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     return call(product, input, mat2)
 
 
-@composite("mv(Tensor input, Tensor vec) -> Tensor")
+@composite("mv(Tensor input, Tensor vec) -> Tensor", direct=_product_direct(_vector))
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -121,7 +140,7 @@ def mv(input: Any, vec: Any) -> Any:
     return input.matmul(vec)
 
 
-@composite("dot(Tensor input, Tensor tensor) -> Tensor")
+@composite("dot(Tensor input, Tensor tensor) -> Tensor", direct=_product_direct(_vectors))
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
     _ranks("dot", input, tensor, 1)
