@@ -75,7 +75,9 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
         def boxed() -> tuple[Program, NativeForm]:
             program, form = build()
-            return program, replace(form, box=box, limit=min(form.limit, kernel.limit or form.limit))
+            # One pass over a row costs less than NumPy's five, however many rows there are.
+            limit = form.limit if operator.kind == "row" else min(form.limit, kernel.limit or form.limit)
+            return program, replace(form, box=box, limit=limit)
 
         made: Callable[..., Any] = _entry(entry, slow, boxed) or slow
         entry.natives[place] = made
@@ -175,7 +177,7 @@ def _entry(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Ca
     target = entry.runtime.target
     assert target is not None
     try:
-        return entry.runtime.native_entry(scheduled(program, target, Strategy.SERIAL), form, fallback)
+        return entry.runtime.native_entry(scheduled(program, target, Strategy.SMALL), form, fallback)
     except KernelError as error:  # the reference serves as well
         note_failure(entry, program, error)
         return None

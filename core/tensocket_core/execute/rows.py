@@ -173,7 +173,7 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: native.B
     if entry.runtime.target is None:
         return kernel
     program, form = build()
-    run = compiled(entry, key, lambda: program, Strategy.SERIAL)
+    run = compiled(entry, key, lambda: program, Strategy.SMALL)
     if run is None:  # NumPy serves as well
         return kernel
     otherwise, empty, dtype = kernel.run, np.empty, form.result.numpy

@@ -19,7 +19,11 @@ from .nest import Names, ceil_div, expressions, loads, nested, peel, smaller, su
 from .reduce import BLOCK, accumulate, declare, fold_into
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
-LANES: Final = 32
+LANES: Final = 64
+#: The same for arrays of few elements.
+FEW_LANES: Final = 16
+#: Neighbours in a row that are computed together.
+ROW_LANES: Final = 32
 #: Outer iterations that are lanes of a vector.
 OUTER_LANES: Final = 16
 #: Neighbouring outputs that are reduced together.
@@ -47,19 +51,61 @@ def schedule_loops(kernel: Kernel, names: Names) -> Kernel:
     return Kernel(kernel.name, _lower(kernel.body, lambda reduce: accumulate(reduce, names)), kernel.locals)
 
 
-def schedule_vectors(kernel: Kernel, names: Names) -> Kernel:
-    """Reductions as loops over vectors of partial results; best where the innermost loop is long."""
+def schedule_vectors(kernel: Kernel, names: Names, lanes: int = LANES) -> Kernel:
+    """Reductions as loops over vectors of ``lanes`` partial results; best where the innermost loop is long."""
     arrays: list[Local] = []
 
     def array(dtype: DType) -> str:
-        arrays.append(Local(names.fresh("partial"), dtype, LANES))
+        arrays.append(Local(names.fresh("partial"), dtype, lanes))
         return arrays[-1].name
 
     def reduction(reduce: Reduce) -> list[Stmt]:
-        return _Vectors(reduce, [array(result.dtype) for result in reduce.results], names).build()
+        return _Vectors(reduce, [array(result.dtype) for result in reduce.results], names, lanes).build()
 
-    body = _lower(kernel.body, reduction)
-    return Kernel(kernel.name, body, (*kernel.locals, *arrays))
+    outer, inner = peel(kernel.body)
+    if outer:
+        inner = tuple(_vector_loops(inner, names, min(lanes, ROW_LANES)))
+    return Kernel(kernel.name, nested(outer, _lower(inner, reduction)), (*kernel.locals, *arrays))
+
+
+def _vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
+    """``body`` with loops over neighbours in whole vectors, and what is left of each in a masked one.
+
+    A compiler would vectorise them, too, but makes several versions and takes longer than for everything else.
+    """
+    result: list[Stmt] = []
+    for statement in body:
+        if not isinstance(statement, For) or not _over_neighbours(statement):
+            result.append(statement)
+            continue
+        var, extent = statement.var, statement.stop
+        chunk, lane, whole = (names.var(stem, var.dtype) for stem in ("chunk", "lane", "whole"))
+        at = Let(var, chunk + lane)
+        vector = loop(lane, lanes, [at, *statement.body], LoopKind.VECTOR)
+        masked = loop(lane, lanes, [at, If(var < extent, statement.body)], LoopKind.VECTOR)
+        if not is_vector_loop(vector):
+            result.append(statement)
+            continue
+        result += [
+            Let(whole, extent - extent % lanes),
+            loop(chunk, whole, [vector], step=lanes),
+            If(whole < extent, (Let(chunk, whole), masked)),
+        ]
+    return result
+
+
+def _over_neighbours(statement: For) -> bool:
+    """Whether a loop reads and writes neighbours, or what is the same in all iterations."""
+    name = statement.var.name
+    if statement.kind is not LoopKind.PARALLEL or any(isinstance(s, For | Reduce) for s in statement.body):
+        return False
+    indices = [load.index for load in loads(statement.body)]
+    indices += [s.index for s in walk(statement.body) if isinstance(s, Store)]
+    return all(unit_step(index, name) or not _uses(index, name) for index in indices)
+
+
+def _uses(index: Expr, name: str) -> bool:
+    return any(isinstance(part, Var) and part.name == name for part in subexpressions(index))
 
 
 def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
@@ -218,7 +264,8 @@ class Partials:
 class _Vectors:
     """Builds the loops of one reduction over arrays of partial results."""
 
-    def __init__(self, reduce: Reduce, arrays: Sequence[str], names: Names) -> None:
+    def __init__(self, reduce: Reduce, arrays: Sequence[str], names: Names, lanes: int) -> None:
+        self._lanes = lanes
         self._reduce = reduce
         self._partials = Partials(reduce, arrays)
         self._names = names
@@ -228,7 +275,7 @@ class _Vectors:
         """The results, declared and computed."""
         *outer, (var, extent) = self._reduce.loops
         block = self._names.var(f"{var.name}_block", self._dtype)
-        inside: Sequence[Stmt] = [loop(block, extent, self._block(var, extent, block), step=LANES * BLOCK)]
+        inside: Sequence[Stmt] = [loop(block, extent, self._block(var, extent, block), step=self._lanes * BLOCK)]
         for outer_var, outer_extent in reversed(outer):
             inside = [loop(outer_var, outer_extent, inside)]
         return [*declare(self._reduce.results, self._reduce.identity), *inside]
@@ -239,13 +286,13 @@ class _Vectors:
         chunk, at = self._names.var("chunk", self._dtype), self._names.var("at", self._dtype)
         first = const(0, self._dtype)
         return [
-            Let(end, smaller(block + LANES * BLOCK, extent)),
-            Let(tail, end - (end - block) % LANES),
-            loop(at, LANES, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
-            loop(chunk, tail, [loop(at, LANES, [
+            Let(end, smaller(block + self._lanes * BLOCK, extent)),
+            Let(tail, end - (end - block) % self._lanes),
+            loop(at, self._lanes, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
+            loop(chunk, tail, [loop(at, self._lanes, [
                 Let(var, chunk + at), *self._reduce.body, *self._partials.fold(at, self._reduce.values),
-            ], LoopKind.VECTOR)], start=block, step=LANES),
-            If(tail < end, (loop(at, LANES, [Let(var, tail + at), If(var < end, (
+            ], LoopKind.VECTOR)], start=block, step=self._lanes),
+            If(tail < end, (loop(at, self._lanes, [Let(var, tail + at), If(var < end, (
                 *self._reduce.body, *self._partials.fold(at, self._reduce.values)))], LoopKind.VECTOR),)),
             *self._halve(at),
             *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first)),
@@ -253,6 +300,6 @@ class _Vectors:
 
     def _halve(self, at: Var) -> list[Stmt]:
         """Fold the upper half of the arrays into the lower one until one element is left."""
-        sizes = [LANES >> level for level in range(1, LANES.bit_length())]
+        sizes = [self._lanes >> level for level in range(1, self._lanes.bit_length())]
         partials = self._partials
         return [loop(at, size, partials.fold(at, partials.get(at + size)), LoopKind.VECTOR) for size in sizes]

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
-from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
+from .cpu import FEW_LANES, LANES, schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
 from .reduce import split, splittable
@@ -28,11 +28,13 @@ class Strategy(Enum):
     """How a nest with reductions uses the device; nests without any are scheduled alike under all three.
 
     SERIAL: one lane (on a processor: one plain loop) per output iteration.
+    SMALL: as GROUP, for arrays of few elements.
     GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
     SPLIT: as GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
     """
 
     SERIAL = "serial"
+    SMALL = "small"
     GROUP = "group"
     SPLIT = "split"
 
@@ -84,7 +86,9 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
         # What is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
         made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
-        return made or (schedule_loops(kernel, names) if serial else schedule_vectors(kernel, names))
+        if made or serial:
+            return made or schedule_loops(kernel, names)
+        return schedule_vectors(kernel, names, FEW_LANES if strategy is Strategy.SMALL else LANES)
     tiled = schedule_tiles(kernel, target, names)
     grouped = None if serial or tiled else schedule_groups(kernel, target, names)
     return tiled or grouped or schedule_lanes(kernel, target, names)
