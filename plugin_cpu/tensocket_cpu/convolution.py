@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
 from tensocket_plugins.ir.schedule import convolution as programs
+from tensocket_plugins.ir.schedule.tiles import lanes
 
 if TYPE_CHECKING:
     from .device import CpuDevice
@@ -215,7 +216,7 @@ def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: i
 
 def _span(count: int, work: DType) -> int:
     """Positions of a tile for a group of ``count`` channels."""
-    return programs.vectors(_block(count)) * programs.lanes(work)
+    return programs.vectors(_block(count)) * lanes(work)
 
 
 class Convolutions:
@@ -337,8 +338,8 @@ class Convolutions:
         outputs, dims = grad.shape[2:], len(plan.lines)
         lengths = [line.length for line in plan.lines]
         lengths[:-1] = [outputs[0], *lengths[1:-1]] if dims > 1 else []
-        used, lanes = math.prod(lengths), programs.lanes(work)
-        positions = -(-used // lanes) * lanes
+        used, width = math.prod(lengths), lanes(work)
+        positions = -(-used // width) * width
         planes = grad.shape[0] * grad.shape[1]
         flat = self._device.empty((planes * positions,), work, stream)
         flat.reshape(planes, positions)[:, used:] = 0

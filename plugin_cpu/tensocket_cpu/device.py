@@ -28,6 +28,7 @@ from .lapack import install_lapack
 from .memory import HostAllocator
 from .pointers import address_of
 from .products import Multiply, NumpyProducts, Parts, register_products
+from .recurrent import Recurrences
 from .runs import RunCopies
 from .streams import CpuEvent, CpuStream, Streams
 from .threads import ThreadPool
@@ -64,6 +65,7 @@ class CpuDevice(OpenDevice):
         register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
         install_lapack(self._library)
         self.convolutions = Convolutions(self)
+        Recurrences(self)
         self.kernels.register("copy", RunCopies(lambda: self.compiler, self.pool))
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None

@@ -11,6 +11,8 @@ from tensocket_plugins.contract.errors import ShapeError
 from .._generated import functions
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import STATE
 from ..dispatch.registry import COMPOSITES
 from .recurrent_layers import gru_step, lstm_step, relu_step, tanh_step
 
@@ -86,20 +88,20 @@ Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tup
 def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """Outputs [T, N, H] and the last state, from inputs that are multiplied by their weight already."""
-    inputs = inputs.flip(0) if reverse else inputs
     b_hh = weights[3] if biases else None
     if len(weights) % 2:
-        outputs = []
-        for moment in inputs.unbind(0):
+        outputs: list[Any] = []
+        moments = inputs.unbind(0)
+        for moment in reversed(moments) if reverse else moments:
             hidden, cell = lstm_step(moment, functions.linear(state[0], weights[1], b_hh), (state[0], state[1]))
             state = functions.linear(hidden, weights[-1]), cell
             outputs.append(state[0])
-        result = functions.stack(outputs)
-    else:
-        found = call(COMPOSITES[f"{kind}_layer"], inputs, *state, weights[1], b_hh)
-        states = found if isinstance(found, tuple) else (found,)
-        result, state = states[0], tuple(x[-1] for x in states)
-    return result.flip(0) if reverse else result, state
+        return functions.stack(outputs[::-1] if reverse else outputs), state
+    operator = COMPOSITES[f"{kind}_layer"]
+    args = (inputs, *state, weights[1], b_hh, reverse)
+    saving = STATE.grad_enabled and any(x is not None and x._key & AUTOGRAD for x in args[:-1])
+    found = call(operator, *args, saving)[:-1]
+    return found[0], tuple(x[0 if reverse else -1] for x in found)
 
 
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
@@ -150,6 +152,8 @@ def _stacked(run: Direction, kind: str, values: Any, states: tuple[Any, ...], pa
         values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
         if dropout and layer < num_layers - 1:
             values = functions.dropout(values, dropout, True)
+    if len(finals) == 1:
+        return values, *(state.unsqueeze(0) for state in finals[0])
     return values, *(functions.stack([final[k] for final in finals]) for k in range(len(states)))
 
 

@@ -7,12 +7,25 @@ depend on later moments is computed for all moments at once; what is left for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import float32
+
+from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
+from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.operator import Direct
+from ..dispatch.registry import COMPOSITES
+from ..execute.primitive import tracked
+
+#: Sums of inputs and states that a cell makes of each unit, and values of each that a kernel saves for the way back.
+_GATES: Final = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+_SAVED: Final = {"lstm": 4, "gru": 4, "rnn_tanh": 0, "rnn_relu": 0}
 
 
 def _gates(values: Any, count: int) -> tuple[Any, ...]:
@@ -48,18 +61,25 @@ def relu_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
 
 
 def _outputs(step: Callable[..., tuple[Any, ...]], inputs: Any, state: tuple[Any, ...], w_hh: Any,
-             b_hh: Any) -> tuple[Any, ...]:
+             b_hh: Any, reverse: bool) -> tuple[Any, ...]:
     """All states, stacked."""
     states = []
-    for moment in inputs.unbind(0):
+    moments = inputs.unbind(0)
+    for moment in reversed(moments) if reverse else moments:
         state = step(moment, functions.linear(state[0], w_hh, b_hh), state)
         states.append(state)
-    return tuple(functions.stack(part) for part in zip(*states, strict=True))
+    return tuple(functions.stack(part[::-1] if reverse else part) for part in zip(*states, strict=True))
 
 
-def _before(first: Any, states: Any) -> Any:
+def _before(first: Any, states: Any, reverse: bool) -> Any:
     """The states before each moment."""
-    return functions.cat([first.unsqueeze(0), states[:-1]])
+    return functions.cat([states[1:], first.unsqueeze(0)] if reverse else [first.unsqueeze(0), states[:-1]])
+
+
+def _backwards(values: Any, reverse: bool) -> Any:
+    """Pairs of a moment's number and a value, in the order of the way back."""
+    pairs = list(enumerate(values))
+    return pairs if reverse else reversed(pairs)
 
 
 def _slope(gate: Any) -> Any:
@@ -75,18 +95,11 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def _weights_gradients(changes: Any, before: Any, b_hh: Any) -> tuple[Any, Any]:
-    """Gradients of ``w_hh`` and ``b_hh``, from those of the hidden gates [T, N, gates * H]."""
-    rows = changes.flatten(0, 1)
-    weight = rows.t() @ before.flatten(0, 1).to(rows.dtype)
-    return weight, None if b_hh is None else rows.sum(0)
-
-
 def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, outputs: Any,
-                    cells: Any) -> tuple[Any, ...]:
-    """Of all arguments."""
+                    cells: Any, reverse: bool) -> tuple[Any, ...]:
+    """Of inputs, hidden sums, first output and first cell state."""
     count = outputs.shape[0]
-    before, before_cells = _before(hx, outputs), _before(cx, cells)
+    before, before_cells = _before(hx, outputs, reverse), _before(cx, cells, reverse)
     i, f, g, o = (inputs + functions.linear(before, w_hh, b_hh)).chunk(4, -1)
     i, f, g, o, shown = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid(), cells.tanh()
     to_cell = (o * (1 - shown * shown)).unbind(0)
@@ -95,7 +108,7 @@ def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: 
     forget, given, given_cells = f.unbind(0), _moments(grads[0], count), _moments(grads[1], count)
     changes: list[Any] = [None] * count
     hidden = cell = None
-    for k, factor in reversed(list(enumerate(factors.unbind(0)))):
+    for k, factor in _backwards(factors.unbind(0), reverse):
         hidden, cell = _sum(given[k], hidden), _sum(given_cells[k], cell)
         if hidden is not None:
             cell = _sum(hidden * to_cell[k], cell)
@@ -104,93 +117,234 @@ def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: 
         changes[k] = functions.cat([cell, cell, cell, hidden], -1) * factor
         hidden, cell = changes[k] @ weight, cell * forget[k]
     total = functions.stack(changes)
-    return total.to(inputs.dtype), hidden, cell, *_weights_gradients(total, before, b_hh)
+    return total, total, hidden, cell
 
 
-def _simple_gradients(grad: Any, factors: Any, carry: Any, before: Any, w_hh: Any, b_hh: Any) -> tuple[Any, ...]:
-    """Gradients of outputs, first state, ``w_hh`` and ``b_hh`` of a layer without cells.
+def _simple_gradients(grad: Any, factors: Any, carry: Any, w_hh: Any, reverse: bool) -> tuple[Any, ...]:
+    """Gradients of outputs, hidden sums and the first state of a layer without cells.
 
     Args:
         grad: Gradient of the outputs.
         factors: What an output's gradient is multiplied by for those of its hidden gates, [T, N, gates * H].
         carry: What it is multiplied by for the state before, directly; None for nothing.
-        before: The states before each moment.
         w_hh: The weight of states.
-        b_hh: Its bias, or None.
+        reverse: Whether the layer walks from the end.
     """
     kept = None if carry is None else carry.unbind(0)
-    given, totals, changes = grad.unbind(0), [], []
+    given = grad.unbind(0)
+    totals: list[Any] = [None] * len(given)
+    changes = list(totals)
     weight, gates = w_hh.to(factors.dtype), factors.shape[-1] // grad.shape[-1]
     hidden = None
-    for k, factor in reversed(list(enumerate(factors.unbind(0)))):
-        hidden = _sum(given[k], hidden)
-        totals.append(hidden)
-        change = (hidden if gates == 1 else functions.cat([hidden] * gates, -1)) * factor
-        changes.append(change)
-        through = change @ weight
+    for k, factor in _backwards(factors.unbind(0), reverse):
+        hidden = totals[k] = _sum(given[k], hidden)
+        changes[k] = (hidden if gates == 1 else functions.cat([hidden] * gates, -1)) * factor
+        through = changes[k] @ weight
         hidden = through if kept is None else through + hidden * kept[k]
-    total = functions.stack(changes[::-1])
-    return functions.stack(totals[::-1]), hidden, *_weights_gradients(total, before, b_hh)
+    return functions.stack(totals), functions.stack(changes), hidden
 
 
-def _gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any) -> tuple[Any, ...]:
-    """Of all arguments."""
-    before = _before(hx, outputs)
+def _gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any,
+                   reverse: bool) -> tuple[Any, ...]:
+    """Of inputs, hidden sums and first output."""
+    before = _before(hx, outputs, reverse)
     (r, z, n), (rh, zh, nh) = inputs.chunk(3, -1), functions.linear(before, w_hh, b_hh).chunk(3, -1)
     r, z = (r + rh).sigmoid(), (z + zh).sigmoid()
     n = (n + r * nh).tanh()
     to_new = (1 - z) * (1 - n * n)
     gates = to_new * nh * _slope(r), (before - n) * _slope(z)
-    outputs_grad, hidden, weight, bias = _simple_gradients(
-        grad, functions.cat([*gates, to_new * r], -1), z, before, w_hh, b_hh)
-    changes = functions.cat([outputs_grad * factor for factor in (*gates, to_new)], -1)
-    return changes.to(inputs.dtype), hidden, weight, bias
+    total, through, hidden = _simple_gradients(grad, functions.cat([*gates, to_new * r], -1), z, w_hh, reverse)
+    return functions.cat([total * factor for factor in (*gates, to_new)], -1), through, hidden
 
 
-def _plain_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any,
-                     slope: Any) -> tuple[Any, ...]:
-    """Of all arguments of a layer whose output has the given slope for its gate."""
-    outputs_grad, hidden, weight, bias = _simple_gradients(
-        grad, slope, None, _before(hx, outputs), w_hh, b_hh)
-    return (outputs_grad * slope).to(inputs.dtype), hidden, weight, bias
+def _plain_gradients(grad: Any, w_hh: Any, slope: Any, reverse: bool) -> tuple[Any, ...]:
+    """Of inputs, hidden sums and first output of a layer whose output has the given slope for its gate."""
+    _, through, hidden = _simple_gradients(grad, slope, None, w_hh, reverse)
+    return through, through, hidden
+
+
+# --------------------------------------------------------------------------------------------- devices' own kernels
+
+
+def _fits(name: str, dtype: Any, inputs: Any, states: Sequence[Any], w_hh: Any, b_hh: Any) -> bool:
+    """Whether tensors are a layer's, none of them empty."""
+    if len(inputs.shape) != 3 or 0 in inputs.shape:
+        return False
+    _, count, width = inputs.shape
+    gates = _GATES[name]
+    units = width // gates
+    tensors_of = [inputs, *states, w_hh, *([] if b_hh is None else [b_hh])]
+    return (all(x.dtype is dtype for x in tensors_of) and all(tuple(x.shape) == (count, units) for x in states)
+            and tuple(w_hh.shape) == (gates * units, units) and (b_hh is None or tuple(b_hh.shape) == (width,)))
+
+
+def _layer_kernel(name: str) -> Direct:
+    """The shortcut to a device's own kernel for a layer."""
+
+    def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        dtype = DTYPE_OF.get(key & DTYPE_MASK)
+        kernel = None if dtype is None or key & AUTOGRAD else (
+            entry.runtime.kernels.find(f"{name}_layer", dtype.name, direct=False))
+        if dtype is None or kernel is None:
+            return None
+        run, work = tracked(kernel), dtype if dtype.itemsize >= 4 else float32
+        parts, saved_parts = 2 if name == "lstm" else 1, _SAVED[name]
+
+        def layer(inputs: Any, *args: Any) -> tuple[Any, ...]:
+            *states, w_hh, b_hh, reverse, saving = args
+            if not _fits(name, dtype, inputs, states, w_hh, b_hh):
+                return general(inputs, *args)  # type: ignore[no-any-return]
+            shape = (*inputs.shape[:2], w_hh.shape[1])
+            stream = entry.stream
+            outs = [entry.runtime.empty(shape, dtype, stream) for _ in range(parts)]
+            saved = None
+            if saving and saved_parts:
+                saved = entry.runtime.empty((*shape[:2], saved_parts * shape[2]), work, stream)
+            ins = [inputs._array, *[x._array for x in states], w_hh._array, None if b_hh is None else b_hh._array]
+            run([*outs, saved], ins, (reverse,), stream)
+            last = inputs.new_empty(0) if saved is None else tensors.wrap(saved, entry.key | dtype_bit(work))
+            return *[tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs], last
+
+        return layer
+
+    return direct
+
+
+def _gradients_kernel(name: str) -> Direct:
+    """The shortcut to a device's own kernel for the way back through a layer."""
+
+    def direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        if key & AUTOGRAD:
+            return None
+        parts = 2 if name == "lstm" else 1
+
+        def gradients(*args: Any) -> tuple[Any, ...]:
+            given, rest = args[:parts], args[parts:]
+            inputs, states, (w_hh, b_hh) = rest[0], rest[1:1 + parts], rest[1 + parts:3 + parts]
+            outputs, saved, reverse = rest[3 + parts:3 + 2 * parts], rest[-2], rest[-1]
+            dtype = inputs.dtype
+            kernel = entry.runtime.kernels.find(f"{name}_layer_gradients", dtype.name, direct=False)
+            missing = _SAVED[name] and not saved.shape[-1]
+            if kernel is None or missing or not _fits(name, dtype, inputs, states, w_hh, b_hh) or any(
+                    x is not None and x.dtype is not dtype for x in given):
+                return general(*args)  # type: ignore[no-any-return]
+            stream = entry.stream
+            shapes = [inputs.shape] * (2 if name == "gru" else 1) + [x.shape for x in states]
+            outs = [entry.runtime.empty(tuple(shape), dtype, stream) for shape in shapes]
+            arrays = [None if x is None else x._array for x in (*given, *states, w_hh, *outputs)]
+            tracked(kernel)(outs, [*arrays, saved._array], (reverse,), stream)
+            found = [tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs]
+            return tuple(found) if name == "gru" else (found[0], *found)
+
+        return gradients
+
+    return direct
+
+
+def _all_gradients(name: str, given: tuple[Any, ...], inputs: Any, states: tuple[Any, ...], w_hh: Any, b_hh: Any,
+                   results: tuple[Any, ...], reverse: bool) -> tuple[Any, ...]:
+    """Gradients of all of a layer's arguments."""
+    changes, through, *firsts = call(COMPOSITES[f"{name}_layer_gradients"], *given[:-1], inputs, *states, w_hh, b_hh,
+                                     *results, reverse)
+    rows = through.flatten(0, 1)
+    before = _before(states[0], results[0], reverse)
+    weight = rows.t() @ before.flatten(0, 1).to(rows.dtype)
+    return changes.to(inputs.dtype), *firsts, weight, None if b_hh is None else rows.sum(0)
+
+
+# ------------------------------------------------------------------------------------------------------- operators
 
 
 @composite(
-    "lstm_layer(Tensor inputs, Tensor hx, Tensor cx, Tensor w_hh, Tensor? b_hh) -> (Tensor, Tensor)", method=False,
-    function=False,
-    derivative=Derivative(lambda grads, inputs, hx, cx, w_hh, b_hh, result0, result1: _lstm_gradients(
-        grads, inputs, hx, cx, w_hh, b_hh, result0, result1)),
-)
-def lstm_layer(inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any) -> Any:
-    """Outputs and cell states of a layer of ``lstm_cell`` over time."""
-    return _outputs(lstm_step, inputs, (hx, cx), w_hh, b_hh)
+    "lstm_layer_gradients(Tensor? grad, Tensor? grad_cells, Tensor inputs, Tensor hx, Tensor cx, Tensor w_hh, "
+    "Tensor? b_hh, Tensor outputs, Tensor cells, Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)",
+    method=False, function=False, direct=_gradients_kernel("lstm"))
+def lstm_layer_gradients(grad: Any, grad_cells: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any,
+                         outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
+    """Gradients of a layer's inputs, of its hidden sums, of its first output and cell state."""
+    return _lstm_gradients((grad, grad_cells), inputs, hx, cx, w_hh, b_hh, outputs, cells, reverse)
 
 
 @composite(
-    "gru_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh) -> Tensor", method=False, function=False,
-    derivative=Derivative(lambda grad, inputs, hx, w_hh, b_hh, result: _gru_gradients(
-        grad, inputs, hx, w_hh, b_hh, result)),
-)
-def gru_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any) -> Any:
-    """Outputs of a layer of ``gru_cell`` over time."""
-    return _outputs(gru_step, inputs, (hx,), w_hh, b_hh)[0]
+    "gru_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
+    method=False, function=False, direct=_gradients_kernel("gru"))
+def gru_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
+                        reverse: bool) -> Any:
+    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    return _gru_gradients(grad, inputs, hx, w_hh, b_hh, outputs, reverse)
 
 
 @composite(
-    "rnn_tanh_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh) -> Tensor", method=False, function=False,
-    derivative=Derivative(lambda grad, inputs, hx, w_hh, b_hh, result: _plain_gradients(
-        grad, inputs, hx, w_hh, b_hh, result, 1 - result * result)),
-)
-def rnn_tanh_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any) -> Any:
-    """Outputs of a layer of ``rnn_tanh_cell`` over time."""
-    return _outputs(tanh_step, inputs, (hx,), w_hh, b_hh)[0]
+    "rnn_tanh_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
+    method=False, function=False, direct=_gradients_kernel("rnn_tanh"))
+def rnn_tanh_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
+                             reverse: bool) -> Any:
+    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    return _plain_gradients(grad, w_hh, 1 - outputs * outputs, reverse)
 
 
 @composite(
-    "rnn_relu_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh) -> Tensor", method=False, function=False,
-    derivative=Derivative(lambda grad, inputs, hx, w_hh, b_hh, result: _plain_gradients(
-        grad, inputs, hx, w_hh, b_hh, result, (result > 0).to(result.dtype))),
+    "rnn_relu_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
+    method=False, function=False, direct=_gradients_kernel("rnn_relu"))
+def rnn_relu_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
+                             reverse: bool) -> Any:
+    """Gradients of a layer's inputs, of its hidden sums and of its first output."""
+    return _plain_gradients(grad, w_hh, (outputs > 0).to(outputs.dtype), reverse)
+
+
+@composite(
+    "lstm_layer(Tensor inputs, Tensor hx, Tensor cx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
+    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("lstm"),
+    derivative=Derivative(
+        lambda grads, inputs, hx, cx, w_hh, b_hh, result0, result1, result2, reverse: _all_gradients(
+            "lstm", grads, inputs, (hx, cx), w_hh, b_hh, (result0, result1, result2), reverse)),
 )
-def rnn_relu_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any) -> Any:
-    """Outputs of a layer of ``rnn_relu_cell`` over time."""
-    return _outputs(relu_step, inputs, (hx,), w_hh, b_hh)[0]
+def lstm_layer(inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    """Outputs and cell states of a layer of ``lstm_cell`` over time, and what its gradients may need.
+
+    Args:
+        inputs: [T, N, 4 * H].
+        hx: First output, [N, H].
+        cx: First cell state, [N, H].
+        w_hh: [4 * H, H].
+        b_hh: [4 * H].
+        reverse: Whether it walks from the end.
+        saving: Whether there will be gradients; what is saved may be empty without, and with.
+    """
+    return *_outputs(lstm_step, inputs, (hx, cx), w_hh, b_hh, reverse), inputs.new_empty(0)
+
+
+@composite(
+    "gru_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
+    method=False, function=False, direct=_layer_kernel("gru"),
+    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
+        "gru", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
+)
+def gru_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    """Outputs of a layer of ``gru_cell`` over time, and what its gradients may need."""
+    return *_outputs(gru_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)
+
+
+@composite(
+    "rnn_tanh_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
+    "(Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("rnn_tanh"),
+    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
+        "rnn_tanh", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
+)
+def rnn_tanh_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    """Outputs of a layer of ``rnn_tanh_cell`` over time; the second result is empty."""
+    return *_outputs(tanh_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)
+
+
+@composite(
+    "rnn_relu_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
+    "(Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("rnn_relu"),
+    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
+        "rnn_relu", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
+)
+def rnn_relu_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    """Outputs of a layer of ``rnn_relu_cell`` over time; the second result is empty."""
+    return *_outputs(relu_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)

@@ -10,7 +10,6 @@ The weight's gradient adds up products of the same two flat arrays over position
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...contract.dtypes import DType, int64
@@ -26,24 +25,21 @@ from ..nodes import (
     Local,
     LoopKind,
     Program,
-    Scalar,
     Stmt,
     Store,
     Var,
-    call,
     cast,
     const,
     loop,
     select,
 )
 from .nest import smaller
+from .tiles import Tile, index, lanes, numbers
 
 #: Channels that a tile of the result has at most.
 CHANNELS: Final = 8
 #: Tiles of a weight's gradient that one task keeps the sums of.
 TILES: Final = 24
-#: Bytes of a vector.
-VECTOR_BYTES: Final = 64
 
 
 def vectors(channels: int) -> int:
@@ -51,65 +47,10 @@ def vectors(channels: int) -> int:
     return 3 if channels > 4 else 6
 
 
-def lanes(dtype: DType) -> int:
-    """Elements of a vector."""
-    return VECTOR_BYTES // dtype.itemsize
-
-
-def _index(name: str) -> Var:
-    return Var(name, int64)
-
-
-def _scalars(names: str) -> tuple[list[Scalar], Iterator[Var]]:
-    return [Scalar(name, int64) for name in names.split()], (_index(name) for name in names.split())
-
-
-class _Tile:
-    """Sums in registers: ``rows`` times ``columns`` vectors.
-
-    Args:
-        rows: Number of rows.
-        columns: Vectors in each.
-        dtype: Element type.
-    """
-
-    def __init__(self, rows: int, columns: int, dtype: DType) -> None:
-        self._places = [(row, column) for row in range(rows) for column in range(columns)]
-        self.rows = rows
-        self.dtype = dtype
-        self._lane = _index("lane")
-        self.arrays = tuple(Local(self._name(*place), dtype, lanes(dtype)) for place in self._places)
-
-    @staticmethod
-    def _name(row: int, column: int) -> str:
-        return f"sum{row}_{column}"
-
-    def at(self, row: int, column: int) -> Load:
-        """One lane of a vector."""
-        return Load(self._name(row, column), self._lane, self.dtype)
-
-    def vectors(self, body: Sequence[Stmt]) -> Stmt:
-        """``body`` for every lane."""
-        return loop(self._lane, lanes(self.dtype), body, LoopKind.VECTOR)
-
-    def zero(self) -> Stmt:
-        """Start anew."""
-        return self.vectors([Store(self._name(*place), self._lane, const(0, self.dtype)) for place in self._places])
-
-    def add(self, left: Sequence[Expr], right: Sequence[Expr]) -> list[Stmt]:
-        """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes."""
-        return [Store(self._name(row, column), self._lane,
-                      call("fma", left[row], right[column], self.at(row, column))) for row, column in self._places]
-
-    def over(self, first: Expr, column: int = 0) -> Expr:
-        """The position of this lane in a vector of neighbours."""
-        return first + (self._lane + column * lanes(self.dtype))
-
-
-def _store_rows(tile: _Tile, column: int, channel: Expr, result: DType, place: tuple[Expr, ...]) -> Stmt:
+def _store_rows(tile: Tile, column: int, channel: Expr, result: DType, place: tuple[Expr, ...]) -> Stmt:
     """One vector of every channel, to the rows of the result that its positions are in."""
     target, first, count, width, pitch, hop, step = place
-    row, begin, at, position = map(_index, ("row", "begin", "at", "position"))
+    row, begin, at, position = map(index, ("row", "begin", "at", "position"))
     after = first + (column * lanes(tile.dtype) + lanes(tile.dtype) - 1)
     stores = [If(channel + c < count, (Store("out", at + (channel + c) * step + position * hop,
                                              cast(tile.at(c, column), result)),)) for c in range(tile.rows)]
@@ -135,16 +76,16 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
         channels: Channels in a block.
         spread: Whether neighbouring positions may be ``hop`` elements apart in the result.
     """
-    scalars, names = _scalars("tasks groups blocks depth tiles image_n image_g weight_g out_n out_g out_c count width "
+    scalars, names = numbers("tasks groups blocks depth tiles image_n image_g weight_g out_n out_g out_c count width "
                               "pitch hop")
     (tasks, groups, blocks, depth, tiles, image_n, image_g, weight_g, out_n, out_g, out_c, count, width, pitch,
      hop) = names
-    task, block, k = map(_index, ("task", "block", "k"))
-    number, n, g, first, image, target = map(_index, ("number", "n", "g", "first", "image_at", "target"))
-    weight, at, taken = map(_index, ("weight_at", "at", "taken"))
+    task, block, k = map(index, ("task", "block", "k"))
+    number, n, g, first, image, target = map(index, ("number", "n", "g", "first", "image_at", "target"))
+    weight, at, taken = map(index, ("weight_at", "at", "taken"))
     columns = vectors(channels)
     span = columns * lanes(work)
-    tile = _Tile(channels, columns, work)
+    tile = Tile(channels, columns, work)
     factors = [Var(f"factor{c}", work) for c in range(channels)]
     values = [Var(f"value{v}", work) for v in range(columns)]
     multiply = loop(k, depth, [
@@ -184,16 +125,16 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         dims: Spatial dimensions.
         spread: Whether the last stride may be another than 1.
     """
-    scalars, names = _scalars(" ".join([
+    scalars, names = numbers(" ".join([
         "lines channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
         *(f"low{d} high{d}" for d in range(dims)), "origin step_n step_c", *(f"step{d}" for d in range(dims))]))
     v = {name.name: name for name in names}
-    line, t, low, high, begin = map(_index, ("line", "t", "low", "high", "begin"))
+    line, t, low, high, begin = map(index, ("line", "t", "low", "high", "begin"))
     lets: list[Stmt] = []
     places: list[Expr] = []
     rest: Expr = line
     for d in reversed(range(dims - 1)):
-        at, following = _index(f"place{d}"), _index(f"rest{d}")
+        at, following = index(f"place{d}"), index(f"rest{d}")
         lets += [Let(at, rest % v[f"size{d}"]), Let(following, rest // v[f"size{d}"])]
         places.insert(0, at)
         rest = following
@@ -205,10 +146,10 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         row = place if d == 0 else row * v[f"size{d}"] + place
         origin = origin + (place - v[f"low{d}"]) * v[f"step{d}"]
     last = dims - 1
-    position, value = _index("position"), Var("value", work)
+    position, value = index("position"), Var("value", work)
     step = v[f"step{last}"] if spread else const(1, int64)
-    taken = cast(Load("in0", _index("origin_at") + (position - low) * step, source), work)
-    lane = _index("lane")
+    taken = cast(Load("in0", index("origin_at") + (position - low) * step, source), work)
+    lane = index("lane")
     copy = loop(lane, lanes(work), [
         Let(position, t + lane),
         If(position < v["length"], (
@@ -222,7 +163,7 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         Let(begin, v["start"] + rest * v["channel_step"] + row * v["length"]),
         Let(low, select(inside, v[f"low{last}"], v["length"])),
         Let(high, select(inside, v[f"high{last}"], v["length"])),
-        Let(_index("origin_at"), origin),
+        Let(index("origin_at"), origin),
         loop(t, v["length"], [copy], step=lanes(work)),
     ], LoopKind.PARALLEL)
     return Program("flat_image", (Buffer("out", work, True), Buffer("in0", source), *scalars),
@@ -235,9 +176,9 @@ def weight_blocks(source: DType, work: DType, channels: int) -> Program:
     Parameters: result, weight, places [k]; then: tasks (groups times blocks), blocks, depth, channels in a group, and
     the weight's strides by group and by channel.
     """
-    scalars, names = _scalars("tasks blocks depth count step_g step_c")
+    scalars, names = numbers("tasks blocks depth count step_g step_c")
     tasks, blocks, depth, count, step_g, step_c = names
-    task, c, k, begin, taken, channel = map(_index, ("task", "c", "k", "begin", "taken", "channel"))
+    task, c, k, begin, taken, channel = map(index, ("task", "c", "k", "begin", "taken", "channel"))
     value = cast(Load("weight", begin + Load("places", k, int64), source), work)
     copy = loop(k, depth, [Store("out", taken + k * channels, value)], LoopKind.PARALLEL)
     clear = loop(k, depth, [Store("out", taken + k * channels, const(0, work))], LoopKind.PARALLEL)
@@ -264,18 +205,18 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
         work: Element type of the other arrays and of sums.
         channels: Channels in a tile.
     """
-    scalars, names = _scalars("tasks blocks parts tiles depth count images some positions span upstream_n upstream_g "
+    scalars, names = numbers("tasks blocks parts tiles depth count images some positions span upstream_n upstream_g "
                               "upstream_c image_n image_g out_g out_c")
     (tasks, blocks, parts, tiles, depth, count, images, some, positions, span, upstream_n, upstream_g, upstream_c,
      image_n, image_g, out_g, out_c) = names
     task, tile_at, n, p, first_n, first_p, g, block = map(
-        _index, ("task", "tile", "n", "p", "first_n", "first_p", "g", "block"))
-    first_k, at, image_at, upstream_at, k, c = map(_index, ("first_k", "at", "image_at", "upstream_at", "k", "c"))
+        index, ("task", "tile", "n", "p", "first_n", "first_p", "g", "block"))
+    first_k, at, image_at, upstream_at, k, c = map(index, ("first_k", "at", "image_at", "upstream_at", "k", "c"))
     step, columns = lanes(work), vectors(channels)
     cells = channels * columns
-    tile = _Tile(channels, columns, work)
-    rows = [_index(f"row{c}") for c in range(channels)]
-    taps = [_index(f"tap{v}") for v in range(columns)]
+    tile = Tile(channels, columns, work)
+    rows = [index(f"row{c}") for c in range(channels)]
+    taps = [index(f"tap{v}") for v in range(columns)]
     lefts = [Var(f"left{c}", work) for c in range(channels)]
     rights = [Var(f"right{v}", work) for v in range(columns)]
     total = [tile.over(at + (row * columns + column) * step) for row in range(channels) for column in range(columns)]
@@ -299,7 +240,7 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
         tile.vectors([Store("totals", place, Load("totals", place, work) + value)
                       for place, value in zip(total, sums, strict=True)]),
     ])
-    cell, lane = _index("cell"), _index("element")
+    cell, lane = index("cell"), index("element")
     widths = [step >> level for level in range(1, step.bit_length())]
     fold = [loop(lane, width, [Store("totals", cell * step + lane, Load("totals", cell * step + lane, work)
                                      + Load("totals", cell * step + (lane + width), work))], LoopKind.VECTOR)

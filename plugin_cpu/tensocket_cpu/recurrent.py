@@ -1,0 +1,107 @@
+"""Recurrent layers by one kernel for all moments (``ir/schedule/recurrent.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.backend import Executable, Stream
+from tensocket_plugins.contract.dtypes import DType, bfloat16, dtype_from_name, float32
+from tensocket_plugins.ir.decompose import decompose
+from tensocket_plugins.ir.scalar import float32_to_bfloat16
+from tensocket_plugins.ir.schedule import recurrent as programs
+from tensocket_plugins.ir.schedule.recurrent_cells import CELLS
+from tensocket_plugins.ir.schedule.tiles import lanes
+from tensocket_plugins.ir.target import Target
+
+if TYPE_CHECKING:
+    from .device import CpuDevice
+
+_DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
+
+
+class Recurrences:
+    """The kernels of one device: each kind of layer, and its way back.
+
+    A layer ``KIND_layer`` is called with results outputs, cells (of an LSTM) and saved (or None), with inputs, first
+    output, first cell state (of an LSTM), weight and bias (or None), and whether it walks from the end. Its way back,
+    ``KIND_layer_gradients``, has the results gradients of inputs, of hidden sums (of a GRU), of the first output and of
+    the first cell state (of an LSTM), and is given gradients of outputs and of cells (or None), first output, first
+    cell state (of an LSTM), weight, outputs, cells (of an LSTM) and saved. No array is empty.
+    """
+
+    def __init__(self, device: CpuDevice) -> None:
+        self._device = device
+        self._programs: dict[Any, Executable] = {}
+        for name in _DTYPES:
+            dtype = dtype_from_name(name)
+            work = dtype if dtype.itemsize >= 4 else float32
+            for kind in CELLS:
+                device.kernels.register(f"{kind}_layer", partial(self._forward, kind, dtype, work), dtypes=(name,))
+                device.kernels.register(f"{kind}_layer_gradients", partial(self._backward, kind, dtype, work),
+                                        dtypes=(name,))
+
+    def _program(self, make: Any, *args: Any) -> Executable:
+        found = self._programs.get((make, *args))
+        if found is None:
+            found = self._device.compile_ir(decompose(make(*args), Target(kind="cpu")))
+            self._programs[make, *args] = found
+        return found
+
+    def _forward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
+                 scalars: Sequence[Any], stream: Stream) -> None:
+        cell = CELLS[kind]
+        *outs, saved = outs
+        inputs, *first, weight, bias = ins
+        (moments, count, units), width = outs[0].shape, lanes(work)
+        tiles, tasks = -(-units // width), -(-count // cell.rows)
+        packed = self._empty(tiles * (units + 1) * cell.gates * width, work, stream)
+        self._program(programs.weights, dtype, work, cell.gates, bias is not None)(
+            (packed, weight) if bias is None else (packed, weight, np.ascontiguousarray(bias)),
+            (tiles, units, *_strides(weight)), stream)
+        scratch = [self._empty(parts * tasks * cell.rows * units, work, stream) for parts in (2, 1)[:1 + cell.state]]
+        arrays = [*outs, *([] if saved is None or not cell.saved else [saved]), *scratch,
+                  *map(np.ascontiguousarray, (inputs, *first)), packed]
+        run = self._program(programs.forward, kind, dtype, work, saved is not None, units % width == 0)
+        run(arrays, (tasks, moments, count, units, *_walk(moments, *scalars)), stream)
+
+    def _backward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
+                  scalars: Sequence[Any], stream: Stream) -> None:
+        cell = CELLS[kind]
+        firsts = 1 + cell.state
+        changes, starts = outs[:len(outs) - firsts], outs[len(outs) - firsts:]
+        given, first, rest = ins[:firsts], ins[firsts:2 * firsts], ins[2 * firsts:]
+        weight, states, saved = rest[0], rest[1:-1], rest[-1]
+        (moments, count, units), width = states[0].shape, lanes(work)
+        blocks, tasks = -(-units // (programs.COLUMNS * width)), -(-count // programs.ROWS)
+        rows = tasks * programs.ROWS
+        packed = self._empty(blocks * len(weight) * programs.COLUMNS * width, work, stream)
+        self._program(programs.columns, dtype, work)(
+            (packed, weight), (blocks, len(weight), units, *_strides(weight)), stream)
+        ends = [self._empty(rows * units, work, stream) for _ in starts]
+        arrays = [*changes, *ends, self._empty(rows * len(weight), work, stream),
+                  *[x for x in given if x is not None], *([saved] if cell.saved else []),
+                  states[-1], *(first[-1:] if kind in ("lstm", "gru") else ()), packed]
+        there = (given[0] is not None, cell.state and given[1] is not None)
+        run = self._program(programs.backward, kind, dtype, work, there, units % width == 0)
+        run([*changes, *map(np.ascontiguousarray, arrays[len(changes):])],
+            (tasks, moments, count, units, *_walk(moments, *scalars)), stream)
+        for start, end in zip(starts, ends, strict=True):
+            end = end.reshape(rows, units)[:count]
+            start[...] = float32_to_bfloat16(end) if dtype is bfloat16 else end
+
+    def _empty(self, size: int, dtype: DType, stream: Stream) -> Any:
+        return self._device.empty((size,), dtype, stream)
+
+
+def _walk(moments: int, reverse: bool) -> tuple[int, int]:
+    """The first moment and the step."""
+    return (moments - 1, -1) if reverse else (0, 1)
+
+
+def _strides(matrix: Any) -> tuple[int, int]:
+    rows, columns = matrix.strides
+    return rows // matrix.itemsize, columns // matrix.itemsize
