@@ -62,3 +62,24 @@ def test_joined_and_divided_arrays_are_numpys(dtype: str) -> None:
     np.testing.assert_array_equal(torch.tensor(joined)[1::2, :, 3:].contiguous().numpy(), joined[1::2, :, 3:])
     np.testing.assert_array_equal(torch.tensor(joined[:1]).expand(40, 121, 130).contiguous().numpy(),
                                   np.broadcast_to(joined[:1], joined.shape))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex64"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_rows_are_added_and_written_in_the_order_of_their_indices(dtype: str, dim: int) -> None:
+    generator = np.random.default_rng(6)
+    array = generator.integers(0, 9, (20, 30, 300)).astype(dtype)
+    places = generator.integers(0, array.shape[dim], 50)
+    source = generator.integers(0, 3, (50, 30, 300) if dim == 0 else (20, 50, 300)).astype(dtype)
+    added, written = array.copy(), array.copy()
+    at = (slice(None),) * dim
+    np.add.at(added, (*at, places), source)
+    for k, place in enumerate(places):
+        written[(*at, place)] = source[(*at, k)]
+    x, index, values = torch.tensor(array), torch.tensor(places), torch.tensor(source)
+    before = torch.get_num_threads()
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        np.testing.assert_array_equal(x.index_add(dim, index, values).numpy(), added)
+        np.testing.assert_array_equal(x.index_copy(dim, index, values).numpy(), written)
+    torch.set_num_threads(before)

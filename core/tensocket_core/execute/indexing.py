@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.complex import Complex
-from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, cast, const, loop
+from tensocket_plugins.ir.nodes import Atomic, Expr, Let, Load, Program, Stmt, Var, call, cast, const, loop
 from tensocket_plugins.ir.schedule import Strategy
 
 from ..deterministic import SETTING, alert_not_deterministic
@@ -16,6 +16,9 @@ from .geometry import coalesce, element_strides
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
+
+#: Columns that a thread writes at a time, of rows that share an index.
+_STRIP: Final = 256
 
 
 def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
@@ -110,6 +113,55 @@ def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType) -> Pr
     return nest.program(parallel(outer, [sizes[k] for k in others] or [const(1, index)], [along]))
 
 
+def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Program:
+    """``out0[i... with index[i...] in place of the axis, j] = (or +=) in0[i..., j]``, for processors.
+
+    Threads share the columns j and go through the indices in order, so that the result does not depend on how many they
+    are. Sizes are those of i and j; strides those over i of the index, the input and the result, where the axis has 0,
+    and the result's along the axis; all have stride 1 over j.
+    """
+    nest = Nest("scatter_rows", index)
+    held = storage_dtype(dtype) if add else MOVED_AS.get(dtype, dtype)
+    nest.buffer("out0", held, writable=True)
+    nest.buffer("in0", held)
+    nest.buffer("index", int64)
+    (*sizes, width), rows = nest.sizes("n", rank + 1), nest.variables("i", rank)
+    place, source = (dot(rows, nest.strides(array, rank)) for array in ("index", "in0"))
+    *target, along = nest.strides("out0", rank + 1)
+    strip, first, end, j, start, to = (Var(stem, index) for stem in ("strip", "first", "end", "j", "start", "to"))
+    position = cast(Load("index", place, int64), index)
+    if add:
+        moved = stores("out0", to + j, load("out0", to + j, dtype) + load("in0", start + j, dtype), dtype)
+    else:
+        moved = moves("out0", to + j, "in0", start + j, dtype)
+    body: tuple[Stmt, ...] = (Let(start, source), Let(to, dot(rows, target) + position * along),
+                              loop(j, end, moved, start=first))
+    for row, size in zip(reversed(rows), reversed(sizes), strict=True):
+        body = (loop(row, size, body),)
+    return nest.program(parallel([strip], [(width + (_STRIP - 1)) // _STRIP], [
+        Let(first, strip * _STRIP), Let(end, call("min", first + _STRIP, width)), *body]))
+
+
+def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, add: bool,
+                  width: DType) -> bool:
+    """Scatter runs of elements that share an index; whether this is a case for it."""
+    target, inner = entry.runtime.target, _shared(index, axis)
+    if target is None or target.kind != "cpu" or not inner:
+        return False
+    shape, steps = index.shape, [element_strides(x) for x in (index, source, out)]
+    rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
+    sizes, inside = coalesce(tuple(shape[k] for k in shared), [tuple(s[k] for k in shared) for s in steps[1:]])
+    if len(sizes) > 1 or inside != [(1,), (1,)]:
+        return False
+    handle = kernel_handle if add else moved_handle
+    launch(entry, ("scatter_rows", dtype, len(rows), add, width),
+           lambda: scatter_rows_nest(dtype, len(rows), add, width), None,
+           [handle(out, dtype), handle(source, dtype), index],
+           [*(shape[k] for k in rows), *sizes, *(steps[0][k] for k in rows), *(steps[1][k] for k in rows),
+            *(0 if k == axis else steps[2][k] for k in rows), steps[2][axis]])
+    return True
+
+
 def _arguments(index: Any, *arrays: Any) -> list[int]:
     """Sizes of the index tensor, then strides in the order in which the nests declare them."""
     return [*index.shape, *(s for x in (index, *arrays) for s in element_strides(x))]
@@ -176,6 +228,8 @@ def scatter_arrays(
         return
     rank, handle = len(index.shape), kernel_handle if add else moved_handle
     width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
+    if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
+        return
     launch(
         entry,
         (name, dtype, rank, axis, width, ordered),

@@ -51,7 +51,8 @@ def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int,
     if padding_idx >= 0:
         counted = counted.masked_fill(index == padding_idx, 0)
         rows = rows * counted.unsqueeze(1)
-    total = grad.new_zeros(shape).index_add(0, index, rows)
+    # One zero, seen everywhere: it is written once, to the memory that rows are added to.
+    total = grad.new_zeros(()).expand(shape).index_add(0, index, rows)
     if not by_freq:
         return total
     count = grad.new_zeros((shape[0],)).index_add(0, index, counted)

@@ -85,7 +85,7 @@ gather_valid: Final[Custom] = Custom(
     function=False,
     derivative=Derivative(
         input=lambda grad, input_shape, axis, index: call(
-            scatter_valid, grad.new_zeros(input_shape), axis, index, grad, True
+            scatter_valid, grad.new_zeros(()).expand(input_shape), axis, index, grad, True
         )
     ),
 )
