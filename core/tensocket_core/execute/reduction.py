@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, as_dtype
@@ -27,7 +27,11 @@ from .geometry import Shape, coalesce, contiguous_strides, element_strides, norm
 from .math import ExprMath, arithmetic_dtype
 from .nests import Fold, reduction_nest
 from .primitive import tracked
-from .programs import index_dtype, launch
+from .programs import index_dtype, program
+from .usage import note_use
+
+#: Geometries that are kept for an operator.
+_KEPT: Final = 256
 
 
 def accumulation_dtype(entry: DeviceEntry, dtype: DType) -> DType:
@@ -72,6 +76,8 @@ class Reduction(Operator):
         self.decompose = decompose
         self.bools = bools
         self.keywords = {"axis": ("None", "dim = axis")}
+        #: Kernels and scalars by device, dtypes and geometry.
+        self._plans: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
@@ -206,6 +212,19 @@ class Reduction(Operator):
         return self.decompose(input, axes, False)
 
     def _generated(self, entry: DeviceEntry, array: Any, axes: Shape, compute: DType, stored: DType, out: Any) -> None:
+        place = entry.key, compute, stored, array.shape, array.strides, axes
+        plan = self._plans.get(place)
+        if plan is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            plan = self._plans[place] = self._plan(entry, array, axes, compute, stored)
+        buffers, stream = (kernel_handle(out, stored), kernel_handle(array, compute)), entry.stream
+        note_use(buffers, stream)
+        plan[0](buffers, plan[1], stream)
+
+    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, compute: DType,
+              stored: DType) -> tuple[Any, list[Any]]:
+        """The kernel and its scalars for arrays of this shape and these strides."""
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
@@ -226,11 +245,10 @@ class Reduction(Operator):
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
         # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
-        launch(
+        run = program(
             entry,
             (self.name, compute, accumulator, stored, ranks, unit, index),
             lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
             strategy,
-            [kernel_handle(out, stored), kernel_handle(array, compute)],
-            [*outer, *inner, *outer_steps, *inner_steps, count],
         )
+        return run, [*outer, *inner, *outer_steps, *inner_steps, count]
