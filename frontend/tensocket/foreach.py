@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tensocket_core import Tensor, maximum, minimum
 from tensocket_core._generated.functions import amax, linalg_vector_norm
+from tensocket_core.execute.list_reductions import NORMS
 from tensocket_core.execute.lists import ListFunction
 
 from .errors import ArgumentError
@@ -132,6 +133,10 @@ def sub_(tensors: Tensors, other: Operand, alpha: float = 1) -> list[Tensor]:
     return _sub_(tensors, other) if alpha == 1 else _scaled_difference_(tensors, other, alpha)
 
 
+#: ``clamp_`` with both bounds, which are numbers.
+clamp_ = _function("clamp_", lambda x, low, high: x.maximum(low).minimum(high), Tensor.clamp_)
+
+
 def _limit(name: str, rule: str, row: Callable[..., Any]) -> Callable[[Tensors, Operand], list[Tensor]]:
     return _function(name, lambda x, y: getattr(x, rule)(y), row)
 
@@ -179,9 +184,18 @@ addcmul, addcmul_ = _ternary("addcmul"), _ternary("addcmul_")
 addcdiv, addcdiv_ = _ternary("addcdiv"), _ternary("addcdiv_")
 
 
+def norms(tensors: Tensors, order: float) -> Tensor | None:
+    """The vector norms of tensors as a vector; None where each is computed by itself."""
+    function = NORMS.get(order)
+    found: Tensor | None = None if function is None else function(tensors)
+    return found
+
+
 def norm(tensors: Tensors, ord: float = 2, dtype: Any = None) -> list[Tensor]:
     """The vector norm of every tensor."""
-    return [linalg_vector_norm(tensor, ord, dtype=dtype) for tensor in tensors]
+    together = norms(tensors, ord) if dtype is None else None
+    return [linalg_vector_norm(tensor, ord, dtype=dtype) for tensor in tensors] if together is None else list(
+        together.unbind())
 
 
 def powsum(tensors: Tensors, ord: float = 2, dtype: Any = None) -> list[Tensor]:

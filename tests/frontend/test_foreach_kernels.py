@@ -137,3 +137,34 @@ def test_results_do_not_depend_on_threads(threads):
         torch.set_num_threads(before)
     for a, b in zip(x, expected, strict=True):
         np.testing.assert_array_equal(a.numpy(), b)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_norms_and_clipping(order, dtype):
+    x = [value for value in numbers(dtype, 8, -1.0, 1.0) if value.numel()]
+    wide = [value.double().numpy() for value in x]
+    norms = [np.linalg.norm(value.ravel(), order) for value in wide]
+    bound = 8 * torch.finfo(dtype).eps
+    np.testing.assert_allclose([value.item() for value in torch._foreach_norm(x, order)], norms, rtol=bound)
+    parameters = [torch.nn.Parameter(torch.zeros_like(value)) for value in x]
+    for parameter, value in zip(parameters, x, strict=True):
+        parameter.grad = value
+    total = np.linalg.norm(norms, order)
+    found = torch.nn.utils.clip_grad_norm_(parameters, 0.5, order)
+    np.testing.assert_allclose(found.item(), total, rtol=bound)
+    for parameter, value in zip(parameters, wide, strict=True):
+        np.testing.assert_allclose(parameter.grad.double().numpy(), value * min(1.0, 0.5 / (total + 1e-6)),
+                                   rtol=4 * bound, atol=4 * bound)
+    torch.nn.utils.clip_grad_value_(parameters, 0.01)
+    assert max(parameter.grad.abs().max().item() for parameter in parameters) <= 0.01 + 1e-5
+
+
+def test_zeroed_gradients_are_the_same_objects():
+    parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(3)]
+    for parameter in parameters[:2]:
+        parameter.grad = torch.full((2,), float("nan"))
+    before = [parameter.grad for parameter in parameters]
+    torch.optim.SGD(parameters, lr=0.1).zero_grad(set_to_none=False)
+    assert all(parameter.grad is gradient for parameter, gradient in zip(parameters, before, strict=True))
+    assert [parameter.grad.tolist() for parameter in parameters[:2]] == [[0.0, 0.0]] * 2

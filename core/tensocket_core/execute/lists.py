@@ -46,6 +46,25 @@ _dense_and_writable: Final = attrgetter("flags.carray")
 _NUMBERS: Final = (float, int)
 
 
+#: Device and dtype by key; None for keys that no kernel serves.
+_KINDS: Final[dict[int, tuple[DeviceEntry, DType] | None]] = {}
+
+
+def kernel_kind(key: int) -> tuple[DeviceEntry, DType] | None:
+    """The device and the floating-point dtype of plain tensors whose keys, without ``DIM0``, make up ``key``."""
+    try:
+        return _KINDS[key]
+    except KeyError:
+        pass
+    entry, dtype = BY_KEY.get(key & DEVICE_MASK), DTYPE_OF.get(key & DTYPE_MASK)
+    served = None
+    if not key & ~(DEVICE_MASK | DTYPE_MASK) and entry is not None and dtype is not None:
+        if entry.runtime.target is not None and dtype.kind == "float" and dtype.itemsize > 1:
+            served = entry, dtype
+    _KINDS[key] = served
+    return served
+
+
 class ListFunction:
     """A rule over lists.
 
@@ -66,8 +85,6 @@ class ListFunction:
         self.writes = tuple(writes)
         self.results = results
         self._row = self._by_tensors if row is None else row
-        #: Device and dtype by key; None for keys that the kernel does not serve.
-        self._served: dict[int, tuple[DeviceEntry, DType] | None] = {}
 
     def __call__(self, lists: Sequence[Column], numbers: Sequence[Any] = ()) -> list[list[Any]]:
         """Run it.
@@ -82,7 +99,7 @@ class ListFunction:
         mask = STATE.mask
         rows = len(lists[0])
         if rows and mask is not None and not REPLACED and _plain(numbers):
-            served = self._kind(reduce(or_, (reduce(or_, map(_key_of, column)) for column in lists)) & mask)
+            served = kernel_kind(reduce(or_, (reduce(or_, map(_key_of, column)) for column in lists)) & mask & ~DIM0)
             if served is not None:
                 found = self._together(*served, lists, numbers)
                 if found is not None:
@@ -92,20 +109,6 @@ class ListFunction:
         return self._one_by_one(lists, numbers, None)
 
     # ------------------------------------------------------------------------------------------ what is served
-
-    def _kind(self, key: int) -> tuple[DeviceEntry, DType] | None:
-        key &= ~DIM0
-        try:
-            return self._served[key]
-        except KeyError:
-            pass
-        entry, dtype = BY_KEY.get(key & DEVICE_MASK), DTYPE_OF.get(key & DTYPE_MASK)
-        served = None
-        if not key & ~(DEVICE_MASK | DTYPE_MASK) and entry is not None and dtype is not None:
-            if entry.runtime.target is not None and dtype.kind == "float" and dtype.itemsize > 1:
-                served = entry, dtype
-        self._served[key] = served
-        return served
 
     def _by_kind(self, lists: Sequence[Column], numbers: Sequence[Any], mask: int) -> list[list[Any]]:
         """Rows of the same device and dtype together, in the order in which these come up."""

@@ -9,7 +9,9 @@ from enum import Enum
 from typing import Any
 
 from tensocket_core import Tensor, float16, float32, full, int32, is_available, no_grad
+from tensocket_core.execute.list_reductions import FINITE
 
+from .. import foreach
 from ..errors import ArgumentError, ArgumentTypeError, DtypeError, ScalerError, StateDictError
 from ..optim.optimizer import Optimizer
 
@@ -133,6 +135,7 @@ class GradScaler:
         assert self._scale is not None
         inverse = self._scale.reciprocal()
         found: dict[Any, Tensor] = {}
+        gradients: list[Tensor] = []
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 gradient = parameter.grad
@@ -141,9 +144,13 @@ class GradScaler:
                 if gradient.dtype is float16 and not allow_half:
                     raise DtypeError("GradScaler.unscale_", "a gradient of dtype float16",
                                      "gradients are unscaled in float32", "keep parameters in float32")
-                with no_grad():
-                    values = _values(parameter)
-                    _note(found, values)
+                gradients.append(_values(parameter).detach())
+        with no_grad():
+            _note(found, gradients)
+            if all(values.device.type == "cpu" for values in (inverse, *gradients)):
+                foreach.mul_(gradients, inverse.item())
+            else:
+                for values in gradients:
                     values.mul_(inverse if values.device == inverse.device else inverse.to(values.device))
         return found
 
@@ -262,10 +269,8 @@ class GradScaler:
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Tensor]:
         """Look for infs and nans without changing gradients."""
         progress = self._of(optimizer)
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    _note(progress.found, _values(parameter).detach())
+        _note(progress.found, [_values(parameter).detach() for group in optimizer.param_groups
+                               for parameter in group["params"] if parameter.grad is not None])
         return progress.found
 
     def _found_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Tensor]:
@@ -356,11 +361,20 @@ class GradScaler:
         return {**state, "_scale": None, "_growth_tracker": None}
 
 
-def _note(found: dict[Any, Tensor], values: Tensor) -> None:
-    """Note for their device whether some numbers are not finite."""
-    bad = (~values.isfinite().all()).float()
-    known = found.get(values.device)
-    found[values.device] = bad if known is None else known.maximum(bad)
+def _note(found: dict[Any, Tensor], gradients: list[Tensor]) -> None:
+    """Note for each device whether some numbers there are not finite."""
+    kinds: dict[Any, list[Tensor]] = {}
+    for gradient in gradients:
+        kinds.setdefault((gradient.device, gradient.dtype), []).append(gradient)
+    for (device, _), values in kinds.items():
+        zeros: Any = FINITE(values)
+        if zeros is None:
+            flags = [~x.isfinite().all() for x in values]
+        else:
+            flags = [zeros.isnan().any()]
+        for flag in flags:
+            bad, known = flag.float(), found.get(device)
+            found[device] = bad if known is None else known.maximum(bad)
 
 
 def _values(parameter: Any) -> Tensor:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Final
 
 from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError
-from tensocket.nn.modules.module import clear_grad
+from tensocket.nn.modules.module import clear_grads
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_core import Tensor, enable_grad, float32, float64, get_default_dtype, set_grad_enabled
 
@@ -138,9 +138,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                clear_grad(parameter, set_to_none)
+        clear_grads((parameter for group in self.param_groups for parameter in group["params"]), set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters once by their gradients.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
+from tensocket import foreach
 from tensocket.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
 from tensocket.notices import EAGER, note
 from tensocket.utils.hooks import RemovableHandle
@@ -202,8 +203,7 @@ class Module(ModuleState, Convertible):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or, with ``set_to_none=False``, clear) the gradients of all parameters."""
-        for parameter in self.parameters():
-            clear_grad(parameter, set_to_none)
+        clear_grads(self.parameters(), set_to_none)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Leave the module as it is: calls run eagerly, which is noted once. Arguments are those of ``compile``."""
@@ -245,21 +245,31 @@ def _addindent(s_: str, numSpaces: int) -> str:
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
-def clear_grad(tensor: Tensor, set_to_none: bool) -> None:
-    """Drop the gradient of ``tensor``, or detach it and fill it with zeros; a sparse one is replaced."""
-    if tensor.grad is None:
-        return
+def clear_grads(tensors: Iterable[Tensor], set_to_none: bool) -> None:
+    """Drop the gradients of tensors, or detach them and fill them with zeros; a sparse one is replaced."""
     if set_to_none:
-        tensor.grad = None
-    else:
-        tensor.grad = zeros_like(tensor.grad) if tensor.grad.is_sparse else tensor.grad.detach().zero_()
+        for tensor in tensors:
+            tensor.grad = None
+        return
+    gradients = []
+    for tensor in tensors:
+        gradient: Any = tensor.grad
+        if gradient is None:
+            continue
+        if gradient.is_sparse:
+            tensor.grad = zeros_like(gradient)
+            continue
+        if gradient.requires_grad:
+            gradient = tensor.grad = gradient.detach()
+        gradients.append(gradient)
+    foreach.zero_(gradients)
 
 
 __all__ = [
     "HOOK_TABLES",
     "IncompatibleKeys",
     "Module",
-    "clear_grad",
+    "clear_grads",
     "indent",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",

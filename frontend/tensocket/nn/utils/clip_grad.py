@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
+from tensocket import foreach as _foreach
 from tensocket.errors import AutogradError
 from tensocket.linalg import vector_norm
 from tensocket_core import Tensor, functions, no_grad
@@ -38,8 +38,10 @@ def get_total_norm(
         return zero
     order = float(norm_type)
     first = given[0].device
-    norms: list[Any] = [vector_norm(tensor, order) for tensor in given]
-    total: Tensor = vector_norm(functions.stack([norm.to(first) for norm in norms]), order)
+    norms = _foreach.norms(given, order)
+    if norms is None:
+        norms = functions.stack([vector_norm(tensor, order).to(first) for tensor in given])
+    total: Tensor = vector_norm(norms, order)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise AutogradError("get_total_norm", f"a norm of order {order} that is {total.item()}",
                             "The total norm for gradients is finite", "pass error_if_nonfinite=False to scale anyway")
@@ -61,8 +63,11 @@ def clip_grads_with_norm_(
     with no_grad():
         # Where the norm is small enough the factor is one; waiting for a comparison on a device would cost more.
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(factor.to(gradient.device))
+        if all(gradient.device.type == "cpu" for gradient in gradients) and factor.device.type == "cpu":
+            _foreach.mul_(gradients, factor.item())
+        else:
+            for gradient in gradients:
+                gradient.mul_(factor.to(gradient.device))
 
 
 def clip_grad_norm_(
@@ -98,10 +103,9 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         foreach: Not used; there is one way of computing it.
     """
     bound = float(clip_value)
+    gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     with no_grad():
-        for parameter in _listed(parameters):
-            if parameter.grad is not None:
-                parameter.grad.clamp_(-bound, bound)
+        _foreach.clamp_(gradients, -bound, bound)
 
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
