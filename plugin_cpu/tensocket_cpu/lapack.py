@@ -1,4 +1,4 @@
-"""Singular values and eigenvalues by the LAPACK of the backend's own library.
+"""Decompositions of matrices and systems of equations by the LAPACK of the backend's own library.
 
 NumPy's runs its many small products of matrices on threads that wait for each other: the singular values and vectors of
 256 x 256 numbers take it 15 to 24 ms on two threads. Ours has one thread and kernels that fit the processor: 4.4 ms.
@@ -26,6 +26,8 @@ _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _REAL: Final = {"f": np.float32, "d": np.float64, "F": np.float32, "D": np.float64}
 #: Rows and columns from which a matrix is ours; NumPy's loop over batches of smaller ones is faster.
 _SMALLEST: Final = 24
+#: Columns that LAPACK works on at once, at most.
+_COLUMNS: Final = 64
 
 
 class Lapack:
@@ -63,6 +65,83 @@ class Lapack:
         """Eigenvalues; see ``eigh``."""
         found = self._eigh(matrix, triangle, "N")
         return found if found is NotImplemented else found[0]
+
+    def cholesky(self, matrix: Array) -> Any:
+        """The lower L with L @ L^H == A of Hermitian [..., n, n]; NotImplemented where NumPy serves.
+
+        Raises:
+            numpy.linalg.LinAlgError: A matrix is not positive definite.
+        """
+        potrf = self._routine("potrf", matrix)
+        if potrf is None:
+            return NotImplemented
+        n, made, info = matrix.shape[-1], np.tril(matrix), ctypes.c_int64()
+        for place in np.ndindex(*matrix.shape[:-2]):
+            potrf(b"U", n, made[place], n, info)
+            if info.value:
+                raise np.linalg.LinAlgError("Matrix is not positive definite")
+        return made
+
+    def inv(self, matrix: Array) -> Any:
+        """Inverses of [..., n, n]; NotImplemented where NumPy serves.
+
+        Raises:
+            numpy.linalg.LinAlgError: A matrix is singular.
+        """
+        getrf, getri = self._routine("getrf", matrix), self._routine("getri", matrix)
+        if getrf is None or getri is None:
+            return NotImplemented
+        n, made, info = matrix.shape[-1], np.array(matrix, order="C", copy=True), ctypes.c_int64()
+        pivots, work = np.empty(n, np.int64), np.empty(n * _COLUMNS, matrix.dtype)
+        for place in np.ndindex(*matrix.shape[:-2]):
+            getrf(n, n, made[place], n, pivots, info)
+            if not info.value:
+                getri(n, made[place], n, pivots, work, work.size, info)
+            if info.value:
+                raise np.linalg.LinAlgError("Singular matrix")
+        return made
+
+    def solve(self, matrix: Array, right: Array) -> Any:
+        """X with A @ X == B of [..., n, n] and [..., n, k]; NotImplemented where NumPy serves.
+
+        Raises:
+            numpy.linalg.LinAlgError: A matrix is singular.
+        """
+        getrf, getrs = self._routine("getrf", matrix), self._routine("getrs", matrix)
+        if getrf is None or getrs is None or right.ndim < 2 or right.dtype != matrix.dtype or not right.size:
+            return NotImplemented
+        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        n, k = right.shape[-2:]
+        a = np.array(np.broadcast_to(matrix, (*lead, n, n)), order="C", copy=True)
+        # Columns as rows, which is how LAPACK has them.
+        made = np.array(np.broadcast_to(right, (*lead, n, k)).swapaxes(-1, -2), order="C", copy=True)
+        pivots, info = np.empty(n, np.int64), ctypes.c_int64()
+        for place in np.ndindex(*lead):
+            getrf(n, n, a[place], n, pivots, info)
+            if info.value:
+                raise np.linalg.LinAlgError("Singular matrix")
+            getrs(b"T", n, k, a[place], n, pivots, made[place], n, info)
+        return np.ascontiguousarray(made.swapaxes(-1, -2))
+
+    def qr(self, matrix: Array, mode: str) -> Any:
+        """Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented where NumPy serves."""
+        geqrf = self._routine("geqrf", matrix)
+        orgqr = self._routine("ungqr" if matrix.dtype.kind == "c" else "orgqr", matrix)
+        if geqrf is None or orgqr is None:
+            return NotImplemented
+        *lead, m, n = matrix.shape
+        k = min(m, n)
+        wide = m if mode == "complete" else k
+        a = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
+        q = np.zeros((*lead, wide, m), matrix.dtype)
+        tau, work = np.empty(k, matrix.dtype), np.empty(max(n, wide) * _COLUMNS, matrix.dtype)
+        info = ctypes.c_int64()
+        for place in np.ndindex(*lead):
+            geqrf(m, n, a[place], m, tau, work, work.size, info)
+            q[place][:k] = a[place][:k]
+            orgqr(m, wide, k, q[place], m, tau, work, work.size, info)
+        r = np.triu(a.swapaxes(-1, -2)[..., :wide, :])
+        return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r)
 
     def _routine(self, name: str, matrix: Array) -> Callable[..., None] | None:
         letter = _LETTERS.get(matrix.dtype.char)
@@ -162,5 +241,5 @@ def install_lapack(find: Callable[[], Library | None]) -> None:
 
         return run
 
-    for name in ("svd", "svdvals", "eigh", "eigvalsh"):
+    for name in host_linalg.NAMES:
         host_linalg.install(name, call(name))

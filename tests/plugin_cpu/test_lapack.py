@@ -1,4 +1,4 @@
-"""Singular values and eigenvalues by the backend's own library, against what defines them in double precision."""
+"""Decompositions and equations by the backend's own library, against what defines them in double precision."""
 
 from __future__ import annotations
 
@@ -75,6 +75,54 @@ def test_eigenvalues(lapack, rng, dtype, shape, triangle):
     near(lapack.eigvalsh(a, triangle), np.linalg.eigvalsh(whole.astype(np.complex128)), bound)
 
 
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(30, 30), (2, 3, 25, 25), (100, 100)])
+def test_cholesky(lapack, rng, dtype, shape):
+    a = values(rng, shape, dtype)
+    a = a @ adjoint(a) + 10 * np.eye(shape[-1], dtype=dtype)
+    garbage = a + np.triu(values(rng, shape, dtype), 1)
+    factor = lapack.cholesky(garbage)
+    assert factor.dtype == a.dtype
+    np.testing.assert_array_equal(factor, np.tril(factor))
+    assert (np.diagonal(factor, 0, -2, -1).real > 0).all()
+    near(factor @ adjoint(factor), a, BOUNDS[dtype])
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        lapack.cholesky(a - 1e4 * np.eye(shape[-1], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize(("left", "right"), [((30, 30), (30, 7)), ((3, 25, 25), (25, 2)), ((25, 25), (2, 25, 3)),
+                                             ((100, 100), (100, 100))])
+def test_equations(lapack, rng, dtype, left, right):
+    a, b, bound = values(rng, left, dtype), values(rng, right, dtype), 10 * BOUNDS[dtype]
+    a = a + 20 * np.eye(left[-1], dtype=dtype)
+    kept = a.copy(), b.copy()
+    x = lapack.solve(a, b)
+    assert x.dtype == a.dtype
+    near(a @ x, np.broadcast_to(b, x.shape), bound)
+    near(lapack.inv(a) @ a, np.broadcast_to(np.eye(left[-1]), left), bound)
+    np.testing.assert_array_equal(a, kept[0])
+    np.testing.assert_array_equal(b, kept[1])
+    a[..., 3, :] = 0
+    for run in (lambda: lapack.inv(a), lambda: lapack.solve(a, b)):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            run()
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_orthogonal_factors(lapack, rng, dtype, shape, mode):
+    a, bound = values(rng, shape, dtype), BOUNDS[dtype]
+    q, r = lapack.qr(a, mode)
+    expected = np.linalg.qr(a, mode)
+    assert (q.shape, r.shape) == (expected[0].shape, expected[1].shape)
+    assert q.dtype == r.dtype == a.dtype
+    np.testing.assert_array_equal(r, np.triu(r))
+    near(q @ r, a, bound)
+    near(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*shape[:-2], *q.shape[-1:] * 2)), bound)
+
+
 @pytest.mark.parametrize("shape", [(30, 40), (2, 30, 30)])
 def test_strided_matrices(lapack, rng, shape):
     a = values(rng, (*shape[:-2], 2 * shape[-1], shape[-2]), np.float64)[..., ::2, :].swapaxes(-1, -2)
@@ -96,6 +144,10 @@ def test_what_numpy_serves(lapack, matrix):
     assert lapack.svdvals(matrix) is NotImplemented
     assert lapack.eigh(matrix, "L") is NotImplemented
     assert lapack.eigvalsh(matrix, "L") is NotImplemented
+    assert lapack.cholesky(matrix) is NotImplemented
+    assert lapack.inv(matrix) is NotImplemented
+    assert lapack.solve(matrix, matrix) is NotImplemented
+    assert lapack.qr(matrix, "reduced") is NotImplemented
 
 
 @pytest.mark.parametrize("library", [None, blas.Library(None, "{}_", False)])
@@ -107,5 +159,10 @@ def test_without_a_private_library_numpy_serves(monkeypatch, rng, library):
     for mine, theirs in [(host_linalg.svd(a, True), np.linalg.svd(a)), (host_linalg.eigh(a, "L"), np.linalg.eigh(a))]:
         for x, y in zip(mine, theirs, strict=True):
             np.testing.assert_array_equal(x, y)
+    b = a + 30 * np.eye(30)
+    np.testing.assert_array_equal(host_linalg.cholesky(b), np.linalg.cholesky(b))
+    np.testing.assert_array_equal(host_linalg.inv(b), np.linalg.inv(b))
+    np.testing.assert_array_equal(host_linalg.solve(b, a), np.linalg.solve(b, a))
+    np.testing.assert_array_equal(host_linalg.qr(b, "complete")[0], np.linalg.qr(b, "complete")[0])
     np.testing.assert_array_equal(host_linalg.svdvals(a), np.linalg.svd(a, compute_uv=False))
     np.testing.assert_array_equal(host_linalg.eigvalsh(a, "U"), np.linalg.eigvalsh(a, "U"))

@@ -119,7 +119,7 @@ def _cholesky_gradient(grad: Any, factor: Any) -> Any:
 
 cholesky: Final[HostOperator] = HostOperator(
     "cholesky(Tensor A) -> Tensor", "The lower triangular L with L @ L.mH == A.",
-    guarded("cholesky", np.linalg.cholesky),
+    guarded("cholesky", host_linalg.cholesky),
     label="linalg.cholesky",
     shape=same_shape,
     derivative=wirtinger(Derivative(A=lambda grad, result: _cholesky_gradient(grad, result))), **MATRIX)
@@ -133,7 +133,7 @@ def qr_shapes(rows: int, columns: int, mode: str) -> Shapes:
 
 def _qr(matrix: Any, mode: str) -> Any:
     # numpy.linalg.qr fails on batches without matrices and on empty matrices in some versions.
-    q, r = np.linalg.qr(matrix, mode="complete" if mode == "complete" else "reduced")
+    q, r = host_linalg.qr(matrix, "complete" if mode == "complete" else "reduced")
     return packed((q, r), matrix.ndim - 2)
 
 

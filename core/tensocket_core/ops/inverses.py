@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.kit import host_linalg
 
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
@@ -31,12 +32,12 @@ def _solution_shape(matrix: tuple[int, ...], right: tuple[int, ...], *rest: Any)
 
 
 inverse: Final[HostOperator] = HostOperator(
-    "inv(Tensor A) -> Tensor", "The matrix with A @ result == identity.", guarded("inv", np.linalg.inv),
+    "inv(Tensor A) -> Tensor", "The matrix with A @ result == identity.", guarded("inv", host_linalg.inv),
     label="linalg.inv",
     shape=same_shape,
     derivative=wirtinger(Derivative(A=lambda grad, result: -(adjoint(result) @ grad @ adjoint(result)))), **MATRIX)
 solution: Final[HostOperator] = HostOperator(
-    "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", np.linalg.solve),
+    "solve(Tensor A, Tensor B) -> Tensor", "The matrix X with A @ X == B.", guarded("solve", host_linalg.solve),
     label="linalg.solve",
     shape=_solution_shape, derivative=wirtinger(Derivative(
         A=lambda grad, A, result: -(call(solution, adjoint(A), grad) @ adjoint(result)),

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+#: What a backend may bring.
+NAMES: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr")
 _INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
 
 
@@ -17,7 +19,7 @@ def install(name: str, function: Callable[..., Any]) -> None:
     """Use a function of a backend for one of this module, with its arguments, results and errors.
 
     Args:
-        name: ``svd``, ``svdvals``, ``eigh`` or ``eigvalsh``.
+        name: One of ``NAMES``.
         function: What computes it; it returns NotImplemented where NumPy does as well.
     """
     _INSTALLED[name] = function
@@ -59,3 +61,35 @@ def eigvalsh(matrix: Array, triangle: str) -> Array:
     """Eigenvalues as of ``eigh``."""
     values: Array = _computed("eigvalsh", np.linalg.eigvalsh, matrix, triangle)
     return values
+
+
+def cholesky(matrix: Array) -> Array:
+    """The lower L with L @ L^H == A of Hermitian [..., n, n], of which the lower triangle is read.
+
+    Raises:
+        numpy.linalg.LinAlgError: A matrix is not positive definite.
+    """
+    factor: Array = _computed("cholesky", np.linalg.cholesky, matrix)
+    return factor
+
+
+def inv(matrix: Array) -> Array:
+    """Inverses of [..., n, n].
+
+    Raises:
+        numpy.linalg.LinAlgError: A matrix is singular.
+    """
+    result: Array = _computed("inv", np.linalg.inv, matrix)
+    return result
+
+
+def solve(matrix: Array, right: Array) -> Array:
+    """X with A @ X == B of [..., n, n] and [..., n, k], whose leading dimensions broadcast; errors as for ``inv``."""
+    result: Array = _computed("solve", np.linalg.solve, matrix, right)
+    return result
+
+
+def qr(matrix: Array, mode: str) -> tuple[Array, Array]:
+    """Orthonormal Q and upper triangular R of [..., m, n]: ``reduced``, or with a square Q ``complete``."""
+    q, r = _computed("qr", np.linalg.qr, matrix, mode)
+    return q, r
