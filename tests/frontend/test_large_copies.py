@@ -83,3 +83,14 @@ def test_rows_are_added_and_written_in_the_order_of_their_indices(dtype: str, di
         np.testing.assert_array_equal(x.index_add(dim, index, values).numpy(), added)
         np.testing.assert_array_equal(x.index_copy(dim, index, values).numpy(), written)
     torch.set_num_threads(before)
+
+
+def test_masks_select_what_numpy_selects() -> None:
+    array = np.random.default_rng(8).standard_normal((50, 30, 40)).astype(np.float32)
+    x = torch.tensor(array)
+    for mask in (array > 0, array[:, :, 0] > 0, array[:, 0, 0] > 0, array > 9):
+        np.testing.assert_array_equal(x[torch.tensor(mask)].numpy(), array[mask])
+        np.testing.assert_array_equal(torch.tensor(mask).nonzero().numpy(), np.argwhere(mask))
+    inner = array[0] > 0
+    np.testing.assert_array_equal(x[:, torch.tensor(inner)].numpy(), array[:, inner])
+    np.testing.assert_array_equal(x[3, torch.tensor(inner)].numpy(), array[3, inner])

@@ -19,6 +19,8 @@ from .programs import index_dtype, launch
 
 #: Columns that a thread writes at a time, of rows that share an index.
 _STRIP: Final = 256
+#: Elements that share an index from which they are copied in a loop of their own.
+_FEWEST: Final = 8
 
 
 def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
@@ -184,13 +186,14 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
 
 
 def _shared(index: Any, axis: int) -> int:
-    """How many of the last dimensions share their indices."""
-    count = 0
+    """How many of the last dimensions share their indices; 0 where these are too few elements for a loop."""
+    count, together = 0, 1
     for k, step in reversed(list(enumerate(element_strides(index)))):
         if k == axis or step:
             break
         count += 1
-    return count
+        together *= index.shape[k]
+    return count if together >= _FEWEST else 0
 
 
 def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,

@@ -191,8 +191,22 @@ def _expanded(input: Any, indices: Any) -> tuple[Any, ...]:
     return (*result, *(None,) * (input.ndim - len(result)))
 
 
+def _flattened(input: Any, indices: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The same selection with masks of several dimensions as masks of one, in which positions are found sooner."""
+    result: list[Any] = []
+    for index in indices:
+        last = len(result) + (0 if index is None else index.ndim)
+        if (index is not None and index.dtype is dtypes.bool_ and index.ndim > 1
+                and tuple(index.shape) == tuple(input.shape[len(result):last])):
+            input = input.flatten(len(result), last - 1)
+            index = index.reshape(-1)
+        result.append(index)
+    return input, tuple(result)
+
+
 def index_tensors(input: Any, indices: Any) -> Any:
     """Elements at index tensors (None takes a whole dimension)."""
+    input, indices = _flattened(input, indices)
     selection = _Selection(input, _expanded(input, indices))
     rows = selection.rows(input)
     chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
