@@ -104,6 +104,8 @@ def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & AUTOGRAD or grad._base is not None:
         return False
     x, y = leaf._array, grad._array
+    if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
+        return False
     if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and y.flags.c_contiguous:
         return True
     strides = element_strides(grad._array)

@@ -13,6 +13,8 @@ RESULT: Final = -1
 SHAPE: Final = -2
 #: Stands for a value that no gradient needs, because its argument requires none.
 UNUSED: Final = -1000
+#: Position that stands for which tensor arguments have an edge, as a tuple of bools.
+WANTED: Final = -1001
 #: Position of result 0 of an operator with several; that of result k is ``RESULTS - k``.
 RESULTS: Final = -2000
 #: Names of nodes that do not follow from the operator's.
@@ -37,7 +39,8 @@ class Derivative:
     (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
     argument that is not needed itself. A function returns the argument's gradient;
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
-    tensor arguments as a tuple, for operators on lists and where one computation gives all of them.
+    tensor arguments as a tuple, for operators on lists and where one computation gives all of them. A parameter called ``wanted`` is a tuple that
+    tells it which of these arguments gradients flow to.
 
     For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
     with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,
@@ -152,6 +155,8 @@ def _position(name: str, names: tuple[str, ...]) -> int:
         return names.index(name)
     if name == "result":
         return RESULT
+    if name == "wanted":
+        return WANTED
     if name[:6] == "result" and name[6:].isdecimal():
         return RESULTS - int(name[6:])
     return SHAPE - names.index(name.removesuffix("_shape"))

@@ -207,7 +207,9 @@ class _Pass:
         for edge in reversed(edges):
             output = outputs.pop()
             if edge is not None and output is not None:
-                self.give(edge, output, sys.getrefcount(output) == SOLE)
+                # Counted before the call, whose arguments are references, too.
+                sole = sys.getrefcount(output) == SOLE
+                self.give(edge, output, sole)
 
     def _finish(self) -> None:
         for leaf, grad in tuple(self.held.values()):

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from ..dispatch.modes import STATE
 from . import saved as saving
-from .derivative import RESULT, RESULTS, SHAPE, UNUSED
+from .derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED
 
 #: "Version" of a saved value that a hook packed.
 PACKED: Final = -2
@@ -81,7 +81,7 @@ class Inspected:
             return ("result",)
         if position <= RESULTS:
             return (f"result{RESULTS - position}",)
-        if position == UNUSED:
+        if position in (UNUSED, WANTED):
             return ()
         return tuple(f"{name}_sym_sizes" for name in self._value_names(SHAPE - position))
 

@@ -9,7 +9,7 @@ from tensocket_plugins.contract import dtypes
 
 from ..dispatch.keys import AUTOGRAD, OPTIONS, dtype_bit
 from ..recording import SPECIAL
-from .derivative import RESULT, RESULTS, SHAPE, UNUSED, Derivative
+from .derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED, Derivative
 from .hooks import extras_of
 from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
@@ -72,6 +72,7 @@ def attach_all(
     node.sequence = next(SEQUENCE)
     node.extras = None
     node.saved = tuple([results[RESULTS - k]._cut() if k <= RESULTS else None if k == UNUSED
+                        else tuple([edge is not None for edge in edges]) if k == WANTED
                         else args[k] if k >= 0 else args[SHAPE - k]._array.shape for k in positions])
     node.versions = tuple([version_of(value) for value in node.saved])
     if SPECIAL:

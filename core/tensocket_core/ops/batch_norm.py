@@ -5,61 +5,30 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
-from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.registry import COMPOSITES
-from .normalization import _by_channel, _check_channels, _scaled, check_running, standardize_rows
-
-
-def _gradient(grads: Any, input: Any, dims: tuple[int, ...], eps: float) -> Any:
-    """Of all three results, in public operators, so that it is differentiated like any other."""
-    centred = input - input.mean(dims, True)
-    scale = (centred.square().mean(dims, True) + eps).rsqrt()
-    values = centred * scale
-    count = math.prod(input.shape[d] for d in dims)
-    total = None
-    if grads[0] is not None:
-        grad = grads[0]
-        total = scale * (grad - grad.mean(dims, True) - values * (grad * values).mean(dims, True))
-    if grads[1] is not None:
-        part = (grads[1] / count).expand(tuple(input.shape))
-        total = part if total is None else total + part
-    if grads[2] is not None:
-        part = grads[2] * centred * (2 / count)
-        total = part if total is None else total + part
-    return total
-
-
-@composite(
-    "standardize_batch(Tensor input, int[] dims, float eps) -> (Tensor, Tensor, Tensor)", method=False, function=False,
-    derivative=Derivative(input=lambda grads, input, dims, eps: _gradient(grads, input, dims, eps)),
-)
-def standardize_batch(input: Any, dims: Any, eps: float) -> Any:
-    """((input - mean) / sqrt(var + eps), mean, var) over dimensions, which the statistics keep."""
-    mean = input.mean(dims, True)
-    centred = input - mean
-    var = centred.square().mean(dims, True)
-    return centred * (var + eps).rsqrt(), mean, var
+from .normalization import _by_channel, _check_channels, _scaled, check_running, normalized
 
 
 def _updated(running: Any, value: Any, momentum: float) -> None:
     """A running statistic moved towards a new value, in place."""
     if running is not None:
-        running.copy_(running.detach() * (1 - momentum) + value.detach().to(running.dtype) * momentum)
+        running = running.detach()
+        running.mul_(1 - momentum).add_(value.detach().to(running.dtype), alpha=momentum)
 
 
-def _of_batch(operator: str, input: Any, running_mean: Any, running_var: Any, momentum: float,
+def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalised values and statistics of the batch; running statistics follow."""
-    dims = (0, *range(2, input.ndim))
+    rank = input.ndim
+    dims = (-rank, *range(2 - rank, 0))
     count = math.prod(input.shape[d] for d in dims)
-    with blame(operator):
-        result, mean, var = call(COMPOSITES["standardize_batch"], input, dims, eps)
+    with blame("batch_norm"):
+        result, mean, var = normalized(input, dims, _by_channel(weight, rank), _by_channel(bias, rank), eps)
         mean, var = mean.reshape(-1), var.reshape(-1)
         _updated(running_mean, mean, momentum)
-        _updated(running_var, var * (count / max(count - 1, 1)), momentum)
+        if running_var is not None:
+            _updated(running_var, var.detach() * (count / max(count - 1, 1)), momentum)
     return result, mean, var
 
 
@@ -118,9 +87,7 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
     if not training:
         result = _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps)
         return result, input.new_zeros((0,)), input.new_zeros((0,))
-    result, mean, var = _of_batch("batch_norm", input, running_mean, running_var, momentum, eps)
-    with blame("batch_norm"):
-        result = _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input)
+    result, mean, var = _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
     return result, mean, (var + eps).rsqrt()
 
 
@@ -157,10 +124,10 @@ def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running
     count = math.prod(shape[2:])
     rows = input.reshape(shape[0], shape[1], count)
     with blame("instance_norm"):
-        result = call(standardize_rows, rows, eps, -1).reshape(shape)
-        seen = rows.detach()
+        scale, shift = (None if x is None else x.unsqueeze(1) for x in (weight, bias))
+        result, mean, var = normalized(rows, (-1,), scale, shift, eps)
         if running_mean is not None:
-            _updated(running_mean, seen.mean(2).mean(0), momentum)
+            _updated(running_mean, mean.detach().mean((0, 2)), momentum)
         if running_var is not None:
-            _updated(running_var, seen.var(2, correction=1).mean(0), momentum)
-        return _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input)
+            _updated(running_var, var.detach().mean((0, 2)) * (count / max(count - 1, 1)), momentum)
+        return result.reshape(shape)

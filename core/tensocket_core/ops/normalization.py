@@ -1,103 +1,20 @@
 """Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
-
-Rows (layers, groups, instances) are one kernel each way; statistics over a batch are reductions. The derivative of
-``y = (x - mean) * r`` with ``r = 1 / sqrt(var + eps)`` in the direction g is ``r * (g - mean(g) - y * mean(g * y))``,
-which is symmetric, so that the gradient is the same function.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
-from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.math import arithmetic_dtype
-from ..execute.rows import Row
 from ..limits import finfo
-
-
-def _standardize(row: Any, x: Any, eps: Any) -> Any:
-    mean = row.mean(x)
-    scale = 1 / row.m.sqrt(row.mean(lambda j: (x(j) - mean) * (x(j) - mean)) + eps)
-    return lambda j: (x(j) - mean) * scale
-
-
-def _standardize_gradient(row: Any, grad: Any, x: Any, eps: Any) -> Any:
-    mean = row.mean(x)
-    scale = 1 / row.m.sqrt(row.mean(lambda j: (x(j) - mean) * (x(j) - mean)) + eps)
-    shift = row.mean(grad)
-    slope = row.mean(lambda j: grad(j) * ((x(j) - mean) * scale))
-    return lambda j: scale * ((grad(j) - shift) - (x(j) - mean) * scale * slope)
-
-
-def _rms(row: Any, x: Any, eps: Any) -> Any:
-    scale = 1 / row.m.sqrt(row.mean(lambda j: x(j) * x(j)) + eps)
-    return lambda j: x(j) * scale
-
-
-def _rms_gradient(row: Any, grad: Any, x: Any, eps: Any) -> Any:
-    scale = 1 / row.m.sqrt(row.mean(lambda j: x(j) * x(j)) + eps)
-    slope = row.mean(lambda j: grad(j) * (x(j) * scale))
-    return lambda j: scale * (grad(j) - x(j) * scale * slope)
-
-
-def _functions() -> Any:
-    return functions
-
-
-_HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False}
-
-standardize_rows: Final = Row(
-    "standardize_rows(Tensor input, float eps, int dim) -> Tensor",
-    "(input - mean) / sqrt(var + eps) along dim.",
-    _standardize, _functions, **_HIDDEN,
-    derivative=Derivative(input=lambda grad, input, eps, dim: call(standardize_backward, grad, input, eps, dim)),
-)
-standardize_backward: Final[Row] = Row(
-    "standardize_backward(Tensor upstream, Tensor input, float eps, int dim) -> Tensor",
-    "Gradient of standardize_rows.",
-    _standardize_gradient, _functions, **_HIDDEN,
-    derivative=Derivative(
-        upstream=lambda grad, input, eps, dim: call(standardize_backward, grad, input, eps, dim),
-        input=lambda grad, upstream, input, eps, dim: _curvature(grad, upstream, input, eps, dim, True)),
-)
-rms_rows: Final = Row(
-    "rms_rows(Tensor input, float eps, int dim) -> Tensor",
-    "input / sqrt(mean(input²) + eps) along dim.",
-    _rms, _functions, **_HIDDEN,
-    derivative=Derivative(input=lambda grad, input, eps, dim: call(rms_backward, grad, input, eps, dim)),
-)
-rms_backward: Final[Row] = Row(
-    "rms_backward(Tensor upstream, Tensor input, float eps, int dim) -> Tensor",
-    "Gradient of rms_rows.",
-    _rms_gradient, _functions, **_HIDDEN,
-    derivative=Derivative(
-        upstream=lambda grad, input, eps, dim: call(rms_backward, grad, input, eps, dim),
-        input=lambda grad, upstream, input, eps, dim: _curvature(grad, upstream, input, eps, dim, False)),
-)
-
-
-def _curvature(v: Any, g: Any, x: Any, eps: float, dim: int, centred: bool) -> Any:
-    """Gradient of <v, J(x) g>, where J is the derivative of the normalisation."""
-    forward, backward = (standardize_rows, standardize_backward) if centred else (rms_rows, rms_backward)
-    y = call(forward, x, eps, dim)
-    middle = x - x.mean(dim, True) if centred else x
-    scale = (middle.square().mean(dim, True) + eps).rsqrt()
-    along_v, along_g = (v * y).mean(dim, True), (g * y).mean(dim, True)
-    common = (v * g).mean(dim, True) - along_v * along_g
-    if centred:
-        common = common - v.mean(dim, True) * g.mean(dim, True)
-    turned = along_g * call(backward, v, x, eps, dim) + along_v * call(backward, g, x, eps, dim)
-    return -scale * (common * scale * y + turned)
-
-
-# --------------------------------------------------------------------------------------------- layers and groups
+from .normalized import normalize_rms, normalize_rows
 
 
 def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
@@ -111,13 +28,27 @@ def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
     return result if result.dtype is input.dtype else result.to(input.dtype)
 
 
-def _over_last(record: Row, input: Any, count: int, eps: float) -> Any:
-    """A row operator over the last dimensions, taken as one."""
-    if count == 1:
-        return call(record, input, eps, -1)
-    shape = tuple(input.shape)
-    rows = (*shape[:len(shape) - count], math.prod(shape[len(shape) - count:]))
-    return call(record, input.reshape(rows), eps, -1).reshape(shape)
+def _fits(input: Any, *parameters: Any) -> bool:
+    """Whether scale and shift are computed with in the input's arithmetic dtype, so that one kernel does all."""
+    work = arithmetic_dtype(input.dtype)
+    return all(x is None or arithmetic_dtype(x.dtype) is work for x in parameters)
+
+
+def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """(input - mean) / sqrt(var + eps) over dimensions, times weight plus bias; mean and variance, which keep these.
+
+    Args:
+        input: A tensor of floats.
+        dims: Negative numbers of dimensions, in ascending order.
+        weight: Factors that broadcast to the input's shape, or None.
+        bias: What is added, likewise.
+        eps: Added to the variance.
+    """
+    if _fits(input, weight, bias):
+        result, mean, var = call(normalize_rows, input, weight, bias, eps, dims)
+        return result, mean, var
+    result, mean, var = call(normalize_rows, input, None, None, eps, dims)
+    return _scaled(result, weight, bias, input), mean, var
 
 
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
@@ -153,7 +84,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     shape = tuple(normalized_shape)
     _check_end("layer_norm", input, shape, weight, bias)
     with blame("layer_norm"):
-        return _scaled(_over_last(standardize_rows, input, len(shape), eps), weight, bias, input)
+        return normalized(input, tuple(range(-len(shape), 0)), weight, bias, eps)[0]
 
 
 @composite("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
@@ -177,7 +108,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         if input.dtype.is_complex:
             squares = (input * input).mean(tuple(range(input.ndim - len(shape), input.ndim)), True)
             return _scaled(input * (squares + small).rsqrt(), weight, None, input)
-        return _scaled(_over_last(rms_rows, input, len(shape), small), weight, None, input)
+        fits, dims = _fits(input, weight), tuple(range(-len(shape), 0))
+        result = call(normalize_rms, input, weight if fits else None, small, dims)[0]
+        return result if fits else _scaled(result, weight, None, input)
 
 
 @composite(
@@ -231,10 +164,11 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
                          "the input is [N, C, ...] and the groups divide its channels", "check num_groups")
     _check_channels("group_norm", input, weight=weight, bias=bias)
     shape = tuple(input.shape)
-    rows = (shape[0], num_groups, math.prod(shape[1:]) // num_groups)
+    each = shape[1] // num_groups
     with blame("group_norm"):
-        result = call(standardize_rows, input.reshape(rows), eps, -1).reshape(shape)
-        return _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input)
+        rows = input.reshape((shape[0], num_groups, each, math.prod(shape[2:])))
+        scale, shift = (None if x is None else x.reshape((num_groups, each, 1)) for x in (weight, bias))
+        return normalized(rows, (-2, -1), scale, shift, eps)[0].reshape(shape)
 
 
 @composite(

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import TransformError
 from .._generated import functions
 from ..dispatch.call import call
 from ..execute.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
+from ..execute.broad_rows import BroadRow
 from ..execute.inplace import InPlace
 from ..execute.matmul import MatMul
 from ..execute.pointwise import Pointwise
@@ -105,6 +106,16 @@ def row(info: Info, in_dims: Any, *args: Any) -> Any:
     return call(info.operator, *[x.unsqueeze(1) for x in values], *numbers, 1).squeeze(1), 0
 
 
+def broad_row(info: Info, in_dims: Any, *args: Any) -> Any:
+    """Rows' dimensions are counted from the end, and operands broadcast to the first one, which gets the batch."""
+    count = info.operator.count
+    first = spread(info, args[0], in_dims[0])
+    wide = rank(first, 0)
+    others = [x if x is None else aligned(x, d, wide) for x, d in zip(args[1:count], in_dims[1:count], strict=True)]
+    result = call(info.operator, first, *others, *args[count:])
+    return result, (0,) * len(result) if isinstance(result, tuple) else 0
+
+
 def matmul(info: Info, in_dims: Any, input: Any, other: Any) -> Any:
     """The batch in front of the other leading dimensions."""
     wide = max(rank(input, in_dims[0]), rank(other, in_dims[1]))
@@ -155,7 +166,8 @@ def _kind(*classes: type) -> Callable[[Any], bool]:
 
 
 KINDS.extend([(_kind(Pointwise), pointwise), (_kind(InPlace), pointwise_inplace), (_kind(View), view),
-              (_kind(Reduction), reduction), (_kind(Row), row), (_kind(MatMul), matmul), (_kind(object), loop)])
+              (_kind(Reduction), reduction), (_kind(Row), row), (_kind(BroadRow), broad_row),
+              (_kind(MatMul), matmul), (_kind(object), loop)])
 
 # ---------------------------------------------------------------------------------------------------------- views
 

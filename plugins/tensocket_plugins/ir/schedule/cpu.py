@@ -174,7 +174,8 @@ def _are_columns(body: Sequence[Stmt], column: str) -> bool:
 def _is_plain(statement: Stmt) -> bool:
     """Whether ``_Columns`` can distribute a statement over a block of columns."""
     if isinstance(statement, For):
-        return statement.kind is LoopKind.PARALLEL and all(isinstance(s, Let | Store) for s in statement.body)
+        _, inside = peel((statement,))
+        return statement.kind is LoopKind.PARALLEL and all(isinstance(s, Let | Store) for s in inside)
     return isinstance(statement, Reduce | Let | Store)
 
 
@@ -207,8 +208,12 @@ class _Columns:
                     result += self._reduce(statement)
                 case Let():
                     self._known.append(statement)
-                case For(var, start, stop, step, inside):
-                    result.append(For(var, start, stop, step, tuple(self._over(inside)), LoopKind.SERIAL))
+                case For():
+                    axes, inside = peel((statement,))
+                    rows: Sequence[Stmt] = self._over(inside)
+                    for var, extent in reversed(axes):
+                        rows = [loop(var, extent, rows)]
+                    result += rows
                 case _:
                     result += self._over([statement])
         return result

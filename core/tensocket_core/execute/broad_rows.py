@@ -1,0 +1,214 @@
+"""Row operators over several dimensions with broadcast operands and several results: normalisations and their sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from tensocket_plugins.contract.arrays import contiguous_strides
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import UndefinedDtype
+from tensocket_plugins.ir.schedule import Strategy, pick_strategy
+
+from .. import tensors
+from ..device import DeviceEntry
+from ..dispatch.keys import dtype_bit
+from ..dispatch.operator import Operator, check_dtype
+from .broad_nests import Fixed, Lying, broad_nest
+from .geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
+from .layout import empty_strided_array, preserved_strides, reach
+from .math import TensorMath, arithmetic_dtype
+from .pointwise import kind_letter
+from .programs import index_dtype, launch
+from .reduction import accumulation_dtype
+
+#: Plans that an operator keeps; a program has few shapes.
+_PLANS: Final = 512
+
+
+class TensorRows:
+    """Row formulas over public operators; values are functions of an ignored position."""
+
+    def __init__(self, dims: Shape, m: TensorMath, count: int) -> None:
+        self.m = m
+        self._dims = dims
+        self._count = count
+
+    def amax(self, value: Callable[[Any], Any]) -> Any:
+        """Largest value of every row."""
+        return value(None).amax(self._dims, True)
+
+    def count(self) -> int:
+        """Elements of a row."""
+        return self._count
+
+    def sums(self, *values: Callable[[Any], Any]) -> list[Any]:
+        """Sums of every row."""
+        return [value(None).sum(self._dims, True) for value in values]
+
+    def means(self, *values: Callable[[Any], Any]) -> list[Any]:
+        """Means of every row."""
+        return [value(None).mean(self._dims, True) for value in values]
+
+    def moments(self, value: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Mean and variance of every row."""
+        mean = value(None).mean(self._dims, True)
+        return mean, (value(None) - mean).square().mean(self._dims, True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a call with operands of known shapes, strides and dtypes comes to.
+
+    Attributes:
+        key: What the program's text depends on.
+        strategy: How it is scheduled.
+        operands: How they lie; None where one is missing.
+        results: How these lie.
+        shapes: Shape and strides of every result; strides are None for contiguous ones.
+        ranks: Outer dimensions and those of a row.
+        index: Integer type of index arithmetic.
+        scalars: Sizes and strides.
+    """
+
+    key: Any
+    strategy: Strategy
+    operands: tuple[Lying | None, ...]
+    results: tuple[Lying, ...]
+    shapes: tuple[tuple[Shape, Shape | None], ...]
+    ranks: tuple[int, int]
+    index: DType
+    scalars: tuple[int, ...]
+
+
+class BroadRow(Operator):
+    """An operator ``name(Tensor input, Tensor? ..., float x, ..., int[] dims) -> (Tensor, ...)`` on floats.
+
+    Rows lie along ``dims``, which are negative numbers in ascending order. All operands broadcast to the shape of the
+    first one, and are computed with in its arithmetic dtype.
+
+    Attributes:
+        formula: ``formula(row, *operands, *numbers) -> results``; see ``broad_nests.broad_nest``.
+        results: For each result ``full`` (shape and dtype of the first operand) or ``row`` (one value per row, with
+            size 1 along ``dims``, in the arithmetic dtype).
+        count: How many operands there are.
+        functions: The namespace of public functions, for decomposition.
+        label: What errors call it.
+    """
+
+    kind = "row"
+
+    def __init__(self, schema: str, doc: str, formula: Callable[..., tuple[Any, ...]],
+                 results: Sequence[Literal["full", "row"]], functions: Callable[[], Any], label: str = "",
+                 **record: Any) -> None:
+        super().__init__(schema, doc, **record)
+        self.formula = formula
+        self.results = tuple(results)
+        self.functions = functions
+        self.count = len(self.schema.tensors)
+        self.label = label or self.name
+        self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
+        self._plans: dict[Any, _Plan] = {}
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure."""
+        return partial(self.run, entry)
+
+    def run(self, entry: DeviceEntry, *args: Any) -> Any:
+        """Check, run, wrap."""
+        operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], args[-1]
+        dtype = operands[0].dtype
+        if kind_letter(dtype) != "f":
+            raise UndefinedDtype(self.label, f"dtype {dtype.name}",
+                                 f"{self.label} is defined for floating-point dtypes", "convert with .to(dtype)")
+        check_dtype(self.label, entry, dtype)
+        work = arithmetic_dtype(dtype)
+        if entry.runtime.target is None or not dims or 0 in operands[0]._array.shape:
+            found = self._decomposed(operands, numbers, dims, dtype, work)
+        else:
+            arrays = self._generated(entry, operands, numbers, tuple(dims))
+            kinds = [dtype if result == "full" else work for result in self.results]
+            found = tuple([tensors.wrap(array, entry.key | dtype_bit(kind))
+                           for array, kind in zip(arrays, kinds, strict=True)])
+        return found if len(found) > 1 else found[0]
+
+    def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float], dims: Shape, dtype: DType,
+                    work: DType) -> tuple[Any, ...]:
+        shape = operands[0]._array.shape
+        row = TensorRows(dims, TensorMath(work, self.functions()), math.prod([shape[d] for d in dims]))
+        given = [None if x is None else partial(_same, x.detach().to(work)) for x in operands]
+        made = self.formula(row, *given, *numbers)
+        return tuple([value(None).to(dtype) if result == "full" else value
+                      for value, result in zip(made, self.results, strict=True)])
+
+    def _generated(self, entry: DeviceEntry, operands: Sequence[Any], numbers: Sequence[float],
+                   dims: Shape) -> list[Any]:
+        key = (entry.key, dims, *[None if x is None else (x.dtype, x._array.shape, x._array.strides) for x in operands])
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(entry, operands, dims)
+        outs = [entry.runtime.empty(shape, lying.dtype, entry.stream) if strides is None
+                else empty_strided_array(entry, shape, lying.dtype, strides)
+                for (shape, strides), lying in zip(plan.shapes, plan.results, strict=True)]
+        launch(
+            entry, plan.key,
+            lambda: broad_nest(self.name, self.formula, plan.operands, plan.results,
+                               accumulation_dtype(entry, operands[0].dtype), plan.ranks, plan.index, len(numbers)),
+            plan.strategy, [*outs, *[x._array for x in operands if x is not None]],
+            [*plan.scalars, *map(float, numbers)])
+        return outs
+
+    def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> _Plan:
+        first = operands[0]._array
+        shape, dtype = first.shape, operands[0].dtype
+        work, rank = arithmetic_dtype(dtype), len(shape)
+        axes = [d % rank for d in dims]
+        others = [d for d in range(rank) if d not in axes]
+        strides = contiguous_strides(shape) if contiguous(first) else preserved_strides(shape, element_strides(first))
+        single = tuple([1 if d in axes else n for d, n in enumerate(shape)])
+        fulls = sum(result == "full" for result in self.results)
+        steps = [strides] * fulls + [expanded_strides(x._array.shape, element_strides(x._array), shape)
+                                     for x in operands if x is not None]
+        (sizes, across), (lengths, along) = (
+            coalesce(tuple([shape[d] for d in part]), [tuple([s[d] for d in part]) for s in steps])
+            if part else ((), [() for _ in steps]) for part in (others, axes))
+        # Rows that stand side by side are told their strides from one to the next, others those along the row.
+        beside = _beside(sizes, across, along)
+        lying = [_lying(kind, a, b, beside) for kind, a, b in zip(
+            [dtype] * fulls + [x.dtype for x in operands if x is not None], across, along, strict=True)]
+        made, given = iter(lying[:fulls]), iter(lying[fulls:])
+        results = tuple([next(made) if result == "full" else Lying(work, None, None, True) for result in self.results])
+        placed = tuple([None if x is None else next(given) for x in operands])
+        ranks = (len(sizes), len(lengths))
+        index = index_dtype(entry, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
+        assert entry.runtime.target is not None
+        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target)
+        layout = None if strides == contiguous_strides(shape) else strides
+        return _Plan(
+            (self.name, results, placed, accumulation_dtype(entry, dtype), ranks, index), strategy, placed, results,
+            tuple([(shape, layout) if result == "full" else (single, None) for result in self.results]), ranks, index,
+            (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]))
+
+
+def _beside(sizes: Shape, across: Sequence[Shape], along: Sequence[Shape]) -> bool:
+    """Whether rows stand side by side: elements of one do not lie next to each other, those of several do."""
+    return bool(sizes) and any(a[-1] == 1 for a in across) and all(
+        b[-1] != 1 or a[-1] == 0 for a, b in zip(across, along, strict=True))
+
+
+def _fixed(stride: int) -> Fixed:
+    return 0 if stride == 0 else 1 if stride == 1 else None
+
+
+def _lying(dtype: DType, across: Shape, along: Shape, beside: bool) -> Lying:
+    single = not any(along)
+    return Lying(dtype, _fixed(across[-1]) if beside else None, None if beside or single else _fixed(along[-1]), single)
+
+
+def _same(value: Any, position: Any) -> Any:
+    return value

@@ -1,0 +1,250 @@
+"""Normalised rows with scale and shift as one operator: layers, groups, instances and batches.
+
+With ``y = (x - mean) * r``, ``r = 1 / sqrt(var + eps)`` and an upstream gradient g of ``y * weight + bias``, the input's
+gradient is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; those of weight and bias are sums of
+``g * y`` and of g. Statistics are saved, normalised values are not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from .._generated import functions
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call
+from ..execute.broad_rows import BroadRow
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    """``y * weight + bias`` as a function of the position."""
+    if weight is None:
+        return y if bias is None else lambda j: y(j) + bias(j)
+    return (lambda j: y(j) * weight(j)) if bias is None else (lambda j: y(j) * weight(j) + bias(j))
+
+
+def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, Any]:
+    """Reciprocal deviation and normalised values, from known statistics; rows without mean are not centred."""
+    def scale(j: Any) -> Any:
+        return 1 / row.m.sqrt(square(j) + eps)
+
+    if mean is None:
+        return scale, lambda j: x(j) * scale(j)
+    return scale, lambda j: (x(j) - mean(j)) * scale(j)
+
+
+def _forward(row: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
+    mean, var = row.moments(x)
+    scale = 1 / row.m.sqrt(var + eps)
+    return _affine(lambda j: (x(j) - mean) * scale, weight, bias), mean, var
+
+
+def _rms_forward(row: Any, x: Any, weight: Any, eps: Any) -> tuple[Any, ...]:
+    (square,) = row.means(lambda j: x(j) * x(j))
+    scale = 1 / row.m.sqrt(square + eps)
+    return _affine(lambda j: x(j) * scale, weight, None), square
+
+
+def _input_gradient(row: Any, scale: Any, y: Any, h: Any, centred: bool) -> Any:
+    if not centred:
+        (slope,) = row.means(lambda j: h(j) * y(j))
+        return lambda j: scale(j) * (h(j) - y(j) * slope)
+    shift, slope = row.means(h, lambda j: h(j) * y(j))
+    return lambda j: scale(j) * ((h(j) - shift) - y(j) * slope)
+
+
+def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    scale, y = _standard(row, x, mean, square, eps)
+    return (_input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None),)
+
+
+def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    _, y = _standard(row, x, mean, square, eps)
+    along, total = row.sums(lambda j: grad(j) * y(j), grad)
+    return along, total
+
+
+def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
+    """Where weight and bias have one value per row, their gradients are the sums that the input's gradient needs."""
+    scale, y = _standard(row, x, mean, square, eps)
+    along, total = row.sums(lambda j: grad(j) * y(j), grad)
+    slope, shift = along / row.count(), total / row.count()
+    factor = _affine(scale, weight, None)
+    return lambda j: factor(j) * ((grad(j) - shift) - y(j) * slope), along, total
+
+
+def _functions() -> Any:
+    return functions
+
+
+# ------------------------------------------------------------------------------------------ derivatives
+
+
+def _normalized(x: Any, eps: float, dims: Any, centred: bool) -> tuple[Any, Any, Any]:
+    """Normalised values, mean (None if not centred) and variance or mean square; all follow ``x``."""
+    if centred:
+        y, mean, square = call(normalize_rows, x, None, None, eps, dims)
+        return y, mean, square
+    y, square = call(normalize_rms, x, None, eps, dims)
+    return y, None, square
+
+
+def _turned(v: Any, x: Any, mean: Any, square: Any, eps: float, dims: Any) -> Any:
+    """The derivative of the normalisation, which is symmetric, times ``v``."""
+    return call(normalize_backward, v, x, None, mean, square, eps, dims)
+
+
+def _weighted(grad: Any, weight: Any) -> Any:
+    return grad if weight is None else grad * weight
+
+
+def _curvature(v: Any, g: Any, x: Any, eps: float, dims: Any, centred: bool) -> Any:
+    """Gradient of <v, J(x) g>, where J is the derivative of the normalisation."""
+    y, mean, square = _normalized(x, eps, dims, centred)
+    scale = (square + eps).rsqrt()
+    along_v, along_g = (v * y).mean(dims, True), (g * y).mean(dims, True)
+    common = (v * g).mean(dims, True) - along_v * along_g
+    if centred:
+        common = common - v.mean(dims, True) * g.mean(dims, True)
+    turned = along_g * _turned(v, x, mean, square, eps, dims) + along_v * _turned(g, x, mean, square, eps, dims)
+    return -scale * (common * scale * y + turned)
+
+
+def _together(*terms: Any) -> Any:
+    """The sum of the terms that there are."""
+    total = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else total + term
+    return total
+
+
+def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Gradient of what the backward pass computes, with respect to its upstream gradient; ``grads`` are those of the
+    input's gradient, of the sums of ``g * y`` and of the sums of g.
+    """
+    first, along, total = grads
+    first = None if first is None else _weighted(_turned(first, x, mean, square, eps, rows), weight)
+    along = None if along is None else along * _normalized(x, eps, rows, mean is not None)[0]
+    return _together(first, along, None if total is None else total.expand(tuple(x.shape)))
+
+
+def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Likewise with respect to the input."""
+    first, along, _ = grads
+    return _together(
+        None if first is None else _curvature(first, _weighted(g, weight), x, eps, rows, mean is not None),
+        None if along is None else _turned(along * g, x, mean, square, eps, rows))
+
+
+def _of_weight(grads: Any, g: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
+    """Likewise with respect to the weight."""
+    return None if grads[0] is None else g * _turned(grads[0], x, mean, square, eps, rows)
+
+
+def _summed_dims(weight: Any, rank: int) -> tuple[int, ...]:
+    """Dimensions that a parameter is the same along."""
+    shape = tuple(weight.shape)
+    return tuple([d for d in range(-rank, 0) if -d > len(shape) or shape[d] == 1])
+
+
+def _parameter_sums(grad: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any, dims: Any) -> tuple[Any, Any]:
+    """Sums of ``grad * y`` and of ``grad`` along ``dims``."""
+    if dims:
+        along, total = call(normalize_sums, grad, x, mean, square, eps, rows, dims)
+        return along, total
+    return grad * _normalized(x, eps, rows, mean is not None)[0], grad
+
+
+def _shaped(total: Any, parameter: Any) -> Any:
+    """A sum as the gradient of a parameter."""
+    shape = tuple(parameter.shape)
+    if tuple(total.shape) == shape:
+        return total
+    if total.numel() != parameter.numel():  # rows that share it
+        extra = tuple([d for d in _summed_dims(parameter, total.ndim) if total.shape[d] != 1])
+        total = total.sum(extra, True)
+    return total.reshape(shape)
+
+
+def _gradients(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float, dims: Any,
+               wanted: Any) -> tuple[Any, Any, Any]:
+    """Gradients of input, weight and bias."""
+    parameter = weight if weight is not None else bias
+    if parameter is None or not (wanted[1] or wanted[2]):
+        return call(normalize_backward, grad, x, weight, mean, square, eps, dims), None, None
+    summed = _summed_dims(parameter, x.ndim)
+    if wanted[0] and set(dims) <= set(summed):
+        first, along, total = call(normalize_backward_sums, grad, x, weight, mean, square, eps, dims)
+    else:
+        first = call(normalize_backward, grad, x, weight, mean, square, eps, dims) if wanted[0] else None
+        along, total = _parameter_sums(grad, x, mean, square, eps, dims, summed)
+    return (first, _shaped(along, weight) if wanted[1] else None, _shaped(total, bias) if wanted[2] else None)
+
+
+def _joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, eps: Any, dims: Any,
+           wanted: Any) -> tuple[Any, Any, Any]:
+    found: tuple[Any, Any, Any] = (None, None, None)
+    if grads[0] is not None:
+        found = _gradients(grads[0], input, weight, bias, result1, result2, eps, dims, wanted)
+    if grads[1] is None and grads[2] is None or not wanted[0]:
+        return found
+    count = math.prod([input.shape[d] for d in dims])
+    of_mean = None if grads[1] is None else (grads[1] / count).expand(tuple(input.shape))
+    of_var = None if grads[2] is None else grads[2] * (input - result1) * (2 / count)
+    return _together(found[0], of_mean, of_var), found[1], found[2]
+
+
+def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims: Any,
+               wanted: Any) -> tuple[Any, Any]:
+    first, along = None, None
+    if grads[0] is not None:
+        first, along, _ = _gradients(grads[0], input, weight, None, None, result1, eps, dims, (*wanted, False))
+    if grads[1] is not None and wanted[0]:
+        first = _together(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
+    return first, along
+
+
+# ------------------------------------------------------------------------------------------ operators
+
+_HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions": _functions}
+
+normalize_rows: Final = BroadRow(
+    "normalize_rows(Tensor input, Tensor? weight, Tensor? bias, float eps, int[] dims) -> (Tensor, Tensor, Tensor)",
+    "((input - mean) / sqrt(var + eps) * weight + bias, mean, var) along dims.",
+    _forward, ("full", "row", "row"), label="normalization", derivative=Derivative(_joint), **_HIDDEN)
+normalize_rms: Final = BroadRow(
+    "normalize_rms(Tensor input, Tensor? weight, float eps, int[] dims) -> (Tensor, Tensor)",
+    "(input / sqrt(mean(input²) + eps) * weight, mean(input²)) along dims.",
+    _rms_forward, ("full", "row"), label="rms_norm", derivative=Derivative(_rms_joint), **_HIDDEN)
+
+_SAVED: Final = "Tensor? mean, Tensor square, float eps"
+normalize_backward: Final[BroadRow] = BroadRow(
+    f"normalize_backward(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] dims) -> Tensor",
+    "Gradient of the input of normalize_rows, or of normalize_rms without mean.",
+    _backward, ("full",), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grad, input, weight, mean, square, eps, dims: _of_upstream(
+            (grad, None, None), input, weight, mean, square, eps, dims),
+        input=lambda grad, upstream, input, weight, mean, square, eps, dims: _of_input(
+            (grad, None, None), upstream, input, weight, mean, square, eps, dims),
+        weight=lambda grad, upstream, input, mean, square, eps, dims: _of_weight(
+            (grad, None, None), upstream, input, mean, square, eps, dims)))
+normalize_sums: Final[BroadRow] = BroadRow(
+    f"normalize_sums(Tensor upstream, Tensor input, {_SAVED}, int[] rows, int[] dims) -> (Tensor, Tensor)",
+    "Sums of upstream * y and of upstream along dims, where y is the input normalised along rows.",
+    _sums, ("row", "row"), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grads, input, mean, square, eps, rows: _of_upstream(
+            (None, *grads), input, None, mean, square, eps, rows),
+        input=lambda grads, upstream, input, mean, square, eps, rows: _of_input(
+            (None, *grads), upstream, input, None, mean, square, eps, rows)))
+normalize_backward_sums: Final[BroadRow] = BroadRow(
+    f"normalize_backward_sums(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] dims) -> "
+    "(Tensor, Tensor, Tensor)",
+    "normalize_backward with a weight for each row, and the sums of upstream * y and of upstream along dims.",
+    _backward_and_sums, ("full", "row", "row"), **_HIDDEN, derivative=Derivative(
+        upstream=lambda grads, input, weight, mean, square, eps, dims: _of_upstream(
+            grads, input, weight, mean, square, eps, dims),
+        input=lambda grads, upstream, input, weight, mean, square, eps, dims: _of_input(
+            grads, upstream, input, weight, mean, square, eps, dims),
+        weight=lambda grads, upstream, input, mean, square, eps, dims: _of_weight(
+            grads, upstream, input, mean, square, eps, dims)))
