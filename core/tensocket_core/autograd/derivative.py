@@ -39,8 +39,8 @@ class Derivative:
     (the gradient of the result), ``result``, arguments of the operator by name, and ``NAME_shape`` for the shape of an
     argument that is not needed itself. A function returns the argument's gradient;
     where the argument was broadcast, the engine sums. ``joint`` is one function that returns the gradients of all
-    tensor arguments as a tuple, for operators on lists and where one computation gives all of them. A parameter called ``wanted`` is a tuple that
-    tells it which of these arguments gradients flow to.
+    tensor arguments as a tuple, for operators on lists and where one computation gives all of them. Its parameter
+    ``wanted`` is a tuple that tells which of these arguments gradients flow to.
 
     For an operator that returns several tensors as a tuple or list, the first parameter is called ``grads``: a tuple
     with the gradient of each result, None where no gradient arrived; the results are then called ``result0``,

@@ -64,8 +64,9 @@ class BroadMath:
             tuple([Var(f"{name}{k}_{i}", dtype) for i in range(len(values))])
             for name in ("element", "left", "right", "acc"))
         self.statements.append(Reduce(
-            results=results, loops=tuple(zip(position, self._sizes, strict=True)), body=tuple(map(Let, elements, values)),
-            values=elements, identity=tuple([const(identity, dtype) for _ in values]),
+            results=results, loops=tuple(zip(position, self._sizes, strict=True)),
+            body=tuple(map(Let, elements, values)), values=elements,
+            identity=tuple([const(identity, dtype) for _ in values]),
             combine=Combine(lefts, rights, tuple(map(combine, lefts, rights)))))
         return list(results)
 

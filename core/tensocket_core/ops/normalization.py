@@ -1,5 +1,4 @@
-"""Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted.
-"""
+"""Normalisation: values brought to mean 0 and variance 1 over some dimensions, then scaled and shifted."""
 
 from __future__ import annotations
 

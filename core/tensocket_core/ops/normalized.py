@@ -1,8 +1,8 @@
 """Normalised rows with scale and shift as one operator: layers, groups, instances and batches.
 
-With ``y = (x - mean) * r``, ``r = 1 / sqrt(var + eps)`` and an upstream gradient g of ``y * weight + bias``, the input's
-gradient is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; those of weight and bias are sums of
-``g * y`` and of g. Statistics are saved, normalised values are not.
+With ``y = (x - mean) * r``, ``r = 1 / sqrt(var + eps)`` and an upstream gradient g of ``y * weight + bias``, the
+gradient of the input is ``r * (h - mean(h) - y * mean(h * y))`` with ``h = g * weight``; those of weight and bias are
+sums of ``g * y`` and of g. Statistics are saved, normalised values are not.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2
     found: tuple[Any, Any, Any] = (None, None, None)
     if grads[0] is not None:
         found = _gradients(grads[0], input, weight, bias, result1, result2, eps, dims, wanted)
-    if grads[1] is None and grads[2] is None or not wanted[0]:
+    if (grads[1] is None and grads[2] is None) or not wanted[0]:
         return found
     count = math.prod([input.shape[d] for d in dims])
     of_mean = None if grads[1] is None else (grads[1] / count).expand(tuple(input.shape))

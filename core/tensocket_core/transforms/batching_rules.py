@@ -12,8 +12,8 @@ from tensocket_plugins.contract.errors import TransformError
 
 from .._generated import functions
 from ..dispatch.call import call
-from ..execute.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
 from ..execute.broad_rows import BroadRow
+from ..execute.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
 from ..execute.inplace import InPlace
 from ..execute.matmul import MatMul
 from ..execute.pointwise import Pointwise
