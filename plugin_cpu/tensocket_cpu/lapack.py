@@ -241,5 +241,5 @@ def install_lapack(find: Callable[[], Library | None]) -> None:
 
         return run
 
-    for name in host_linalg.NAMES:
+    for name in host_linalg.DECOMPOSITIONS:
         host_linalg.install(name, call(name))

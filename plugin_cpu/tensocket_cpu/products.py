@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.kit import host_linalg
 
 from .threads import in_children
 
@@ -163,7 +164,8 @@ def _pieces(x: Array) -> list[Array]:
 
 
 def register_products(table: KernelTable, parts: Parts) -> None:
-    """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``."""
+    """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``, also for what host operators multiply."""
+    host_linalg.install("matmul", lambda x, y: parts.products(x, y))
     table.register("matmul", partial(matmul_floats, parts), dtypes=FLOATS, direct=True)
     table.register("linear", partial(linear_floats, parts), dtypes=FLOATS, direct=True)
     for dtype in HALVES:

@@ -14,8 +14,18 @@ import pytest
 from tensocket_cpu import blas
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.gemm import Products, batch_steps, oriented
-from tensocket_cpu.products import NumpyProducts, Parts, linear_floats, matmul_floats, matmul_halves, matmul_integers
+from tensocket_cpu.products import (
+    NumpyProducts,
+    Parts,
+    linear_floats,
+    matmul_floats,
+    matmul_halves,
+    matmul_integers,
+    register_products,
+)
+from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
+from tensocket_plugins.kit import host_linalg
 
 FLOATS = {"float32": 1e-5, "float64": 1e-13, "complex64": 1e-5, "complex128": 1e-13}
 SIZES = [(3, 4, 5), (1, 7, 3), (4, 1, 6), (5, 3, 1), (1, 1, 1), (33, 20, 18)]
@@ -254,6 +264,19 @@ def test_integers_are_exact(parts, rng, dtype, left, right, extreme):
     np.testing.assert_array_equal(result, np.matmul(x, y))
     z = np.swapaxes(np.swapaxes(y, -1, -2).copy(), -1, -2)
     np.testing.assert_array_equal(matmul_integers(parts, x, z), np.matmul(x, y))
+
+
+@pytest.mark.parametrize("sizes", [(5, 6, 7), (70, 80, 90)])
+@pytest.mark.parametrize("installed", [False, True])
+def test_products_of_host_operators(monkeypatch, device, parts, rng, sizes, installed):
+    monkeypatch.setattr(host_linalg, "_INSTALLED", {})
+    if installed:
+        register_products(KernelTable(), parts)
+    m, k, n = sizes
+    x, y = values(rng, (m, k), np.float32), values(rng, (n, k), np.float32).T
+    check(host_linalg.matmul(x, y), x, y, 1e-5)
+    with pytest.raises(ValueError):
+        host_linalg.matmul(x, x)
 
 
 def test_many_threads_at_once(device, products, rng):

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import DType, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit import host_linalg
 
 from ..autograd.derivative import Derivative
 from ..device import DeviceEntry
@@ -172,8 +173,8 @@ def _weight_gradient(grad: Any, input: Any) -> Any:
         weight=lambda grad, input: _weight_gradient(grad, input),
         bias=lambda grad: grad,
     ).on_arrays(
-        input=lambda grad, weight: grad.dot(weight) if grad.ndim == 2 else NotImplemented,
-        weight=lambda grad, input: grad.T.dot(input) if grad.ndim == 2 else NotImplemented,
+        input=lambda grad, weight: host_linalg.matmul(grad, weight) if grad.ndim == 2 else NotImplemented,
+        weight=lambda grad, input: host_linalg.matmul(grad.T, input) if grad.ndim == 2 else NotImplemented,
         bias=lambda grad: grad,
     ),
 )

@@ -1,4 +1,4 @@
-"""Decompositions of matrices on the host: NumPy's, or those of a library that the host's backend brings."""
+"""Products and decompositions of matrices on the host: NumPy's, or those of the library of the host's backend."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-#: What a backend may bring.
-NAMES: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr")
+#: What a backend may bring besides ``matmul``.
+DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr")
+#: Multiplications up to which NumPy's call is the cheapest and uses one thread.
+_FEW: Final = 1 << 18
 _INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
 
 
@@ -19,7 +21,7 @@ def install(name: str, function: Callable[..., Any]) -> None:
     """Use a function of a backend for one of this module, with its arguments, results and errors.
 
     Args:
-        name: One of ``NAMES``.
+        name: ``matmul``, or one of ``DECOMPOSITIONS``.
         function: What computes it; it returns NotImplemented where NumPy does as well.
     """
     _INSTALLED[name] = function
@@ -29,6 +31,17 @@ def _computed(name: str, default: Callable[..., Any], *args: Any) -> Any:
     own = _INSTALLED.get(name)
     result = NotImplemented if own is None else own(*args)
     return default(*args) if result is NotImplemented else result
+
+
+def matmul(x: Array, y: Array) -> Array:
+    """Product of two matrices of one floating-point dtype.
+
+    Raises:
+        ValueError: They do not fit.
+    """
+    own = _INSTALLED.get("matmul")
+    product: Array = x.dot(y) if own is None or x.size * y.shape[1] <= _FEW else own(x, y)
+    return product
 
 
 def svd(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
