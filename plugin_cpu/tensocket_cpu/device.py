@@ -126,7 +126,8 @@ class CpuDevice(OpenDevice):
             KernelError: LLVM rejects it.
         """
         addresses, library = self.compiler.compile(program)
-        return make_executable(program, addresses, library, self.pool)
+        empty = partial(self.allocator.of, operator=program.name)
+        return make_executable(program, addresses, library, self.pool, empty)
 
     def executable(self, program: Program) -> Executable:
         """Machine code for a program, or where that cannot be made the interpreter."""

@@ -94,7 +94,8 @@ class _Launch:
         self.grain = grain(kernel)
 
 
-def make_executable(program: Program, addresses: Sequence[int], library: Any, pool: ThreadPool) -> Executable:
+def make_executable(program: Program, addresses: Sequence[int], library: Any, pool: ThreadPool,
+                    empty: Callable[[tuple[int, ...], np.dtype[Any]], Any] = np.empty) -> Executable:
     """A function ``run(buffers, scalars, stream)``.
 
     Args:
@@ -102,13 +103,14 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
         addresses: Entry of each kernel.
         library: Whatever keeps these valid.
         pool: The threads that large work is divided over.
+        empty: Gives memory for temporaries.
     """
     pack = struct.Struct(f"={slot_codes(program)}").pack
     launches = [_Launch(program, number, address, library) for number, address in enumerate(addresses)]
     only = launches[0]
     if len(launches) == 1 and not program.temporaries and only.position is not None and program.buffers:
         return _simple(program.name, pack, only.entry, only.position, only.grain, pool)
-    return _Run(program, pack, launches, pool)
+    return _Run(program, pack, launches, pool, empty)
 
 
 def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, grain: int,
@@ -136,7 +138,8 @@ class _Run:
     """Any program."""
 
     def __init__(self, program: Program, pack: Callable[..., bytes], launches: Sequence[_Launch],
-                 pool: ThreadPool) -> None:
+                 pool: ThreadPool, empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]) -> None:
+        self._empty = empty
         self._name = program.name
         self._names = [s.name for s in program.scalars]
         self._sizes = host_function(tuple(t.size for t in program.temporaries))
@@ -150,7 +153,8 @@ class _Run:
             stream.submit(self._name, partial(self, tuple(buffers), tuple(scalars), None))
             return
         named: Any = dict(zip(self._names, scalars, strict=True))
-        temporaries = [np.empty(size, dtype) for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
+        temporaries = [self._empty((size,), dtype)
+                       for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
         arrays = [*buffers, *temporaries]
         args = self._pack(*map(array_slot, arrays), *scalars)
         largest = max((array.size for array in arrays), default=0)
