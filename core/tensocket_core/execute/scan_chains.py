@@ -3,8 +3,9 @@
 Vectors hold the next elements of several rows, or of several pieces of one row: squares of elements, transposed. Of few
 long rows, first the total of each block is made, then its elements from what is carried to it. A running value is what
 is carried, combined with the block's own running value, in both passes alike, so that running sums of positive numbers
-never fall. Along an outer dimension, neighbouring columns are walked through together. Blocks depend on sizes alone,
-never on the number of threads.
+never fall; where results are rounded to fewer bits than are summed, both passes take the shortest way instead. Along an
+outer dimension, neighbouring columns are walked through together. Blocks depend on sizes alone, never on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from .scan_nests import Scan, ScanForm, ScanNest
 SIDE: Final = 16
 #: Elements of a block.
 BLOCK: Final = 2048
+#: Partial totals of a block.
+LANES: Final = 32
 #: Neighbouring columns that are walked through together.
 COLUMNS: Final = 64
 
@@ -81,6 +84,8 @@ class _VectorNest(ScanNest):
         assert scan.identity is not None
         self.identity = [const(value, dtype) for value, dtype in zip(
             scan.identity(form.accumulator), self.types, strict=True)]
+        # What is rounded to a narrower type needs no exact order.
+        self.loose = len(self.types) == 1 and form.source is not None and form.source.itemsize < self.types[0].itemsize
         self.locals: list[Local] = []
         self.sums = self._arrays("sum", self.types, SIDE)
         self.accs = [Var(f"acc{k}", dtype) for k, dtype in enumerate(self.types)]
@@ -104,9 +109,11 @@ class _VectorNest(ScanNest):
         return [Let(var, value) for var, value in pairs], [*values]
 
     def _shown(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """Running values of a block with what is carried to it, which the first block of a row has nothing of."""
+        """Running values of a block with what is carried to it, unless they begin with that."""
         own = tuple(values)
-        return self._unless_first(own, self.scan.combine(self.m, self._carry(), own)) if self.form.carried else own
+        if self.loose or not self.form.carried:
+            return own
+        return self._unless_first(own, self.scan.combine(self.m, self._carry(), own))
 
     def _loaded(self, arrays: Sequence[str], at: Expr) -> list[Expr]:
         return [Load(array, at, dtype) for array, dtype in zip(arrays, self.types, strict=True)]
@@ -187,19 +194,37 @@ class _TilesNest(_VectorNest):
     def program(self) -> Program:
         """The finished nest: a block of a row an iteration."""
         stop = Var("stop", self.form.index)
-        area = SIDE * SIDE
+        step = LANES if self.loose and not self.form.running else SIDE * SIDE
         body: list[Stmt] = [
             *self._enter(self.number // self.blocks, self.number % self.blocks, "row"),
             Let(self.first, self.block * self.length), Let(stop, call("min", self.first + self.length, self.count)),
-            Let(self.rest, stop - (stop - self.first) % area), *map(Declare, self.accs, self.identity),
+            Let(self.rest, stop - (stop - self.first) % step),
         ]
-        if self.form.source is not None:
+        body += map(Declare, self.accs, self._unless_first(tuple(self.identity), self._carry())
+                    if self.loose and self.form.carried else self.identity)
+        if self.form.source is not None and step == LANES:
+            body += self._folded()
+        elif self.form.source is not None:
             body.append(loop(self.piece, self.rest, self._piece(), start=self.first, step=BLOCK))
         body.append(self._scalar(self.first if self.form.source is None else self.rest, stop))
         if not self.form.running:
             body += self._write(self.block, tuple(self.accs))
         extent = product([*self.sizes, self.blocks], self.form.index)
         return self.nest.program(parallel([self.number], [extent], body), tuple(self.locals))
+
+    def _folded(self) -> list[Stmt]:
+        """The total of a block, in an order that vectors like."""
+        arrays = self._arrays("lane", self.types, LANES)
+        lets, values = self._combined(self._loaded(arrays, self.at), self._element(self.begin + self.at))
+        totals = [Var(f"total{n}", dtype) for n, dtype in enumerate(self.types)]
+        more, sums = self._combined(self.accs, totals)
+        return [
+            loop(self.at, LANES, self._stored(arrays, self.at, self.identity), LoopKind.VECTOR),
+            loop(self.begin, self.rest, [loop(self.at, LANES, [*lets, *self._stored(arrays, self.at, values)],
+                                              LoopKind.VECTOR)], start=self.first, step=LANES),
+            loop(self.i, LANES, [
+                *map(Let, totals, self._loaded(arrays, self.i)), *more, *map(Assign, self.accs, sums)]),
+        ]
 
     def _piece(self) -> list[Stmt]:
         """Fetch a few squares, so that memory is read at its own speed, and scan them."""
