@@ -239,14 +239,15 @@ class _TilesNest(_VectorNest):
         """Scan every piece, then the pieces' totals, and combine both."""
         i, k, at, half = self.i, self.k, self.at, SIDE * SIDE // 2
         into = self._arrays("in_square", (held, held), 2 * half)
-        read = [Store(into[0], at * 2 + n, Load(near, self.begin - self.piece + at + n * half, held)) for n in range(2)]
-        turned, square = shuffles(into[0], into[1], held, SIDE, at, 1)
+        half //= 2
+        read = [Store(into[0], at * 4 + n, Load(near, self.begin - self.piece + at + n * half, held)) for n in range(4)]
+        turned, square = shuffles(into[0], into[1], held, SIDE, at, 2)
         position = self.begin + i * SIDE + k
         lets, values = self._combined(self._loaded(self.sums, i), self._contribution(square, position))
         step = [*lets, *self._stored(self.sums, i, values)]
         parts: list[str] = []
         if self.form.running:
-            parts = self._arrays("part", self.types, 2 * half)
+            parts = self._arrays("part", self.types, 4 * half)
             step += self._stored(parts, k * SIDE + i, values)
         totals = [Var(f"total{n}", dtype) for n, dtype in enumerate(self.types)]
         more, sums = self._combined(self.accs, totals)
@@ -265,9 +266,10 @@ class _TilesNest(_VectorNest):
         out = self._arrays("out_square", (stored, stored), 2 * half)
         lets, values = self._combined(self._loaded(self.sums, i), self._loaded(parts, k * SIDE + i))
         step = [*lets, *self._shown_square(self._shown(values), out[0])]
-        back, shown = shuffles(out[0], out[1], stored, SIDE, at, 1)
-        write = [Store("out0", self._address("out0", self.begin + at * 2 + n), Load(shown, at + n * half, stored))
-                 for n in range(2)]
+        back, shown = shuffles(out[0], out[1], stored, SIDE, at, 2)
+        half //= 2
+        write = [Store("out0", self._address("out0", self.begin + at * 4 + n), Load(shown, at + n * half, stored))
+                 for n in range(4)]
         return [loop(k, SIDE, [self._lanes(step)]), *back, loop(at, half, write)]
 
 

@@ -71,13 +71,16 @@ def shuffles(source: str, other: str, dtype: DType, side: int, at: Var, done: in
         The statements, and which array the result is in.
     """
     # Not VECTOR loops: their lanes would be as many as iterations, and scatter.
-    half, statements = side * side // 2, []
-    for _ in range(side.bit_length() - 1 - done):
-        statements.append(loop(at, half, [
-            Store(other, at * 2, Load(source, at, dtype)), Store(other, at * 2 + 1, Load(source, at + half, dtype)),
-        ]))
+    statements: list[Stmt] = []
+    left = side.bit_length() - 1 - done
+    while left:
+        ways = 4 if left > 1 else 2
+        share = side * side // ways
+        statements.append(loop(at, share, [
+            Store(other, at * ways + k, Load(source, at + k * share, dtype)) for k in range(ways)]))
         source, other = other, source
-    return [*statements], source
+        left -= ways // 2
+    return statements, source
 
 
 class _Squares:
