@@ -71,3 +71,23 @@ def test_more_equals_of_a_period_than_there_is_room_for() -> None:
     values, indices = torch.tensor(array).topk(16)
     np.testing.assert_array_equal(indices.numpy(), _order(array, 0, True)[:16])
     np.testing.assert_array_equal(values.numpy(), array[indices.numpy()])
+
+
+def test_large_permutations_are_the_order_of_their_keys() -> None:
+    torch.manual_seed(3)
+    here = torch.randperm(30000)
+    torch.manual_seed(3)
+    assert torch.equal(here, torch.randperm(30000, device="ref").to("cpu"))
+    assert torch.equal(here.sort().values, torch.arange(30000))
+
+
+def test_distinct_elements_of_large_arrays() -> None:
+    array = np.random.default_rng(9).integers(-5000, 5000, (100, 300))
+    values, inverse, counts = torch.tensor(array).unique(return_inverse=True, return_counts=True)
+    expected = np.unique(array, return_inverse=True, return_counts=True)
+    np.testing.assert_array_equal(values.numpy(), expected[0])
+    np.testing.assert_array_equal(inverse.numpy(), expected[1].reshape(array.shape))
+    np.testing.assert_array_equal(counts.numpy(), expected[2])
+    rows = array[:, :3].repeat(2, 0) % 5
+    chosen = torch.tensor(np.tile(rows, (60, 1))).unique(dim=0)
+    np.testing.assert_array_equal(chosen.numpy(), np.unique(rows, axis=0))

@@ -20,6 +20,9 @@ from .indexing import gather_valid, scatter_valid
 from .scan import running_sum
 from .sorting import order, places
 
+#: Elements from which a sequence of kernels is faster than NumPy.
+_MANY: Final = 8192
+
 # ---------------------------------------------------------------------------------------------------- on the host
 
 
@@ -125,7 +128,8 @@ def _groups(input: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, A
 
 groups: Final[SequenceOperator] = SequenceOperator(
     "unique(Tensor input, int? dim, bool consecutive) -> any",
-    "Distinct elements, first positions, groups, counts.", _unique, _groups, shape=None, method=False, function=False)
+    "Distinct elements, first positions, groups, counts.", _unique, _groups, shape=None, method=False, function=False,
+    many=_MANY)
 
 
 def _asked(found: tuple[Any, ...], inverse: bool, counts: bool) -> Any:

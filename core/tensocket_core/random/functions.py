@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
 from ..creation import check_range, empty_like, finish, from_values, options, shape_of
+from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
 from ..dispatch.fallback import note_host_operator
 from ..dispatch.keys import WRAPPER, dtype_bit
@@ -148,12 +149,29 @@ def randint_like(input: Any, low: Any = None, high: Any = None, *, generator: Ge
     return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
 
 
+#: Keys from which they are sorted digit by digit.
+_MANY: Final = 8192
+
+
 def _ascending(keys: Any) -> Any:
     """Positions of keys in ascending order, equal ones in the order in which they stand."""
     order = np.argsort(keys, axis=-1)  # several times faster than a stable sort
     ordered = np.take_along_axis(keys, order, -1)
     tied = (ordered[..., 1:] == ordered[..., :-1]).any()
     return np.argsort(keys, axis=-1, kind="stable") if tied else order
+
+
+def _order(entry: DeviceEntry, keys: Any) -> Any:
+    """The same of many keys in a vector, on a processor: by upper halves, then the few that share one."""
+    upper = (keys >> 31).astype(np.uint32)
+    order = sorted_positions(entry, upper, dtypes.uint32, 0, False)
+    ranked = upper[order]
+    tied = np.flatnonzero(ranked[1:] == ranked[:-1])
+    if tied.size:
+        places = np.union1d(tied, tied + 1)
+        chosen = order[places]
+        order[places] = chosen[np.lexsort((chosen, keys[chosen]))]
+    return order
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
@@ -179,6 +197,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
                 array = order if chosen is dtypes.int64 else converted(entry, order, dtypes.int64, chosen)
                 return tensors.wrap(array, entry.key | dtype_bit(chosen))
             note_host_operator("randperm", keys)
+        elif not lead and n >= _MANY and entry.runtime.target is not None and entry.runtime.target.kind == "cpu":
+            return from_values(_order(entry, keys._host()), chosen, entry)
         return from_values(call_pooled("randperm", _ascending, keys._host()), chosen, entry)
 
     result = through_transforms("randperm", draw)

@@ -3,7 +3,7 @@
 Where results step by one element along the last axis and an operand does along another one, no order of plain loops
 reads and writes whole cache lines. A square of such an operand is read along its own lines, transposed in local memory
 and then used along the results' lines. A transposition of ``2 ** n`` rows is ``n`` perfect shuffles of the elements
-(H. S. Stone, Parallel processing with the perfect shuffle, 1971), which are loops that a compiler makes vectors of.
+(H. S. Stone, Parallel processing with the perfect shuffle, 1971), two of them at a time, in loops that become vectors.
 """
 
 from __future__ import annotations
