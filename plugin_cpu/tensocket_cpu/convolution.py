@@ -293,7 +293,7 @@ class Convolutions:
         for number, phase in enumerate(product(*(range(len(line.low)) for line in plan.lines))):
             bounds = [n for line, k in zip(plan.lines, phase, strict=True) for n in (line.low[k], line.high[k])]
             origin = sum(line.first[k] * s for line, k, s in zip(plan.lines, phase, steps, strict=True))
-            run((flat, x), (batch * channels * math.prod(lengths[:-1]), channels, *lengths[:-1], lengths[-1],
+            run((flat, x), (batch * channels, channels, *lengths[:-1], lengths[-1],
                             number * plan.plane, step, *bounds, origin, step_n, step_c,
                             *(line.stride * s for line, s in zip(plan.lines, steps, strict=True))), stream)
         return flat
@@ -345,6 +345,6 @@ class Convolutions:
         flat.reshape(planes, positions)[:, used:] = 0
         step_n, step_c, *steps = _element_strides(grad)
         self._program(programs.flat_image, dtype, work, dims, steps[-1] != 1)((flat, grad), (
-            planes * math.prod(lengths[:-1]), grad.shape[1], *lengths[:-1], lengths[-1], 0, positions,
+            planes, grad.shape[1], *lengths[:-1], lengths[-1], 0, positions,
             *(n for size in outputs for n in (0, size)), 0, step_n, step_c, *steps), stream)
         return flat, positions

@@ -119,6 +119,19 @@ def test_a_condition_masks_reads_and_writes(device, rng, count):
     assert (out[count:] == -1).all()
 
 
+@pytest.mark.parametrize("bound", [-3, 0, 4, 5, 6, 20, 21, 40])
+@pytest.mark.parametrize("form", ["lt", "le", "turned lt", "turned le"])
+def test_comparisons_of_positions_with_bounds(device, bound, form):
+    position, name = J + 5, form.split()[-1]
+    condition = call(name, N, position) if "turned" in form else call(name, position, N)
+    built = program([loop(J, 16, [Store("out", J, condition)], V)], [("out", bool_)])
+    got = run(device, built, [np.zeros(16, np.bool_)], (bound,))
+    positions = np.arange(16) + 5
+    expected = {"lt": positions < bound, "le": positions <= bound,
+                "turned lt": bound < positions, "turned le": bound <= positions}[form]
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_conditions_nest_and_strided_accesses_are_masked(device, rng):
     inner = If(Load("in0", J * 2, float32) < 0.0, (Store("out", J * 2, const(7.0, float32)),))
     built = program([loop(J, 16, [If(J < N, (inner,))], V)], [("out", float32), ("in0", float32)])

@@ -200,6 +200,8 @@ class VectorLoop:
     def _call(self, e: Expr) -> str:
         assert isinstance(e, Call)
         source = e.args[-1].dtype
+        if e.function in ("lt", "le") and source.kind == "int" and (mask := self._lanes_within(e)) is not None:
+            return mask
         args = [self._vector(arg) for arg in e.args]
         with self._vectors() as w:
             match e.function:
@@ -212,6 +214,22 @@ class VectorLoop:
                 case "eq" | "ne" | "lt" | "le":
                     return compare(w, e.function, source, *args)
             return apply(w, e.function, source, args)
+
+    def _lanes_within(self, e: Call) -> str | None:
+        """A comparison of an index that grows by one with a bound, as one of lane numbers in 32 bits; else None."""
+        left, right = (self._affine(arg) for arg in e.args)
+        if left is None or right is None or (left[1], right[1]) not in ((1, 0), (0, 1)):
+            return None
+        below = left[1] == 1
+        (index, _), (bound, _) = (left, right) if below else (right, left)
+        # Lanes below a number, or from it on: index + lane <= bound means lane < bound - index + 1.
+        distance = index_apply(self._w, "sub", [bound, index])
+        if (e.function == "le") == below:
+            distance = index_apply(self._w, "add", [distance, "1"])
+        within = index_apply(self._w, "min", [index_apply(self._w, "max", [distance, "0"]), str(self._lanes)])
+        limit = self._splat(self._w.op(f"trunc i64 {within} to i32"), "i32")
+        numbers = ", ".join(f"i32 {lane}" for lane in range(self._lanes))
+        return self._w.op(f"icmp {'ult' if below else 'uge'} {self._kind('i32')} <{numbers}>, {limit}")
 
     def _affine(self, e: Expr) -> tuple[str, int] | None:
         """The first lane's index, in 64 bits, and the constant step from lane to lane; None where there is none."""

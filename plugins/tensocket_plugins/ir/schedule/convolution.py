@@ -113,9 +113,9 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
 
 
 def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
-    """Lines of an image with zeros before and after them, one phase of a stride.
+    """Images with zeros before and after their lines, one phase of a stride.
 
-    Parameters: result and source, then: number of lines in the result, channels, sizes of the result's outer spatial
+    Parameters: result and source, then: images times channels, channels, sizes of the result's outer spatial
     dimensions, length of a line; where the result begins and the distance of its channels; for each dimension where the
     source begins and ends in the result; the source's first element and its strides (image, channel, dimensions..).
 
@@ -126,46 +126,39 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         spread: Whether the last stride may be another than 1.
     """
     scalars, names = numbers(" ".join([
-        "lines channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
+        "planes channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
         *(f"low{d} high{d}" for d in range(dims)), "origin step_n step_c", *(f"step{d}" for d in range(dims))]))
     v = {name.name: name for name in names}
-    line, t, low, high, begin = map(index, ("line", "t", "low", "high", "begin"))
-    lets: list[Stmt] = []
-    places: list[Expr] = []
-    rest: Expr = line
-    for d in reversed(range(dims - 1)):
-        at, following = index(f"place{d}"), index(f"rest{d}")
-        lets += [Let(at, rest % v[f"size{d}"]), Let(following, rest // v[f"size{d}"])]
-        places.insert(0, at)
-        rest = following
-    inside: Expr = line >= 0
+    last = dims - 1
+    plane, t, lane, low, high, begin, origin, position = map(
+        index, ("plane", "t", "lane", "low", "high", "begin", "origin_at", "position"))
+    places = [index(f"place{d}") for d in range(last)]
+    inside: Expr = plane >= 0
     row: Expr = const(0, int64)
-    origin: Expr = v["origin"] + (rest // v["channels"]) * v["step_n"] + (rest % v["channels"]) * v["step_c"]
+    first: Expr = v["origin"] + (plane // v["channels"]) * v["step_n"] + (plane % v["channels"]) * v["step_c"]
     for d, place in enumerate(places):
         inside = inside & (v[f"low{d}"] <= place) & (place < v[f"high{d}"])
         row = place if d == 0 else row * v[f"size{d}"] + place
-        origin = origin + (place - v[f"low{d}"]) * v[f"step{d}"]
-    last = dims - 1
-    position, value = index("position"), Var("value", work)
-    step = v[f"step{last}"] if spread else const(1, int64)
-    taken = cast(Load("in0", index("origin_at") + (position - low) * step, source), work)
-    lane = index("lane")
+    across = sum(((place - v[f"low{d}"]) * v[f"step{d}"] for d, place in enumerate(places)), const(0, int64))
+    value, step = Var("value", work), v[f"step{last}"] if spread else const(1, int64)
+    taken = cast(Load("in0", origin + across + (position - low) * step, source), work)
     copy = loop(lane, lanes(work), [
         Let(position, t + lane),
         If(position < v["length"], (
             Declare(value, const(0, work)),
             If((position >= low) & (position < high), (Assign(value, taken),)),
-            Store("out", begin + position, value),
+            Store("out", begin + row * v["length"] + position, value),
         )),
     ], LoopKind.VECTOR)
-    body = loop(line, v["lines"], [
-        *lets,
-        Let(begin, v["start"] + rest * v["channel_step"] + row * v["length"]),
+    lines: list[Stmt] = [
         Let(low, select(inside, v[f"low{last}"], v["length"])),
         Let(high, select(inside, v[f"high{last}"], v["length"])),
-        Let(index("origin_at"), origin),
         loop(t, v["length"], [copy], step=lanes(work)),
-    ], LoopKind.PARALLEL)
+    ]
+    for d, place in reversed(list(enumerate(places))):
+        lines = [loop(place, v[f"size{d}"], lines)]
+    body = loop(plane, v["planes"], [
+        Let(origin, first), Let(begin, v["start"] + plane * v["channel_step"]), *lines], LoopKind.PARALLEL)
     return Program("flat_image", (Buffer("out", work, True), Buffer("in0", source), *scalars),
                    (Kernel("flat_image", (body,)),))
 
