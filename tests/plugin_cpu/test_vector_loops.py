@@ -100,6 +100,23 @@ def test_other_steps_gather_and_scatter(device, rng):
     np.testing.assert_array_equal(out[lanes * 3 + 1], x[lanes * 7] + x[20 - lanes])
 
 
+@pytest.mark.parametrize("step", [2, 3])
+def test_every_second_and_every_third_element(device, rng, step):
+    """Steps that are known: nothing beyond the last element is read."""
+    built = program([loop(J, 16, [If(J < N, (Store("out", J, Load("in0", J * step, float32)),))], V)],
+                    [("out", float32), ("in0", float32)])
+    assert ("gather" in print_llvm(built)) == (step == 3)
+    x = rng.standard_normal(10 * step + 1).astype(np.float32)
+    out = run(device, built, [np.zeros(16, np.float32), x], (11,))
+    np.testing.assert_array_equal(out[:11], x[::step])
+
+
+def test_narrow_numbers_of_wide_positions(device):
+    built = program([loop(J, 16, [Store("out", J, cast(cast(J, int64) * 3 + cast(N, int64), int32))], V)],
+                    [("out", int32)])
+    np.testing.assert_array_equal(run(device, built, [np.zeros(16, np.int32)], (7,)), np.arange(16) * 3 + 7)
+
+
 def test_elements_of_elements(device, rng):
     at = Load("in1", J, int64)
     built = program([loop(J, 8, [Store("out", J, Load("in0", at, float32))], V)],

@@ -28,11 +28,13 @@ class Taps:
         positions: int32 [outputs, taps]; ``NONE`` where an output has fewer taps than others.
         slots: For a transposed map, which tap of the original an entry is; int32, of the same shape.
         weights: float64 of the same shape.
+        even: Stride, dilation and padding of windows that lie evenly; None for other maps.
     """
 
     def __init__(self, size: int, positions: np.ndarray[Any, Any], weights: np.ndarray[Any, Any] | None = None,
-                 slots: np.ndarray[Any, Any] | None = None) -> None:
+                 slots: np.ndarray[Any, Any] | None = None, even: tuple[int, int, int] | None = None) -> None:
         self.size = size
+        self.even = even
         self.positions = np.ascontiguousarray(positions, np.int32)
         self.weights = np.ones(positions.shape) if weights is None else weights
         self.slots = slots

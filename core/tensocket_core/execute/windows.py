@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, int32, int64
 from tensocket_plugins.ir.nodes import (
+    Assign,
     Combine,
+    Declare,
     Expr,
     If,
     Let,
@@ -253,6 +255,50 @@ def pool_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
     return nest.program(parallel([*a, *o], [*lead, *outputs], body))
 
 
+def even_pool_nest(dtype: DType, outer: int, dims: int, hop: int | None, unit: tuple[bool, bool], index: DType
+                   ) -> Program:
+    """The same for windows that lie evenly: positions are computed, and elements compared one after the other.
+
+    Args:
+        dtype: Element type of the image.
+        outer: Dimensions before those of windows.
+        dims: Dimensions of windows.
+        hop: Stride of the windows along the last dimension, where it is known.
+        unit: Whether the results' and the image's last strides are 1.
+        index: Integer type of index arithmetic.
+    """
+    nest, work = Nest("pool_max", index), arithmetic_dtype(dtype)
+    nest.buffer("out0", dtype, writable=True)
+    nest.buffer("out1", int64, writable=True)
+    nest.buffer("in0", dtype)
+    lead, outputs, taps, sizes = (nest.sizes(*p) for p in (("n", outer), ("m", dims), ("k", dims), ("s", dims)))
+    hops, gaps, pads = (nest.sizes(prefix, dims) for prefix in ("hop", "gap", "pad"))
+    a, o, t = nest.variables("a", outer), nest.variables("o", dims), nest.variables("t", dims)
+    one = const(1, index)
+    ends = [[*strides[:-1], one] if known else [*strides] for strides, known in (
+        (nest.strides(array, outer + dims), known) for array, known in zip(("out0", "in0"), unit, strict=True))]
+    distances: list[Expr] = [*hops[:-1], hops[-1] if hop is None else const(hop, index)]
+    best, place, value = Var("best", work), Var("place", int32), Var("value", work)
+    positions = [Var(f"position{d}", index) for d in range(dims)]
+    inside = positions[0] >= 0
+    for d, position in enumerate(positions):
+        inside = inside & (position >= 0) & (position < sizes[d]) if d else inside & (position < sizes[d])
+    nowhere = const(_NOWHERE, int32)
+    # The first of equals, and of several NaN the last, as PyTorch has it.
+    better = (best < value) | call("ne", value, value) | call("eq", place, nowhere)
+    compare: tuple[Stmt, ...] = (
+        *(Let(position, o[d] * distances[d] + (t[d] * gaps[d] - pads[d])) for d, position in enumerate(positions)),
+        If(inside, (Let(value, cast(Load("in0", dot([*a, *positions], ends[1]), dtype), work)),
+                    If(better, (Assign(best, value), Assign(place, cast(linear(positions, sizes), int32)))))),
+    )
+    for var, size in zip(reversed(t), reversed(taps), strict=True):
+        compare = (loop(var, size, compare),)
+    target = dot([*a, *o], ends[0])
+    body = [Declare(best, _lowest(work)), Declare(place, nowhere), *compare,
+            Store("out0", target, cast(best, dtype)), Store("out1", target, cast(place, int64))]
+    return nest.program(parallel([*a, *o], [*lead, *outputs], body))
+
+
 def pool_array(entry: DeviceEntry, out: Any, places: Any, source: Any, windows: Sequence[Taps], dtype: DType) -> None:
     """Find the largest elements of windows; ``out`` and ``places`` have the same strides, and no array is empty."""
     dims = len(windows)
@@ -260,6 +306,16 @@ def pool_array(entry: DeviceEntry, out: Any, places: Any, source: Any, windows: 
     steps = [element_strides(out), element_strides(source)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])
     index = index_dtype(entry, (out.size, source.size, *(_reach(x) for x in (out, source))))
+    even = [window.even for window in windows if window.even is not None]
+    if len(even) == dims and math.prod(source.shape[outer:]) < _NOWHERE:
+        hop = even[-1][0] if even[-1][0] <= 2 else None
+        unit = (steps[0][-1] == 1, steps[1][-1] == 1)
+        launch(entry, ("even_pool_max", dtype, len(lead), dims, hop, unit, index),
+               lambda: even_pool_nest(dtype, len(lead), dims, hop, unit, index), Strategy.SERIAL, [out, places, source],
+               [*lead, *out.shape[outer:], *(window.taps for window in windows), *source.shape[outer:],
+                *(n for numbers in zip(*even, strict=True) for n in numbers),
+                *(n for k in range(2) for n in (*merged[k], *steps[k][outer:]))])
+        return
     launch(entry, ("pool_max", dtype, len(lead), dims, index), lambda: pool_nest(dtype, len(lead), dims, index),
            Strategy.SERIAL, [out, places, source, *(window.on(entry, "positions") for window in windows)],
            [*lead, *out.shape[outer:], *(window.taps for window in windows), *source.shape[outer:],

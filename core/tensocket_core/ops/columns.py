@@ -54,7 +54,8 @@ class Window:
 def window_taps(size: int, outputs: int, kernel: int, stride: int, dilation: int, padding: int) -> Taps:
     """The windows along one dimension; ``NONE`` where they leave it."""
     places = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - padding
-    return Taps(size, np.where((places >= 0) & (places < size), places, NONE))
+    inside = (places >= 0) & (places < size)
+    return Taps(size, np.where(inside, places, NONE), even=(stride, dilation, padding))
 
 
 def windows_of(sizes: tuple[int, ...], outputs: tuple[int, ...], kernel: tuple[int, ...],

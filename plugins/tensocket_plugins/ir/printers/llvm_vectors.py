@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ...contract.dtypes import DType, int64
+from ...contract.dtypes import DType, int32, int64
 from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
 from .llvm_functions import (
     Writer,
@@ -202,6 +202,8 @@ class VectorLoop:
         source = e.args[-1].dtype
         if e.function in ("lt", "le") and source.kind == "int" and (mask := self._lanes_within(e)) is not None:
             return mask
+        if e.function == "cast" and e.dtype is int32 and source is int64 and (number := self._number(e.args[0])):
+            return number
         args = [self._vector(arg) for arg in e.args]
         with self._vectors() as w:
             match e.function:
@@ -216,20 +218,32 @@ class VectorLoop:
             return apply(w, e.function, source, args)
 
     def _lanes_within(self, e: Call) -> str | None:
-        """A comparison of an index that grows by one with a bound, as one of lane numbers in 32 bits; else None."""
+        """A comparison of a growing index with a bound, as one of lane numbers in 32 bits; else None."""
         left, right = (self._affine(arg) for arg in e.args)
-        if left is None or right is None or (left[1], right[1]) not in ((1, 0), (0, 1)):
+        if left is None or right is None or (left[1] > 0) == (right[1] > 0) or min(left[1], right[1]) < 0:
             return None
-        below = left[1] == 1
-        (index, _), (bound, _) = (left, right) if below else (right, left)
+        below = left[1] > 0
+        (index, step), (bound, _) = (left, right) if below else (right, left)
         # Lanes below a number, or from it on: index + lane <= bound means lane < bound - index + 1.
         distance = index_apply(self._w, "sub", [bound, index])
         if (e.function == "le") == below:
             distance = index_apply(self._w, "add", [distance, "1"])
+        if step > 1:
+            # Rounded up; what is not positive becomes 0 anyway.
+            distance = self._w.op(f"sdiv i64 {index_apply(self._w, 'add', [distance, str(step - 1)])}, {step}")
         within = index_apply(self._w, "min", [index_apply(self._w, "max", [distance, "0"]), str(self._lanes)])
         limit = self._splat(self._w.op(f"trunc i64 {within} to i32"), "i32")
         numbers = ", ".join(f"i32 {lane}" for lane in range(self._lanes))
         return self._w.op(f"icmp {'ult' if below else 'uge'} {self._kind('i32')} <{numbers}>, {limit}")
+
+    def _number(self, e: Expr) -> str | None:
+        """An index in 64 bits that grows by a constant, as 32-bit numbers; else None."""
+        affine = self._affine(e)
+        if affine is None:
+            return None
+        first = self._splat(self._w.op(f"trunc i64 {affine[0]} to i32"), "i32")
+        steps = ", ".join(f"i32 {lane * affine[1]}" for lane in range(self._lanes))
+        return self._w.op(f"add {self._kind('i32')} {first}, <{steps}>")
 
     def _affine(self, e: Expr) -> tuple[str, int] | None:
         """The first lane's index, in 64 bits, and the constant step from lane to lane; None where there is none."""
@@ -281,11 +295,24 @@ class VectorLoop:
             else:
                 args = f"ptr {place}, i32 {align}, {{mask}}, {kind} zeroinitializer"
                 text = self._intrinsic("load", element, args, "p0")
+        elif affine is not None and affine[1] == 2:
+            text = self._load_every_second(self._address(e.buffer, affine[0], e.dtype), element, align)
         else:
             places = self._addresses(e.buffer, e.index, e.dtype)
             text = self._intrinsic("gather", element, f"{self._kind('ptr')} {places}, i32 {align}, {{mask}}, "
                                    f"{kind} zeroinitializer", f"v{self._lanes}p0")
         return self._w.op(f"icmp ne {kind} {text}, zeroinitializer") if e.dtype.kind == "bool" else text
+
+    def _load_every_second(self, place: str, element: str, align: int) -> str:
+        """Every second element from ``place`` on: twice as many neighbours, of which those between are masked off."""
+        mask, few, many = self._mask or "splat (i1 true)", self._lanes, 2 * self._lanes
+        spread = ", ".join(f"i32 {lane}, i32 {few}" for lane in range(few))
+        wide = self._w.op(f"shufflevector <{few} x i1> {mask}, <{few} x i1> zeroinitializer, <{many} x i32> <{spread}>")
+        found = self._masked_access("load", element, many, f"ptr {place}, i32 {align}, <{many} x i1> {wide}, "
+                                    f"<{many} x {element}> zeroinitializer", "p0")
+        kept = ", ".join(f"i32 {2 * lane}" for lane in range(few))
+        return self._w.op(f"shufflevector <{many} x {element}> {found}, <{many} x {element}> poison, "
+                          f"<{few} x i32> <{kept}>")
 
     def _store(self, buffer: str, index: Expr, value: Expr) -> None:
         text, affine = self._vector(value), self._affine(index)
@@ -308,10 +335,11 @@ class VectorLoop:
     def _intrinsic(self, action: str, element: str, args: str, places: str) -> str:
         """A masked access; ``args`` says where the mask goes."""
         mask = self._mask or "splat (i1 true)"
-        kind = self._kind(element)
-        name = f"llvm.masked.{action}.v{self._lanes}{_MANGLED.get(element, element)}.{places}"
-        result = kind if action in ("load", "gather") else "void"
-        text = args.format(mask=f"{self._kind('i1')} {mask}")
+        return self._masked_access(action, element, self._lanes, args.format(mask=f"{self._kind('i1')} {mask}"), places)
+
+    def _masked_access(self, action: str, element: str, count: int, text: str, places: str) -> str:
+        name = f"llvm.masked.{action}.v{count}{_MANGLED.get(element, element)}.{places}"
+        result = f"<{count} x {element}>" if action in ("load", "gather") else "void"
         self._w.declare(name, result, text)
         call = f"call {result} @{name}({text})"
         if result == "void":

@@ -15,7 +15,20 @@ from typing import Final
 from ...contract.dtypes import DType
 from ..lanes import is_vector_loop
 from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
-from .nest import Names, ceil_div, expressions, loads, nested, peel, smaller, subexpressions, unit_step, walk
+from .nest import (
+    Names,
+    ceil_div,
+    definitions,
+    expressions,
+    loads,
+    nested,
+    peel,
+    smaller,
+    subexpressions,
+    substitute,
+    unit_step,
+    walk,
+)
 from .reduce import BLOCK, accumulate, declare, fold_into
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
@@ -101,7 +114,9 @@ def _over_neighbours(statement: For) -> bool:
         return False
     indices = [load.index for load in loads(statement.body)]
     indices += [s.index for s in walk(statement.body) if isinstance(s, Store)]
-    return all(unit_step(index, name) or not _uses(index, name) for index in indices)
+    named = definitions(statement.body)
+    return all(unit_step(index, name) or not _uses(index, name)
+               for index in (substitute(index, named) for index in indices))
 
 
 def _uses(index: Expr, name: str) -> bool:
@@ -115,7 +130,7 @@ def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
     vectors than everything else.
     """
     outer, inner = peel(kernel.body)
-    if not outer or not any(isinstance(statement, Reduce) for statement in inner):
+    if not outer or not any(_is_repeated(statement, inner, outer[-1][0].name) for statement in inner):
         return None
     if _reads_along(inner) or _divides(inner):
         return None
@@ -126,6 +141,15 @@ def schedule_lanes_of_rows(kernel: Kernel, names: Names) -> Kernel | None:
     if not is_vector_loop(lanes):
         return None
     return Kernel(kernel.name, nested([*outer, (block, ceil_div(extent, OUTER_LANES))], [lanes]), kernel.locals)
+
+
+def _is_repeated(statement: Stmt, body: Sequence[Stmt], name: str) -> bool:
+    """Whether a statement is a reduction, or a loop of an iteration that stores next to where its neighbours do."""
+    if isinstance(statement, For) and statement.kind is LoopKind.SERIAL:
+        named = definitions(body)
+        places = [substitute(s.index, named) for s in walk(body) if isinstance(s, Store)]
+        return all(unit_step(place, name) for place in places)
+    return isinstance(statement, Reduce)
 
 
 def _reads_along(body: Sequence[Stmt]) -> bool:

@@ -92,6 +92,15 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     return expr
 
 
+def definitions(body: Iterable[Stmt]) -> dict[str, Expr]:
+    """What the names that ``body`` defines stand for, without these names."""
+    named: dict[str, Expr] = {}
+    for statement in walk(body):
+        if isinstance(statement, Let):
+            named[statement.var.name] = substitute(statement.value, named)
+    return named
+
+
 def _defined(statement: Stmt) -> tuple[Var, ...]:
     match statement:
         case Let(var) | Declare(var) | For(var):
