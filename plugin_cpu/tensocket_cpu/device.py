@@ -21,6 +21,7 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
+from .attention import Attention
 from .blas import Library, best_library, set_blas_threads
 from .convolution import Convolutions
 from .executable import make_executable
@@ -66,6 +67,7 @@ class CpuDevice(OpenDevice):
         install_lapack(self._library)
         self.convolutions = Convolutions(self)
         Recurrences(self)
+        Attention(self)
         self.kernels.register("copy", RunCopies(lambda: self.compiler, self.pool))
         self.build_stats = BuildStats()
         self._compiler: Compiler | None = None

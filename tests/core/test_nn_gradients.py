@@ -176,6 +176,8 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "local_response_norm": [(lambda x: F.local_response_norm(x, 2, 0.5), CUBE)],
     "scaled_dot_product_attention": [(attention, CUBE, CUBE[::-1].copy(), CUBE * 0.5), (
         lambda q, k: F.scaled_dot_product_attention(q, k, k, scale=0.3, enable_gqa=True), CUBE, X.reshape(1, 2, 3))],
+    "attend": [(lambda q, k, v: call(COMPOSITES["attend"], q, k, v, None, True, 0.3)[0],
+                np.stack([CUBE, -CUBE], 1), CUBE[:, None], np.stack([U, V])[:, None])],
     "ctc_loss": [(lambda x, t: F.ctc_loss(x.log_softmax(2), t, (4, 3), (2, 1)),
                   np.sin(np.arange(24)).reshape(4, 2, 3), np.array([[1, 1], [2, 0]]))],
     "lstm_cell": cell("lstm", 4), "gru_cell": cell("gru", 3), "rnn_tanh_cell": cell("rnn_tanh", 1),
@@ -186,9 +188,9 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
 }
 NO_GRADIENT = {"one_hot"}
 #: Gradients of others, whose own gradients are the second derivatives of these.
-OF_OTHERS = {f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
-TWICE = ["batch_norm", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell", "cdist",
+TWICE = ["attend", "batch_norm", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell", "cdist",
          "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.dtypes import bool_, float32
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
+from .. import tensors
 from .._generated import functions
+from ..autograd.derivative import Derivative
+from ..device import BY_KEY, DeviceEntry
 from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, dtype_bit
+from ..dispatch.registry import COMPOSITES
+from ..execute.primitive import tracked
 
 _NAME = "scaled_dot_product_attention"
 
@@ -41,10 +49,12 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
         ArgumentError: There is a mask, and ``is_causal`` is set.
     """
     _check(query, key, value, attn_mask, is_causal)
-    if enable_gqa:
-        key, value = _shared_heads(query, key, value)
     width = query.shape[-1]
     factor = 1 / math.sqrt(width) if scale is None and width else 1.0 if scale is None else scale
+    if not dropout_p and _has_kernel(query, key, value, attn_mask, enable_gqa):
+        return _attended(query, key, value, attn_mask, is_causal, factor)
+    if enable_gqa:
+        key, value = _shared_heads(query, key, value)
     if is_causal:
         rows, columns = query.new_arange(0, query.shape[-2], 1), query.new_arange(0, key.shape[-2], 1)
         attn_mask = columns.unsqueeze(0) <= rows.unsqueeze(1)
@@ -63,6 +73,149 @@ def _weights(scores: Any, mask: Any, alive: bool) -> Any:
         return scores.softmax(-1)
     dead = scores.detach().amax(-1, True) == never
     return scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)
+
+
+# --------------------------------------------------------------------------------------------- devices' own kernels
+
+
+def _has_kernel(query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
+    """Whether the device computes this by blocks: there is something to compute, without broadcasting."""
+    entry = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
+    if entry is None or entry.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
+        return False
+    if mask is not None and (mask.requires_grad or mask.ndim > 4 or mask._key & DEVICE_MASK != entry.key):
+        return False
+    leads = [tuple(x.shape[:-2]) for x in (query, key, value)]
+    if len(leads[0]) > 2 or leads[1] != leads[2] or 0 in query.shape or 0 in key.shape or 0 in value.shape:
+        return False
+    same = leads[0] == leads[1]
+    return same or (shared and len(leads[0]) == len(leads[1]) > 0 and leads[0][:-1] == leads[1][:-1]
+                    and leads[0][-1] % leads[1][-1] == 0)
+
+
+def _attended(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, factor: float) -> Any:
+    """``attend`` of tensors with fewer dimensions, too."""
+    dims = query.ndim
+    while query.ndim < 4:
+        query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
+    if mask is not None and mask.dtype is not bool_:
+        mask = mask.to(query.dtype)
+    if mask is not None:
+        mask = mask.expand(*query.shape[:3], key.shape[2])
+    result = call(COMPOSITES["attend"], query, key, value, mask, is_causal, factor)[0]
+    while result.ndim > dims:
+        result = result.squeeze(0)
+    return result
+
+
+def _attend_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    if key & AUTOGRAD:
+        return None
+
+    def direct(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+        dtype = query.dtype
+        kernel = _kernel("attend", entry, mask, query, key, value)
+        if kernel is None:
+            return general(query, key, value, mask, is_causal, scale)
+        work = dtype if dtype.itemsize >= 4 else float32
+        out = entry.runtime.empty((*query.shape[:3], value.shape[3]), dtype, entry.stream)
+        sums = entry.runtime.empty(tuple(query.shape[:3]), work, entry.stream)
+        arrays = [query._array, key._array, value._array, None if mask is None else mask._array]
+        kernel([out, sums], arrays, (is_causal, scale), entry.stream)
+        return tensors.wrap(out, entry.key | dtype_bit(dtype)), tensors.wrap(sums, entry.key | dtype_bit(work))
+
+    return direct
+
+
+def _gradients_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    if key & AUTOGRAD:
+        return None
+
+    def direct(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
+               scale: float) -> Any:
+        kernel = _kernel("attend_gradients", entry, mask, query, key, value, grad, out)
+        if kernel is None:
+            return general(grad, query, key, value, mask, out, sums, is_causal, scale)
+        dtype = query.dtype
+        outs = [entry.runtime.empty(tuple(x.shape), dtype, entry.stream) for x in (query, key, value)]
+        arrays = [x._array for x in (grad, query, key, value)]
+        kernel(outs, [*arrays, None if mask is None else mask._array, out._array, sums._array], (is_causal, scale),
+               entry.stream)
+        return tuple([tensors.wrap(x, entry.key | dtype_bit(dtype)) for x in outs])
+
+    return direct
+
+
+def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
+    """The device's kernel, where all operands are of one dtype."""
+    dtype = operands[0].dtype
+    if any(x.dtype is not dtype for x in operands) or (mask is not None and mask.dtype not in (dtype, bool_)):
+        return None
+    found = entry.runtime.kernels.find(name, dtype.name, direct=False)
+    return None if found is None else tracked(found)
+
+
+def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """Masked scores [A, B, L, S]; -inf where a query may not look."""
+    scores = (query * scale).matmul(key.transpose(-2, -1))
+    if is_causal:
+        rows, columns = query.new_arange(0, query.shape[-2], 1), query.new_arange(0, key.shape[-2], 1)
+        scores = scores.masked_fill(columns.unsqueeze(0) > rows.unsqueeze(1), -math.inf)
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype is bool_ else scores + mask
+
+
+def _rows_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool,
+                    scale: float) -> tuple[Any, ...]:
+    """Gradients of queries, keys and values by all scores."""
+    heads, shared = query.shape[1], query.shape[1] // key.shape[1]
+    wide_key, wide_value = (_repeated(x, shared) for x in (key, value)) if shared > 1 else (key, value)
+    scores = _scores(query, wide_key, mask, is_causal, scale)
+    dead = scores.detach().amax(-1, True) == -math.inf
+    weights = scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0)
+    slopes = grad.matmul(wide_value.transpose(-2, -1))
+    slopes = weights * (slopes - (slopes * weights).sum(-1, True)) * scale
+    keys, values = slopes.transpose(-2, -1).matmul(query), weights.transpose(-2, -1).matmul(grad)
+    if shared > 1:
+        keys, values = (x.unflatten(1, (heads // shared, shared)).sum(2) for x in (keys, values))
+    return slopes.matmul(wide_key), keys, values
+
+
+@composite(
+    "attend_gradients(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, Tensor sums, "
+    "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)", method=False, function=False, direct=_gradients_direct)
+def attend_gradients(grad: Any, query: Any, key: Any, value: Any, mask: Any, out: Any, sums: Any, is_causal: bool,
+                     scale: float) -> Any:
+    """Gradients of queries, keys and values of ``attend``, whose results are among the arguments."""
+    return _rows_gradients(grad, query, key, value, mask, is_causal, scale)
+
+
+@composite(
+    "attend(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> (Tensor, Tensor)",
+    method=False, function=False, direct=_attend_direct,
+    derivative=Derivative(lambda grads, query, key, value, mask, result0, result1, is_causal, scale: (*call(
+        COMPOSITES["attend_gradients"], grads[0], query, key, value, mask, result0, result1, is_causal, scale), None)))
+def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """Attention without dropout, and what its gradients need: the logarithm of each query's sum.
+
+    Args:
+        query: [A, B, L, E].
+        key: [A, H, S, E] of H heads that divide B.
+        value: [A, H, S, V].
+        mask: [A, B, L, S], True where a query may look at a key, or what is added to scores; without a gradient.
+        is_causal: Whether query i looks at keys up to i only.
+        scale: What scores are multiplied by.
+    """
+    shared = query.shape[1] // key.shape[1]
+    if shared > 1:
+        key, value = _repeated(key, shared), _repeated(value, shared)
+    scores = _scores(query, key, mask, is_causal, scale)
+    largest = scores.amax(-1, True)
+    dead = largest == -math.inf
+    sums = (scores - largest.masked_fill(dead, 0)).exp().sum(-1, True)
+    logarithms = (largest + sums.log()).masked_fill(dead, 0).squeeze(-1)
+    return scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0).matmul(value), logarithms
 
 
 def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
