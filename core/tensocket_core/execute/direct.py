@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import zip_longest
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -103,13 +105,21 @@ def unary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure
     return direct_unary_0d if zero_dim else direct_unary
 
 
+def _grows(x: tuple[int, ...], y: tuple[int, ...], limit: float) -> bool:
+    """Whether small operands broadcast to a large result."""
+    if x[-len(y):] == y or y[-len(x):] == x:
+        return False
+    return prod(map(max, zip_longest(x[::-1], y[::-1], fillvalue=1))) > limit
+
+
 def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure:
     """``kernel(x, y)`` of two tensors of one dtype."""
     Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
 
     def direct_binary(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
-        if x.size > limit or y.size > limit:
+        n, m = x.size, y.size
+        if n > limit or m > limit or (n * m > limit and x.shape != y.shape and _grows(x.shape, y.shape, limit)):
             return general(a, b)
         try:
             r = run(x, y)
@@ -123,7 +133,8 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closur
 
     def direct_binary_0d(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
-        if x.size > limit or y.size > limit:
+        n, m = x.size, y.size
+        if n > limit or m > limit or (n * m > limit and x.shape != y.shape and _grows(x.shape, y.shape, limit)):
             return general(a, b)
         try:
             r = np.asarray(run(x, y))

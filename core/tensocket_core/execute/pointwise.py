@@ -7,6 +7,7 @@ from the formula, the formula evaluated primitive by primitive.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -317,7 +318,7 @@ class Pointwise(Operator):
             shape, out = target._array.shape, target._array
         kernel = self.direct_kernel(entry, compute, result)
         if kernel is not None and (
-            kernel.limit is None or all(x.size <= kernel.limit for x in arrays if type(x) is np.ndarray)
+            kernel.limit is None or math.prod(shape) <= kernel.limit
         ):
             given = [x if type(x) is np.ndarray else direct.number_array(x, compute) for x in arrays]
             numbers = [as_number(x, compute) if type(x) in _EXTRAS else x for x in extras]

@@ -39,7 +39,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     if not input._entry.holds_data:
         raise missing_data("nonzero", f"a meta tensor of shape {list(input.shape)}")
     if input._entry.runtime.profile.host_resident:
-        found = call_pooled("nonzero", np.argwhere, input._values())
+        found = call_pooled("nonzero", lambda: np.ascontiguousarray(np.argwhere(input._values())))
         result = from_values(found, dtypes.int64, input._entry)
     else:
         result = _coordinates(_true_positions((input.detach() != 0).reshape(-1)), tuple(input.shape))
