@@ -197,3 +197,18 @@ def test_factors_of_integers_are_cut_off(device):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("equation", [
+    "ij,jk->ki", "bij,bkj->bki", "abij,acij->abc", "ijk,kjl->li", "ij,ij->", "i,i->", "j,ij->i", "abc,cbd->da",
+    "ab,cb->ac", "abc,ad->bcd", " i j , k j -> i k", "ij,jk->k", "aij,abj->ab"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_einsum_of_two_operands_in_one_product(equation, empty):
+    sizes = dict(zip("abcdijkl", (2, 3, 0 if empty else 4, 5, 0 if empty else 6, 3, 2, 4), strict=True))
+    text = equation.replace(" ", "")
+    first, second = text.partition("->")[0].split(",")
+    rng = np.random.default_rng(5)
+    x, y = (rng.normal(size=[sizes[label] for label in part]) for part in (first, second))
+    got, expected = f.einsum(equation, t(x), t(y)), np.einsum(text, x, y)
+    assert tuple(got.shape) == expected.shape
+    same(got, expected)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
@@ -175,6 +176,60 @@ def _cheapest(terms: Sequence[Term], out: Sequence[Label]) -> tuple[int, int]:
     return min(((i, j) for j in range(len(terms)) for i in range(j)), key=lambda pair: work(*pair))
 
 
+@lru_cache(maxsize=4096)
+def _plan(equation: str, first: tuple[int, ...], second: tuple[int, ...]
+          ) -> Callable[[Any, Any], Any] | None:
+    """The usual case: two operands and one product of matrices, found by equation and shapes.
+
+    Returns:
+        What computes it; None where subscripts repeat in an operand, have several sizes, or are summed in one operand
+        alone, where there is no sum at all or an ellipsis, and for whatever is wrong.
+    """
+    left_part, arrow, out_part = equation.replace(" ", "").partition("->")
+    x, comma, y = left_part.partition(",")
+    if not (arrow and comma) or any(len(set(part)) != len(part) or not set(part) <= set(LETTERS)
+                                    for part in (x, y, out_part)) or (len(x), len(y)) != (len(first), len(second)):
+        return None
+    sizes = dict(zip(x, first, strict=True))
+    if any(sizes.setdefault(label, size) != size for label, size in zip(y, second, strict=True)):
+        return None
+    batch = [label for label in out_part if label in x and label in y]
+    left = [label for label in out_part if label in x and label not in y]
+    right = [label for label in out_part if label in y and label not in x]
+    inner = [label for label in x if label in y and label not in out_part]
+    if not inner or len(batch) + len(left) + len(right) != len(out_part) or (
+            len(batch) + len(left) + len(inner), len(batch) + len(inner) + len(right)) != (len(x), len(y)):
+        return None
+    to_x = _mover(x, [batch, left, inner], sizes)
+    to_y = _mover(y, [batch, inner, right], sizes)
+    made = [*batch, *left, *right]
+    shape = None if len(left) == 1 == len(right) else tuple(sizes[label] for label in made)
+    order = None if made == list(out_part) else tuple(made.index(label) for label in out_part)
+
+    def run(a: Any, b: Any) -> Any:
+        result = to_x(a).matmul(to_y(b))
+        if shape is not None:
+            result = result.reshape(shape)
+        return result if order is None else result.permute(order)
+
+    return run
+
+
+def _mover(labels: str, groups: Sequence[Sequence[str]], sizes: dict[str, int]) -> Callable[[Any], Any]:
+    """Makes an operand a batch of matrices: the first group's dimensions, then one for each of the others."""
+    wanted = [label for group in groups for label in group]
+    order = None if wanted == list(labels) else tuple(labels.index(label) for label in wanted)
+    shape = None if len(groups[1]) == 1 == len(groups[2]) else (
+        *(sizes[label] for label in groups[0]), *(math.prod(sizes[label] for label in group) for group in groups[1:]))
+
+    def move(tensor: Any) -> Any:
+        if order is not None:
+            tensor = tensor.permute(order)
+        return tensor if shape is None else tensor.reshape(shape)
+
+    return move
+
+
 @composite("einsum(any args) -> Tensor", method=False)
 def einsum(*args: Any) -> Any:
     """Sum of products of operands' elements, over the subscripts that the result has not.
@@ -193,6 +248,10 @@ def einsum(*args: Any) -> Any:
         ArgumentError: The subscripts are wrong.
         ShapeError: Dimensions of one subscript have different sizes.
     """
+    if len(args) == 3 and type(args[0]) is str:
+        plan = _plan(args[0], tuple(args[1].shape), tuple(args[2].shape))
+        if plan is not None:
+            return plan(args[1], args[2])
     operands, labels, given = _parsed(args)
     widest = _numbered(operands, labels)
     out = _result_labels(labels, given, widest)
