@@ -23,22 +23,28 @@ _STRIP: Final = 256
 _FEWEST: Final = 8
 
 
-def _walk(nest: Nest, rank: int, axis: int) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
+def _walk(nest: Nest, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
     """Loops over the index tensor: variables, sizes, the loaded index, the position with it in place of ``axis``."""
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
-    position = cast(Load("index", dot(variables, nest.strides("index", rank)), int64), nest.index)
+    position = cast(Load("index", dot(variables, _strides(nest, "index", rank, unit)), int64), nest.index)
     return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
 
 
-def gather_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
-    """``out0[i...] = in0[i... with index[i...] at axis]``."""
+def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
+    """Strides of an array, the last one 1 where that is known."""
+    strides: list[Expr] = [*nest.strides(array, rank)]
+    return [*strides[:-1], const(1, nest.index)] if unit else strides
+
+
+def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = False) -> Program:
+    """``out0[i...] = in0[i... with index[i...] at axis]``; with ``unit``, all last strides are 1."""
     nest = Nest("gather", index)
     nest.buffer("out0", MOVED_AS.get(dtype, dtype), writable=True)
     nest.buffer("in0", MOVED_AS.get(dtype, dtype))
     nest.buffer("index", int64)
-    variables, sizes, _, moved = _walk(nest, rank, axis)
-    source = dot(moved, nest.strides("in0", rank))
-    target = dot(variables, nest.strides("out0", rank))
+    variables, sizes, _, moved = _walk(nest, rank, axis, unit)
+    source = dot(moved, _strides(nest, "in0", rank, unit))
+    target = dot(variables, _strides(nest, "out0", rank, unit))
     return nest.program(parallel(variables, sizes, moves("out0", target, "in0", source, dtype)))
 
 
@@ -181,7 +187,9 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
     if entry.runtime.target.kind == "cpu" and inner:
         _gather_rows(entry, out, source, index, axis, inner, dtype, width)
         return
-    launch(entry, ("gather", dtype, rank, axis, width), lambda: gather_nest(dtype, rank, axis, width), Strategy.SERIAL,
+    unit = entry.runtime.target.kind == "cpu" and all(element_strides(x)[-1:] == (1,) for x in (index, source, out))
+    launch(entry, ("gather", dtype, rank, axis, width, unit),
+           lambda: gather_nest(dtype, rank, axis, width, unit), Strategy.SERIAL,
            [moved_handle(out, dtype), moved_handle(source, dtype), index], _arguments(index, source, out))
 
 
