@@ -36,6 +36,7 @@ RECORDS: dict[str, list[Case]] = {
     "normalize_rows": [(X, ROW, Z[0], 0.1, (-1,)), (CUBE, ROW[:2, None], None, 0.1, (-3, -1))],
     "normalize_rms": [(X, ROW, 0.1, (-1,)), (CUBE, None, 0.1, (-2, -1))],
     "normalize_backward": [(X, Y, ROW, True), (X, Y, None, False)], "normalize_sums": [(X, Y, True), (X, Y, False)],
+    "score_totals": [(X,)], "score_shares": [(X, U[:, :1], V[:, :1])],
     "normalize_backward_sums": [(X, Y, U[:, :1], True), (X, Y, None, True)],
 }
 
@@ -48,7 +49,15 @@ def rows_statistics(x: Any, centred: bool) -> tuple[Any, Any]:
     return None, call(OPERATORS["normalize_rms"], x.detach(), None, 0.1, (-1,))[1]
 
 
+def functions_of_total(top: Any, total: Any) -> Any:
+    """What does not depend on which number is taken off all scores."""
+    return total.log() + top
+
+
 WITH_STATISTICS: dict[str, Callable[..., Any]] = {
+    "score_totals": lambda x: functions_of_total(*call(OPERATORS["score_totals"], x, (-1,))),
+    "score_shares": lambda x, factor, less: call(
+        OPERATORS["score_shares"], x, torch.tensor(Y[:, :1]), factor, torch.tensor(CLASSES[:, None]), less, (-1,)),
     "normalize_backward": lambda g, x, w, centred: call(
         OPERATORS["normalize_backward"], g, x, w, *rows_statistics(x, centred), 0.1, (-1,)),
     "normalize_sums": lambda g, x, centred: call(
@@ -172,6 +181,8 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
                    (lambda x, w: F.batch_norm(x, w, None, w.detach() * 0, w.detach() * 0 + 1, False, 0.1, 0.1, False),
                     CUBE, ROW[:2])],
     "native_batch_norm": [(lambda x, w: F.native_batch_norm(x, w, None, None, None, True, 0.1, 0.1)[0], X, ROW)],
+    "score_loss": [(lambda x, t: call(COMPOSITES["score_loss"], x, t, None, -100, "mean")[0], X, CLASSES),
+                   (lambda x, t: call(COMPOSITES["score_loss"], x, t, torch.ones(3), 2, "none")[0], X, CLASSES)],
     "instance_norm": [(lambda x, w: F.instance_norm(x, w, None, None, None, True, 0.1, 0.1, False), CUBE, ROW[:2])],
     "local_response_norm": [(lambda x: F.local_response_norm(x, 2, 0.5), CUBE)],
     "scaled_dot_product_attention": [(attention, CUBE, CUBE[::-1].copy(), CUBE * 0.5), (
@@ -190,8 +201,8 @@ NO_GRADIENT = {"one_hot"}
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
-TWICE = ["attend", "batch_norm", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell", "cdist",
-         "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
+TWICE = ["attend", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell",
+         "cdist", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
 
 
 def placed(args: Case) -> tuple[list[Any], list[int]]:

@@ -104,6 +104,24 @@ def test_losses_of_classes(device, reduction, weight, ignore, near):
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("ignore", [-100, 2])
+def test_losses_of_many_scores(device, reduction, weight, ignore, near, monkeypatch):
+    monkeypatch.setattr("tensocket_core.ops.class_losses._MANY", 0)
+    x = (X * 200).astype(np.float64)  # exp(x) overflows
+    options = {"weight": None if weight is None else double(weight), "ignore_index": ignore, "reduction": reduction}
+    given = double(x).requires_grad_()
+    loss = F.cross_entropy(given, torch.tensor(CLASSES), **options)
+    near(loss, nll(log_softmax(x), CLASSES, weight, ignore, reduction))
+    loss.sum().backward()
+    factor = (np.ones(3) if weight is None else weight)[CLASSES] * (ignore != CLASSES)
+    share = (np.exp(log_softmax(x)) - np.eye(3)[CLASSES]) * factor[:, None]
+    near(given.grad, share / (factor.sum() if reduction == "mean" else 1))
+    with pytest.raises(IndexError, match=FORM.format("nll_loss")):
+        F.cross_entropy(double(x), torch.tensor(CLASSES + 3))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weight", [None, WEIGHT])
 @pytest.mark.parametrize("smoothing", [0.1, 1.0])
 @pytest.mark.parametrize("ignore", [-100, 2])
 def test_label_smoothing(reduction, weight, smoothing, ignore, near):

@@ -61,6 +61,7 @@ from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401
+from ..ops import score_losses as _score_losses  # noqa: F401
 from ..ops import segments as _segments  # noqa: F401
 from ..ops import selection as _selection  # noqa: F401
 from ..ops import slicing as _slicing  # noqa: F401

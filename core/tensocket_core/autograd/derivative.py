@@ -28,6 +28,7 @@ _NODE_NAMES: Final = {
     "gather_valid": "GatherBackward0",
     "log_softmax_rows": "LogSoftmaxBackward0",
     "scatter_valid": "ScatterBackward0",
+    "score_loss": "NllLossBackward0",
     "softmax_rows": "SoftmaxBackward0",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, int64
 from tensocket_plugins.ir.nodes import Combine, Expr, Let, Program, Reduce, Stmt, Store, Var, call, cast, const
 
 from .elements import load
@@ -70,6 +70,10 @@ class BroadMath:
             combine=Combine(lefts, rights, tuple(map(combine, lefts, rights)))))
         return list(results)
 
+    def at(self, position: Any) -> Expr:
+        """A position's number in the row, int64."""
+        return cast(linear(position, self._sizes), int64)
+
     def amax(self, value: Callable[[Any], Any]) -> Expr:
         """Largest value of the row."""
         return self._reduce(lambda j: [value(j)], float("-inf"), self.m.maximum, self.m.dtype)[0]
@@ -119,7 +123,7 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
         formula: Takes a ``BroadMath``, one function of the position per operand (None where it is missing) and numbers;
             returns a function of the position for every result that has the rows' shape, a value for every other.
         operands: The inputs; the first one has the rows' shape.
-        results: The outputs; those with ``single`` are contiguous and have one value per row.
+        results: The outputs; those with ``single`` are contiguous and have one value per row, found by a reduction.
         accumulator: Element type of sums.
         ranks: Outer dimensions and those of a row.
         index: Integer type of index arithmetic.
@@ -152,12 +156,20 @@ def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Seq
               for k, x in enumerate(operands)]
     row = BroadMath(nest, ExprMath(work), lengths, accumulator)
     made = formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
+    reduces = bool(row.statements)
     stores: list[Stmt] = []
     for k, (value, result, place) in enumerate(zip(made, results, places, strict=True)):
         if place is not None:
-            stores += parallel(inner, lengths, [Store(f"out{k}", place(inner), cast(value(inner), result.dtype))])
+            stores.append(Store(f"out{k}", place(inner), cast(value(inner), result.dtype)))
+            if reduces:
+                stores[-1:] = parallel(inner, lengths, stores[-1:])
         else:
             stores.append(Store(f"out{k}", targets[k], cast(value, result.dtype)))
+    if not reduces:
+        axes = [*zip(outer, sizes, strict=True), *zip(inner, lengths, strict=True)]
+        if outer and any(x is not None and x.across == 1 for x in operands):  # neighbours are those of other rows
+            axes.append(axes.pop(ranks[0] - 1))
+        return nest.program(parallel([var for var, _ in axes], [size for _, size in axes], [*lets, *stores]))
     return nest.program(parallel(outer, sizes, [*lets, *row.statements, *stores]))
 
 
@@ -165,8 +177,13 @@ def _values(array: str, lying: Lying, address: Callable[[Any], Expr], work: DTyp
             lets: list[Stmt]) -> Callable[[Any], Expr]:
     """An operand as a function of the position; what is one value per row is read once."""
     if not lying.single:
-        return lambda position: cast(load(array, address(position), lying.dtype), work)
-    value = cast(load(array, address(()), lying.dtype), work)
+        return lambda position: _computed(load(array, address(position), lying.dtype), work)
+    value = _computed(load(array, address(()), lying.dtype), work)
     known = Var(f"{array}_value", value.dtype)
     lets.append(Let(known, value))
     return lambda position: known
+
+
+def _computed(value: Expr, work: DType) -> Expr:
+    """An element to compute with; integers stay what they are."""
+    return cast(value, work) if value.dtype.kind == "float" else value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
+from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
@@ -32,10 +33,12 @@ _PLANS: Final = 512
 class TensorRows:
     """Row formulas over public operators; values are functions of an ignored position."""
 
-    def __init__(self, dims: Shape, m: TensorMath, count: int) -> None:
+    def __init__(self, first: Any, dims: Shape, m: TensorMath) -> None:
         self.m = m
+        self._first = first
+        self._shape = tuple(first.shape)
         self._dims = dims
-        self._count = count
+        self._count: int = math.prod([self._shape[d] for d in dims])
 
     def amax(self, value: Callable[[Any], Any]) -> Any:
         """Largest value of every row."""
@@ -44,6 +47,11 @@ class TensorRows:
     def count(self) -> int:
         """Elements of a row."""
         return self._count
+
+    def at(self, position: None) -> Any:
+        """Numbers of the positions in a row, int64."""
+        lengths = [self._shape[d] if d in self._dims else 1 for d in range(-len(self._shape), 0)]
+        return self._first.new_arange(0, self._count, 1).to(dtypes.int64).reshape(lengths)
 
     def sums(self, *values: Callable[[Any], Any]) -> list[Any]:
         """Sums of every row."""
@@ -137,9 +145,9 @@ class BroadRow(Operator):
 
     def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float], dims: Shape, dtype: DType,
                     work: DType) -> tuple[Any, ...]:
-        shape = operands[0]._array.shape
-        row = TensorRows(dims, TensorMath(work, self.functions()), math.prod([shape[d] for d in dims]))
-        given = [None if x is None else partial(_same, x.detach().to(work)) for x in operands]
+        row = TensorRows(operands[0], dims, TensorMath(work, self.functions()))
+        given = [None if x is None else partial(_same, x.detach().to(work) if x.dtype.kind == "float" else x.detach())
+                 for x in operands]
         made = self.formula(row, *given, *numbers)
         return tuple([value(None).to(dtype) if result == "full" else value
                       for value, result in zip(made, self.results, strict=True)])

@@ -23,21 +23,15 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.registry import COMPOSITES
 from ..execute.direct import REFUSED
 from .losses import reduced
+from .score_losses import factors, scored
 
 _INT64: Final = dtype_bit(dtypes.int64)
 _FLOATS: Final[dict[int, DType]] = {_INT64 | dtype_bit(x): x for x in (dtypes.float32, dtypes.float64)}
 _ROW_NUMBERS: Final[dict[int, Any]] = {}
 #: Rows up to which the numbers of rows are kept.
 _KEPT: Final = 4096
-
-
-def factors(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
-    """Class indices with 0 for ignored ones, and the factor of every term: its class's weight, 0 if ignored."""
-    keep = target != ignore_index
-    index = target.masked_fill(~keep, 0)
-    if weight is None:
-        return index, keep.to(input.dtype)
-    return index, weight.index_select(0, index.reshape(-1)).reshape(index.shape) * keep
+#: Scores from which these are read twice rather than kept as probabilities.
+_MANY: Final = 1 << 14
 
 
 # ------------------------------------------------------------------------------------------ on arrays of the host
@@ -183,4 +177,6 @@ def classified(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
     """``class_loss``, recorded as one node where no gradient flows into the weights."""
     if weight is not None and weight.requires_grad:
         return class_loss(input, target, weight, scores, ignore_index, reduction)
+    if scores and input.ndim > 1 and input.dtype.kind == "float" and input.numel() >= _MANY:
+        return scored(input, target, weight, ignore_index, reduction)
     return call(COMPOSITES["class_loss"], input, target, weight, scores, ignore_index, reduction)
