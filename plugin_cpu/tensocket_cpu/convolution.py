@@ -29,7 +29,7 @@ Table = NDArray[np.int64]
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
 #: Positions whose elements the first cache holds for all tiles of a task.
-_SPAN: Final = 2048
+_SPAN: Final = 1024
 #: Tasks from which there is enough for every thread.
 _TASKS: Final = 16
 
@@ -219,6 +219,11 @@ def _span(count: int, work: DType) -> int:
     return programs.vectors(_block(count)) * lanes(work)
 
 
+def _known_step(step: int) -> int | None:
+    """A step that vectors of neighbours can be read with."""
+    return step if step in (1, 2) else None
+
+
 class Convolutions:
     """The three kernels of one device.
 
@@ -289,7 +294,7 @@ class Convolutions:
         flat = self._device.empty((used + slack,), work, stream)
         flat[used:] = 0
         step_n, step_c, *steps = _element_strides(x)
-        run = self._program(programs.flat_image, dtype, work, dims, plan.lines[-1].stride * steps[-1] != 1)
+        run = self._program(programs.flat_image, dtype, work, dims, _known_step(plan.lines[-1].stride * steps[-1]))
         for number, phase in enumerate(product(*(range(len(line.low)) for line in plan.lines))):
             bounds = [n for line, k in zip(plan.lines, phase, strict=True) for n in (line.low[k], line.high[k])]
             origin = sum(line.first[k] * s for line, k, s in zip(plan.lines, phase, steps, strict=True))
@@ -344,7 +349,7 @@ class Convolutions:
         flat = self._device.empty((planes * positions,), work, stream)
         flat.reshape(planes, positions)[:, used:] = 0
         step_n, step_c, *steps = _element_strides(grad)
-        self._program(programs.flat_image, dtype, work, dims, steps[-1] != 1)((flat, grad), (
+        self._program(programs.flat_image, dtype, work, dims, _known_step(steps[-1]))((flat, grad), (
             planes, grad.shape[1], *lengths[:-1], lengths[-1], 0, positions,
             *(n for size in outputs for n in (0, size)), 0, step_n, step_c, *steps), stream)
         return flat, positions

@@ -19,6 +19,7 @@ from tensocket_plugins.ir.nodes import (
     If,
     Let,
     Load,
+    LoopKind,
     Program,
     Reduce,
     Stmt,
@@ -344,7 +345,7 @@ def pool_gradient_nest(dtype: DType, outer: int, dims: int, index: DType) -> Pro
 
 
 def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Program:
-    """The same for processors: every image by itself, window after window; ``out0`` is contiguous, 0 at first."""
+    """The same for processors: every image by itself, window after window; ``out0`` is contiguous."""
     nest, work = Nest("pool_max_spread", index), arithmetic_dtype(dtype)
     nest.buffer("out0", dtype, writable=True)
     nest.buffer("in0", dtype)
@@ -363,11 +364,14 @@ def pool_spread_nest(dtype: DType, outer: int, dims: int, index: DType) -> Progr
             Let(place, cast(found, index)), Store("out0", target, cast(total, dtype)))))
     for var, size in zip(reversed(o), reversed(outputs), strict=True):
         body = (loop(var, size, body),)
-    return nest.program(parallel(a, lead, body))
+    element = Var("element", index)
+    clear = loop(element, image, [Store("out0", linear(a, lead) * image + element, const(0, dtype))],
+                 LoopKind.PARALLEL)
+    return nest.program(parallel(a, lead, (clear, *body)))
 
 
 def pool_spread_array(entry: DeviceEntry, out: Any, grad: Any, places: Any, dims: int, dtype: DType) -> None:
-    """Take gradients back to the largest elements of contiguous images, which are 0; no array is empty."""
+    """Take gradients back to the largest elements of contiguous images; no array is empty."""
     outer = len(out.shape) - dims
     steps = [element_strides(out), element_strides(grad), element_strides(places)]
     lead, merged = coalesce(out.shape[:outer], [s[:outer] for s in steps])

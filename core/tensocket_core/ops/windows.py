@@ -209,10 +209,9 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
     out = empty_image(entry, shape, dtype, grad)
     # Sums in memory are rounded each time, which 16-bit elements do not bear.
     if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):
-        zeros = upstream.new_zeros(shape)
-        pool_spread_array(entry, zeros._array, grad, places._array, dims, dtype)
-        return zeros
-    pool_gradient_array(entry, out, grad, places._array, windows, dtype)
+        pool_spread_array(entry, out, grad, places._array, dims, dtype)
+    else:
+        pool_gradient_array(entry, out, grad, places._array, windows, dtype)
     return _wrapped(entry, out, dtype)
 
 

@@ -112,7 +112,7 @@ def convolution(result: DType, work: DType, channels: int, spread: bool) -> Prog
     return Program("convolution", (*buffers, *scalars), (kernel,))
 
 
-def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
+def flat_image(source: DType, work: DType, dims: int, step: int | None) -> Program:
     """Images with zeros before and after their lines, one phase of a stride.
 
     Parameters: result and source, then: images times channels, channels, sizes of the result's outer spatial
@@ -123,7 +123,7 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         source: Element type of the image.
         work: Element type of the result.
         dims: Spatial dimensions.
-        spread: Whether the last stride may be another than 1.
+        step: The last stride, where it is known.
     """
     scalars, names = numbers(" ".join([
         "planes channels", *(f"size{d}" for d in range(dims - 1)), "length start channel_step",
@@ -140,8 +140,8 @@ def flat_image(source: DType, work: DType, dims: int, spread: bool) -> Program:
         inside = inside & (v[f"low{d}"] <= place) & (place < v[f"high{d}"])
         row = place if d == 0 else row * v[f"size{d}"] + place
     across = sum(((place - v[f"low{d}"]) * v[f"step{d}"] for d, place in enumerate(places)), const(0, int64))
-    value, step = Var("value", work), v[f"step{last}"] if spread else const(1, int64)
-    taken = cast(Load("in0", origin + across + (position - low) * step, source), work)
+    value, distance = Var("value", work), v[f"step{last}"] if step is None else const(step, int64)
+    taken = cast(Load("in0", origin + across + (position - low) * distance, source), work)
     copy = loop(lane, lanes(work), [
         Let(position, t + lane),
         If(position < v["length"], (
