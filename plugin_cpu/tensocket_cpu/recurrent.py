@@ -57,16 +57,18 @@ class Recurrences:
         *outs, saved = outs
         inputs, *first, weight, bias = ins
         (moments, count, units), width = outs[0].shape, lanes(work)
-        tiles, tasks = -(-units // width), -(-count // cell.rows)
+        rows, tiles = programs.fitting_rows(count, cell.gates), -(-units // width)
+        blocks = -(-count // rows)
+        group = -(-blocks // self._device.pool.threads)
         packed = self._empty(tiles * (units + 1) * cell.gates * width, work, stream)
         self._program(programs.weights, dtype, work, cell.gates, bias is not None)(
             (packed, weight) if bias is None else (packed, weight, np.ascontiguousarray(bias)),
             (tiles, units, *_strides(weight)), stream)
-        scratch = [self._empty(parts * tasks * cell.rows * units, work, stream) for parts in (2, 1)[:1 + cell.state]]
+        scratch = [self._empty(parts * blocks * rows * units, work, stream) for parts in (2, 1)[:1 + cell.state]]
         arrays = [*outs, *([] if saved is None or not cell.saved else [saved]), *scratch,
                   *map(np.ascontiguousarray, (inputs, *first)), packed]
-        run = self._program(programs.forward, kind, dtype, work, saved is not None, units % width == 0)
-        run(arrays, (tasks, moments, count, units, *_walk(moments, *scalars)), stream)
+        run = self._program(programs.forward, kind, dtype, work, rows, saved is not None, units % width == 0)
+        run(arrays, (-(-blocks // group), group, blocks, moments, count, units, *_walk(moments, *scalars)), stream)
 
     def _backward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
                   scalars: Sequence[Any], stream: Stream) -> None:
@@ -76,8 +78,9 @@ class Recurrences:
         given, first, rest = ins[:firsts], ins[firsts:2 * firsts], ins[2 * firsts:]
         weight, states, saved = rest[0], rest[1:-1], rest[-1]
         (moments, count, units), width = states[0].shape, lanes(work)
-        blocks, tasks = -(-units // (programs.COLUMNS * width)), -(-count // programs.ROWS)
-        rows = tasks * programs.ROWS
+        tile, blocks = programs.fitting_rows(count, programs.COLUMNS), -(-units // (programs.COLUMNS * width))
+        tasks = -(-count // tile)
+        rows = tasks * tile
         packed = self._empty(blocks * len(weight) * programs.COLUMNS * width, work, stream)
         self._program(programs.columns, dtype, work)(
             (packed, weight), (blocks, len(weight), units, *_strides(weight)), stream)
@@ -86,7 +89,7 @@ class Recurrences:
                   *[x for x in given if x is not None], *([saved] if cell.saved else []),
                   states[-1], *(first[-1:] if kind in ("lstm", "gru") else ()), packed]
         there = (given[0] is not None, cell.state and given[1] is not None)
-        run = self._program(programs.backward, kind, dtype, work, there, units % width == 0)
+        run = self._program(programs.backward, kind, dtype, work, tile, there, units % width == 0)
         run([*changes, *map(np.ascontiguousarray, arrays[len(changes):])],
             (tasks, moments, count, units, *_walk(moments, *scalars)), stream)
         for start, end in zip(starts, ends, strict=True):

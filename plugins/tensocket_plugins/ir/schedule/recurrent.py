@@ -39,8 +39,12 @@ from .tiles import Tile, index, lanes, numbers
 
 #: Vectors of units in a tile of the way back.
 COLUMNS: Final = 4
-#: Examples in a tile of the way back.
-ROWS: Final = 6
+
+
+def fitting_rows(count: int, columns: int) -> int:
+    """Examples in a tile whose rows have some vectors: so many that sums fill registers and few rows are nobody's."""
+    most = min(24 // columns, 12)
+    return min(count, min(range(most, most // 2, -1), key=lambda rows: -(-count // rows) * rows))
 
 
 def weights(source: DType, work: DType, gates: int, biased: bool) -> Program:
@@ -126,25 +130,27 @@ class _Units:
         return var
 
 
-def forward(kind: str, result: DType, work: DType, saving: bool, whole: bool) -> Program:
+def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whole: bool) -> Program:
     """A layer of cells through time.
 
     Parameters: outputs, cells and saved (where there are such), states (two times rows of all tasks, H; scratch), cell
     states (scratch), inputs, first outputs and first cell states, the weight as ``weights`` makes it; then the numbers
-    of tasks, moments, examples and units, and the first moment and the step.
+    of tasks, of tiles in a task, of all tiles, of moments, examples and units, and the first moment and the step.
 
     Args:
         kind: A name of ``CELLS``.
         result: Element type of inputs, outputs and cells.
         work: Element type of sums, states and what is saved.
+        rows: Examples in a tile.
         saving: Whether what the way back needs is saved.
         whole: Whether units are a multiple of a vector.
     """
     cell = CELLS[kind]
-    scalars, (tasks, moments, count, units, start, step) = numbers("tasks moments count units start step")
-    task, s, u, r, n, t = map(index, ("task", "s", "u", "r", "n", "t"))
+    scalars, (tasks, group, all_tiles, moments, count, units, start, step) = numbers(
+        "tasks group all_tiles moments count units start step")
+    task, s, u, r, n, t, q, last = map(index, ("task", "s", "u", "r", "n", "t", "q", "last"))
     first, line, now, later, block = map(index, ("first", "line", "now", "later", "block"))
-    width, rows, plane = lanes(work), cell.rows, tasks * (cell.rows * units)
+    width, plane = lanes(work), all_tiles * (rows * units)
     tile = Tile(rows, cell.gates, work)
     span = cell.gates * width
     saves = saving and cell.saved > 0
@@ -172,14 +178,17 @@ def forward(kind: str, result: DType, work: DType, saving: bool, whole: bool) ->
     finish.write(stores)
     example = Let(n, smaller(first + r, count - 1))
     body = loop(task, tasks, [
-        Let(first, task * rows),
-        loop(r, rows, [example, loop(u, _tiles(units, width), [tile.vectors(fill.statements)])]),
+        Let(last, smaller((task + 1) * group, all_tiles)),
+        loop(q, last, [
+            Let(first, q * rows),
+            loop(r, rows, [example, loop(u, _tiles(units, width), [tile.vectors(fill.statements)])])],
+            start=task * group),
         loop(s, moments, [
             Let(t, start + s * step),
             Let(now, s % 2 * plane),
             Let(later, plane - now),
-            loop(u, _tiles(units, width), [
-                Let(block, u * ((units + 1) * span)),
+            loop(u, _tiles(units, width), [Let(block, u * ((units + 1) * span)), loop(q, last, [
+                Let(first, q * rows),
                 tile.vectors([tile.put(row, g, Load("weight", tile.over(block + units * span, g), work))
                               for row in range(rows) for g in range(cell.gates)]),
                 tile.multiply(units, ("state", [now + (first + row) * units for row in range(rows)], 1),
@@ -187,7 +196,7 @@ def forward(kind: str, result: DType, work: DType, saving: bool, whole: bool) ->
                 tile.vectors([Store("spill", tile.over(const((row * cell.gates + g) * width, s.dtype)),
                                     tile.at(row, g)) for row in range(rows) for g in range(cell.gates)]),
                 loop(r, rows, [example, Let(line, t * count + n), tile.vectors(finish.statements)]),
-            ]),
+            ], start=task * group)]),
         ]),
     ], LoopKind.PARALLEL)
     buffers = [Buffer("out", result, True)]
@@ -204,7 +213,7 @@ def _tiles(units: Expr, width: int) -> Expr:
     return (units + (width - 1)) // width
 
 
-def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], whole: bool) -> Program:
+def backward(kind: str, result: DType, work: DType, rows: int, given: tuple[bool, bool], whole: bool) -> Program:
     """The way back of ``forward``.
 
     Parameters: gradients of inputs, of hidden sums (where they differ), of first outputs and first cell states (both
@@ -217,6 +226,7 @@ def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], wh
         kind: A name of ``CELLS``.
         result: Element type of all but what is named next.
         work: Element type of sums, states and what is saved.
+        rows: Examples in a tile.
         given: Whether there are gradients of outputs, and of cells.
         whole: Whether units are a multiple of a vector.
     """
@@ -225,7 +235,7 @@ def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], wh
     task, s, u, r, n, t = map(index, ("task", "s", "u", "r", "n", "t"))
     first, line, past, block, own = map(index, ("first", "line", "past", "block", "own"))
     width, differ = lanes(work), kind == "gru"
-    tile = Tile(ROWS, COLUMNS, work)
+    tile = Tile(rows, COLUMNS, work)
     span, depth = COLUMNS * width, cell.gates * units
     clear = _Units(tile, u * width, units, whole)
     zero = const(0, work)
@@ -240,11 +250,11 @@ def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], wh
         part.write([("hidden", r_at, old + Load("spill", tile.over((r * COLUMNS + column) * width), work), work)])
         sums += part.statements
     body = loop(task, tasks, [
-        Let(first, task * ROWS),
-        loop(r, ROWS, [Let(own, first + r), loop(u, _tiles(units, width), [tile.vectors(clear.statements)])]),
+        Let(first, task * rows),
+        loop(r, rows, [Let(own, first + r), loop(u, _tiles(units, width), [tile.vectors(clear.statements)])]),
         loop(s, moments, [
             Let(t, start + (moments - 1 - s) * step),
-            loop(r, ROWS, [
+            loop(r, rows, [
                 Let(own, first + r),
                 Let(n, smaller(own, count - 1)),
                 Let(line, t * count + n),
@@ -253,11 +263,11 @@ def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], wh
             loop(u, _tiles(units, span), [
                 Let(block, u * span),
                 tile.zero(),
-                tile.multiply(depth, ("row", [(first + row) * depth for row in range(ROWS)], 1),
+                tile.multiply(depth, ("row", [(first + row) * depth for row in range(rows)], 1),
                               ("weight", u * (depth * span), span)),
                 tile.vectors([Store("spill", tile.over(const((row * COLUMNS + c) * width, s.dtype)), tile.at(row, c))
-                              for row in range(ROWS) for c in range(COLUMNS)]),
-                loop(r, ROWS, [tile.vectors(sums)]),
+                              for row in range(rows) for c in range(COLUMNS)]),
+                loop(r, rows, [tile.vectors(sums)]),
             ]),
         ]),
     ], LoopKind.PARALLEL)
@@ -268,7 +278,7 @@ def backward(kind: str, result: DType, work: DType, given: tuple[bool, bool], wh
     buffers += [Buffer("saved", work)] if cell.saved else []
     names = ["cells", "first_cell"] if cell.state else ["out", "first_output"] if differ else ["out"]
     buffers += [Buffer(name, result) for name in names]
-    kernel = Kernel(f"{kind}_layer_back", (body,), (*tile.arrays, Local("spill", work, ROWS * span)))
+    kernel = Kernel(f"{kind}_layer_back", (body,), (*tile.arrays, Local("spill", work, rows * span)))
     return Program(f"{kind}_layer_back", (*buffers, Buffer("weight", work), *scalars), (kernel,))
 
 

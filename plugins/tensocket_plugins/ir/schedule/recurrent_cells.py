@@ -19,7 +19,6 @@ class Cell:
     Attributes:
         gates: Sums of inputs and states that it makes of each unit.
         saved: Values of each unit that the way back needs.
-        rows: Examples in a tile.
         state: Whether there is a cell state beside the output.
         forward: From inputs, hidden sums, the last output and the last cell state (of one unit): the new output, the
             new cell state (or None) and what is saved.
@@ -30,7 +29,6 @@ class Cell:
 
     gates: int
     saved: int
-    rows: int
     state: bool
     forward: Callable[..., tuple[Expr, Expr | None, Sequence[Expr]]]
     backward: Callable[..., tuple[Sequence[Expr], Sequence[Expr], Expr | None, Expr | None]]
@@ -97,8 +95,8 @@ def _relu_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, af
 
 
 CELLS: Final = {
-    "lstm": Cell(4, 4, 6, True, _lstm, _lstm_back),
-    "gru": Cell(3, 4, 8, False, _gru, _gru_back),
-    "rnn_tanh": Cell(1, 0, 12, False, _tanh, _tanh_back),
-    "rnn_relu": Cell(1, 0, 12, False, _relu, _relu_back),
+    "lstm": Cell(4, 4, True, _lstm, _lstm_back),
+    "gru": Cell(3, 4, False, _gru, _gru_back),
+    "rnn_tanh": Cell(1, 0, False, _tanh, _tanh_back),
+    "rnn_relu": Cell(1, 0, False, _relu, _relu_back),
 }
