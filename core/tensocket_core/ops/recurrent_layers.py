@@ -27,6 +27,10 @@ from ..execute.primitive import tracked
 _GATES: Final = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 _SAVED: Final = {"lstm": 4, "gru": 4, "rnn_tanh": 0, "rnn_relu": 0}
 
+#: For so few examples, a kernel that arranges a weight of more elements than this is slower than plain products.
+_FEW: Final = 2
+_LARGE: Final = 1 << 17
+
 
 def _gates(values: Any, count: int) -> tuple[Any, ...]:
     """Equal parts along the last dimension; cheaper than chunk()."""
@@ -167,10 +171,13 @@ def _plain_gradients(grad: Any, w_hh: Any, slope: Any, reverse: bool) -> tuple[A
 
 
 def _fits(name: str, dtype: Any, inputs: Any, states: Sequence[Any], w_hh: Any, b_hh: Any) -> bool:
-    """Whether tensors are a layer's, none of them empty."""
-    if len(inputs.shape) != 3 or 0 in inputs.shape:
+    """Whether tensors are a layer's, none of them empty, and there is more to do than to read a large weight."""
+    shape = inputs.shape
+    if len(shape) != 3 or 0 in shape:
         return False
-    _, count, width = inputs.shape
+    moments, count, width = shape
+    if moments * count <= _FEW and w_hh.numel() > _LARGE:
+        return False
     gates = _GATES[name]
     units = width // gates
     tensors_of = [inputs, *states, w_hh, *([] if b_hh is None else [b_hh])]

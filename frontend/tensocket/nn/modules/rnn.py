@@ -331,8 +331,10 @@ class LSTM(RNNBase):
         return tuple(hx)
 
     def _first(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        return (input.new_zeros(self.get_expected_hidden_size(input, batch_sizes)),
-                input.new_zeros(self.get_expected_cell_size(input, batch_sizes)))
+        zeros = input.new_zeros(self.get_expected_hidden_size(input, batch_sizes))
+        if not self.proj_size:
+            return zeros, zeros
+        return zeros, input.new_zeros(self.get_expected_cell_size(input, batch_sizes))
 
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
