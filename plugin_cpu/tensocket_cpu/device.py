@@ -68,8 +68,10 @@ class CpuDevice(OpenDevice):
         self.convolutions = Convolutions(self)
         Recurrences(self)
         Attention(self)
-        self.kernels.register("copy", RunCopies(lambda: self.compiler, self.pool))
         self.build_stats = BuildStats()
+        moving = RunCopies(lambda: self.compiler, self.pool, self.build_stats)
+        self.kernels.register("copy", moving.copy)
+        self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()
 

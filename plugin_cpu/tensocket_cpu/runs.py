@@ -1,4 +1,4 @@
-"""Copies between arrays that agree on runs of neighbouring elements: ``memcpy`` of each run, over the workers.
+"""Copies of runs of neighbouring elements, also of rows at indices: ``memcpy`` of each run, over the workers.
 
 The C library knows the processor's fastest way to copy, which does not read the lines that it writes.
 """
@@ -6,13 +6,17 @@ The C library knows the processor's fastest way to copy, which does not read the
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.backend import Stream
+from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.kit.disk_cache import BuildStats
 
 from .executable import make_entry
 from .pointers import address_of
@@ -82,6 +86,44 @@ out:
 }
 """
 
+_GATHER: Final = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @gather_runs(ptr %args, i64 %begin, i64 %end) nounwind {
+start:
+  %at1 = getelementptr i64, ptr %args, i64 1
+  %at2 = getelementptr i64, ptr %args, i64 2
+  %at3 = getelementptr i64, ptr %args, i64 3
+  %at4 = getelementptr i64, ptr %args, i64 4
+  %at5 = getelementptr i64, ptr %args, i64 5
+  %at6 = getelementptr i64, ptr %args, i64 6
+  %target = load ptr, ptr %args
+  %source = load ptr, ptr %at1
+  %index = load ptr, ptr %at2
+  %run = load i64, ptr %at3
+  %t = load i64, ptr %at4
+  %s = load i64, ptr %at5
+  %i = load i64, ptr %at6
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %next, label %out
+next:
+  %k = phi i64 [%begin, %start], [%k1, %next]
+  %ia = mul i64 %k, %i
+  %place = getelementptr i8, ptr %index, i64 %ia
+  %row = load i64, ptr %place
+  %ta = mul i64 %k, %t
+  %to = getelementptr i8, ptr %target, i64 %ta
+  %sa = mul i64 %row, %s
+  %from = getelementptr i8, ptr %source, i64 %sa
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %run, i1 false)
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k1, %end
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+"""
+_PACK_ROWS: Final = struct.Struct("=3Q4q").pack
+
 
 def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
     """Bytes of the longest runs that both arrays of one shape have, and the axes over these, outermost first."""
@@ -99,27 +141,47 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 class RunCopies:
-    """The kernel: ``kernel([target], [source], (), stream)``, arrays of one dtype and shape that don't overlap.
+    """The kernels ``copy`` and ``gather``, of arrays that don't overlap.
 
     Args:
         compiler: Gives LLVM.
         pool: The threads.
+        stats: Where it is recorded that LLVM cannot be loaded, and NumPy copies.
     """
 
-    def __init__(self, compiler: Callable[[], Compiler], pool: ThreadPool) -> None:
-        self._compiler, self._pool = compiler, pool
-        self._entry: Entry | None = None
+    def __init__(self, compiler: Callable[[], Compiler], pool: ThreadPool, stats: BuildStats) -> None:
+        self._compiler, self._pool, self._stats = compiler, pool, stats
+        self._entries: dict[str, Entry | None] = {}
 
-    def __call__(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
+    def copy(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
         """Copy; what does not consist of runs over at most two axes is left to NumPy."""
         if type(stream) is CpuQueue:
             stream.submit("copy", partial(self._copy, outs[0], ins[0]))
         else:
             self._copy(outs[0], ins[0])
 
+    def gather(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
+        """Elements at valid indices along an axis; what is no runs at one index each is left to NumPy."""
+        if type(stream) is CpuQueue:
+            stream.submit("gather", partial(self._gather, outs[0], ins[0], ins[1], scalars[0]))
+        else:
+            self._gather(outs[0], ins[0], ins[1], scalars[0])
+
+    def _gather(self, target: Array, source: Array, index: Array, axis: int) -> None:
+        row = target.nbytes // target.shape[0] if target.size else 0
+        whole = axis == 0 and row >= _SHORTEST and not any(index.strides[1:]) and target.shape[1:] == source.shape[1:]
+        entry = self._entry("gather_runs", _GATHER) if whole and runs(target[0], source[0]) == (row, []) else None
+        if entry is None:
+            target[...] = np.take_along_axis(source, index, axis)
+            return
+        args = _PACK_ROWS(address_of(target), address_of(source), address_of(index), row, target.strides[0],
+                          source.strides[0], index.strides[0])
+        self._run(entry, args, target.shape[0], target.nbytes)
+
     def _copy(self, target: Array, source: Array) -> None:
         run, axes = runs(target, source)
-        if len(axes) > 2 or run < _SHORTEST:
+        entry = self._entry("copy_runs", _TEXT) if len(axes) <= 2 and run >= _SHORTEST else None
+        if entry is None:
             target[...] = source
             return
         last = run
@@ -131,14 +193,29 @@ class RunCopies:
         count = rows * inner
         args = _PACK(address_of(target), address_of(source), run, last, count - 1, inner, outer[0], steps[0], outer[1],
                      steps[1])
-        entry = self._entry or self._compiled()
-        pieces = target.nbytes // _GRAIN
+        self._run(entry, args, count, target.nbytes)
+
+    def _run(self, entry: Entry, args: bytes, count: int, nbytes: int) -> None:
+        pieces = nbytes // _GRAIN
         if pieces > 1:
             self._pool.run(entry, args, count, pieces)
         else:
             entry(args, 0, count)
 
-    def _compiled(self) -> Entry:
-        (address,), library = self._compiler().compile_text("copy_runs", _TEXT, ["copy_runs"])
-        self._entry = make_entry(address, library)
-        return self._entry
+    def _entry(self, name: str, text: str) -> Entry | None:
+        """The compiled function; None where there is no LLVM, of which the first time warns."""
+        try:
+            return self._entries[name]
+        except KeyError:
+            pass
+        try:
+            (address,), library = self._compiler().compile_text(name, text, [name])
+        except KernelError as error:
+            if not self._stats.failures:
+                warnings.warn(f"{error}; NumPy copies instead; build_stats('cpu').failures has all reasons",
+                              RuntimeWarning, stacklevel=2)
+            self._stats.failures[name] = str(error)
+            self._entries[name] = None
+        else:
+            self._entries[name] = make_entry(address, library)
+        return self._entries[name]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.runs import runs
+from tensocket_plugins.contract.errors import KernelError
 
 
 def test_axes_that_follow_each_other_are_one() -> None:
@@ -31,3 +34,36 @@ def test_copies_are_numpys(threads: int) -> None:
         expected = np.zeros_like(source)
         expected[view] = source[view]
         np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("width", [3, 200])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gathered_rows_are_numpys(width: int, axis: int) -> None:
+    device, generator = CpuDevice(), np.random.default_rng(3)
+    found = device.kernels.find("gather", "float32", direct=False)
+    assert found is not None
+    source = generator.standard_normal((50, 40, width)).astype(np.float32)
+    index = generator.integers(0, source.shape[axis], 70)
+    shape = (70, 40, width) if axis == 0 else (50, 70, width)
+    wide = np.broadcast_to(index.reshape((-1, 1, 1) if axis == 0 else (1, -1, 1)), shape)
+    target = np.empty(shape, np.float32)
+    found.run([target], [source, wide], (axis,), device.default_stream)
+    np.testing.assert_array_equal(target, np.take(source, index, axis))
+
+
+def test_numpy_copies_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = CpuDevice()
+
+    def fail(*args: object) -> None:
+        raise KernelError("compile", "copy_runs", "no LLVM here", "install it")
+
+    monkeypatch.setattr(device.compiler, "compile_text", fail)
+    found = device.kernels.find("copy", "float32", direct=False)
+    assert found is not None
+    source = np.arange(100000, dtype=np.float32)
+    for warned in (True, False):
+        target = np.zeros_like(source)
+        with pytest.warns(RuntimeWarning, match="NumPy copies instead") if warned else nullcontext():
+            found.run([target], [source], (), device.default_stream)
+        np.testing.assert_array_equal(target, source)
+    assert list(device.build_stats.failures) == ["copy_runs"]

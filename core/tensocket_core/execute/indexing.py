@@ -12,7 +12,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from ..deterministic import SETTING, alert_not_deterministic
 from ..device import DeviceEntry
 from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves, storage_dtype, stores
-from .geometry import coalesce, element_strides
+from .geometry import coalesce, contiguous, element_strides
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
@@ -207,6 +207,11 @@ def _shared(index: Any, axis: int) -> int:
 def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
                  width: DType) -> None:
     """Gather runs of elements that share an index, in the last ``inner`` dimensions."""
+    registered = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    if registered is not None and axis == 0 and inner == len(index.shape) - 1 and (
+            index.shape[1:] == source.shape[1:] and contiguous(source)):
+        registered.run([out], [source, index], (axis,), entry.stream)
+        return
     shape, places = index.shape, element_strides(index)
     steps = [element_strides(source), element_strides(out)]
     rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))
