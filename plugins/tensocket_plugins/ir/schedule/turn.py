@@ -21,7 +21,7 @@ from .nest import Axis, Names, ceil_div, loads, peel, product, recover, smaller,
 #: Bytes of a cache line.
 LINE: Final = 64
 #: Fewest rows and columns of a square.
-LEAST: Final = 16
+LEAST: Final = 8
 
 
 @dataclass(frozen=True)
