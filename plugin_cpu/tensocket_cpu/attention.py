@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,33 @@ if TYPE_CHECKING:
     from .device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
+#: Plans that are kept.
+_PLANS: Final = 256
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of an operand by lines: its shape [A, B, i, pitch], and the program with its numbers."""
+
+    shape: Sizes
+    run: Executable
+    scalars: Sizes
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What follows from shapes and strides: copies of operands that cannot be read as they are, and numbers."""
+
+    run: Executable
+    query: _Copy | None
+    key: _Copy
+    value: _Copy | None
+    room: int
+    scalars: Sizes
+
+
 
 
 class Attention:
@@ -34,6 +62,7 @@ class Attention:
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
         self._programs: dict[Any, Executable] = {}
+        self._plans: dict[Any, _Plan] = {}
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
@@ -50,28 +79,46 @@ class Attention:
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:
         (out, sums), (query, key, value, mask), (causal, scale) = outs, ins, scalars
+        mask = None if mask is None else _neighbours(mask)
+        given = (dtype, causal, query.shape, query.strides, key.strides, value.shape, value.strides, out.strides,
+                 None if mask is None else (mask.dtype, mask.strides))
+        plan = self._plans.get(given)
+        if plan is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[given] = self._plan(dtype, work, out, query, key, value, mask, causal)
+        plan.run([
+            out, sums, self._device.empty((plan.room,), work, stream), *(() if mask is None else (mask,)),
+            query if plan.query is None else self._copied(plan.query, query, work, stream),
+            self._copied(plan.key, key, work, stream),
+            value if plan.value is None else self._copied(plan.value, value, work, stream)],
+            (*plan.scalars, scale), stream)
+
+    def _plan(self, dtype: DType, work: DType, out: Any, query: Any, key: Any, value: Any, mask: Any,
+              causal: bool) -> _Plan:
         (batch, heads, length, depth), (_, groups, keys, size) = query.shape, value.shape
-        form, mask, mask_steps = self._form(dtype, work, mask, causal, depth, size)
-        turned = self._lines(dtype, work, key.swapaxes(2, 3), 1, stream)
-        rows = query if dtype is work and query.strides[3] == query.itemsize else (
-            self._lines(dtype, work, query, 1, stream))
-        values = self._rows(dtype, work, value, form.values, stream)
+        form = _form(dtype, work, mask, causal, depth, size)
+        turned = self._lines(dtype, work, key.swapaxes(2, 3), 1)
+        rows = None if dtype is work and query.strides[3] == query.itemsize else self._lines(dtype, work, query, 1)
+        values = self._rows(dtype, work, value, form.values)
         blocks, span = -(-length // programs.ROWS), form.values * lanes(work)
         pitch, tasks = -(-size // span) * span, batch * heads * blocks
-        room = self._device.empty((tasks * programs.ROWS * pitch,), work, stream)
-        self._program(programs.forward, form)(
-            [out, sums, room, *mask, rows, turned, values],
-            (tasks, blocks, heads, heads // groups, length, keys, depth, size, pitch, turned.shape[3],
-             *_steps(out), *mask_steps, *_steps(rows), *_steps(values), scale), stream)
+        numbers = (tasks, blocks, heads, heads // groups, length, keys, depth, size, pitch, turned.shape[3],
+                   *_steps(out), *_mask_steps(mask), *_read_steps(query, rows), *_read_steps(value, values))
+        return _Plan(self._program(programs.forward, form), rows, turned, values, tasks * programs.ROWS * pitch,
+                     numbers)
 
     def _backward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                   stream: Stream) -> None:
         (grad, query, key, value, mask, out, sums), (causal, scale) = ins, scalars
         (batch, heads, length, depth), (_, groups, keys, size) = query.shape, value.shape
-        form, mask, mask_steps = self._form(dtype, work, mask, causal, depth, size)
-        turned_key, turned_value = (self._lines(dtype, work, x.swapaxes(2, 3), 1, stream) for x in (key, value))
-        queries, rows = (self._rows(dtype, work, x, form.keys, stream) for x in (query, key))
-        grads = self._rows(dtype, work, grad, form.values, stream)
+        mask = None if mask is None else _neighbours(mask)
+        form = _form(dtype, work, mask, causal, depth, size)
+        turned = [self._copied(self._lines(dtype, work, x.swapaxes(2, 3), 1), x, work, stream) for x in (key, value)]
+        read = []
+        for x, vectors in ((query, form.keys), (key, form.keys), (grad, form.values)):
+            copy = self._rows(dtype, work, x, vectors)
+            read.append(x if copy is None else self._copied(copy, x, work, stream))
         out = out if out.strides[3] == out.itemsize else np.ascontiguousarray(out)
         blocks, tasks = -(-length // programs.ROWS), batch * groups
         pitches = [-(-n // (c * lanes(work))) * c * lanes(work) for n, c in ((depth, form.keys), (size, form.values))]
@@ -79,43 +126,59 @@ class Attention:
                  tasks * programs.KEYS * pitches[1], batch * heads * length)
         rooms = [self._device.empty((n,), work, stream) for n in sizes]
         self._program(programs.backward, form)(
-            [*outs, *rooms, *mask, queries, turned_key, rows, turned_value, grads, out, np.ascontiguousarray(sums)],
-            (tasks, groups, heads // groups, length, keys, depth, size, blocks, *pitches, turned_key.shape[3],
-             turned_value.shape[3], *mask_steps, *_steps(queries), *_steps(rows), *_steps(grads), *_steps(out), scale),
-            stream)
+            [*outs, *rooms, *(() if mask is None else (mask,)), read[0], turned[0], read[1], turned[1], read[2], out,
+             np.ascontiguousarray(sums)],
+            (tasks, groups, heads // groups, length, keys, depth, size, blocks, *pitches,
+             *(x.shape[3] for x in turned), *_mask_steps(mask), *(step for x in read for step in _steps(x)),
+             *_steps(out), scale), stream)
 
-    def _form(self, dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: int
-              ) -> tuple[programs.Form, list[Any], tuple[int, ...]]:
-        """The programs' form, the mask with neighbouring elements for neighbouring keys, and its strides."""
-        kind = None if mask is None else bool_ if mask.dtype == np.bool_ else dtype
-        form = programs.Form(dtype, work, kind, causal, programs.columns(depth, work), programs.columns(size, work))
-        if mask is None:
-            return form, [], (0, 0, 0)
-        if mask.strides[3] != mask.itemsize and mask.shape[3] > 1:
-            # What is the same for several queries, or heads, is copied once.
-            own = tuple(slice(None, 1 if step == 0 else None) for step in mask.strides[:3])
-            mask = np.broadcast_to(np.ascontiguousarray(mask[own]), mask.shape)
-        return form, [mask], _steps(mask)
+    def _rows(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy | None:
+        """How to copy an array whose rows are read in tiles of some vectors; None where that needs no copy."""
+        if dtype is work and x.strides[3] == x.itemsize and x.shape[3] % (vectors * lanes(work)) == 0:
+            return None
+        return self._lines(dtype, work, x, vectors)
 
-    def _rows(self, dtype: DType, work: DType, x: Any, vectors: int, stream: Stream) -> Any:
-        """An array whose rows can be read in tiles of some vectors: itself, where this is so."""
-        span = vectors * lanes(work)
-        if dtype is work and x.strides[3] == x.itemsize and x.shape[3] % span == 0:
-            return x
-        return self._lines(dtype, work, x, vectors, stream)
-
-    def _lines(self, dtype: DType, work: DType, x: Any, vectors: int, stream: Stream) -> Any:
+    def _lines(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy:
         """A copy [A, B, i, j] with zeros behind each line, up to a multiple of some vectors."""
         span = vectors * lanes(work) if vectors > 1 else programs.VECTORS * lanes(work)
         pitch = -(-x.shape[3] // span) * span
         steps = tuple(s // x.itemsize for s in x.strides)
-        out = self._device.empty((*x.shape[:3], pitch), work, stream)
-        self._program(programs.lines, dtype, work, steps[3] == 1)(
-            (out, x), (math.prod(x.shape[:3]), x.shape[1], x.shape[2], x.shape[3], pitch, *steps), stream)
+        return _Copy((*x.shape[:3], pitch), self._program(programs.lines, dtype, work, steps[3] == 1),
+                     (math.prod(x.shape[:3]), x.shape[1], x.shape[2], x.shape[3], pitch, *steps))
+
+    def _copied(self, copy: _Copy, x: Any, work: DType, stream: Stream) -> Any:
+        out = self._device.empty(copy.shape, work, stream)
+        copy.run((out, x), copy.scalars, stream)
         return out
 
 
-def _steps(x: Any) -> tuple[int, int, int]:
+def _form(dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: int) -> programs.Form:
+    kind = None if mask is None else bool_ if mask.dtype == np.bool_ else dtype
+    return programs.Form(dtype, work, kind, causal, programs.columns(depth, work), programs.columns(size, work))
+
+
+def _neighbours(mask: Any) -> Any:
+    """A mask whose elements for neighbouring keys are neighbours; what is the same for several rows stays one row."""
+    if mask.strides[3] == mask.itemsize or mask.shape[3] == 1:
+        return mask
+    own = tuple(slice(None, 1 if step == 0 else None) for step in mask.strides[:3])
+    return np.broadcast_to(np.ascontiguousarray(mask[own]), mask.shape)
+
+
+def _steps(x: Any) -> Sizes:
     """Strides of all dimensions but the last, in elements."""
-    a, b, row = (s // x.itemsize for s in x.strides[:3])
-    return a, b, row
+    a, b, row, _ = x.strides
+    size = x.itemsize
+    return a // size, b // size, row // size
+
+
+def _mask_steps(mask: Any) -> Sizes:
+    return (0, 0, 0) if mask is None else _steps(mask)
+
+
+def _read_steps(x: Any, copy: _Copy | None) -> Sizes:
+    """Strides of an operand or of its copy."""
+    if copy is None:
+        return _steps(x)
+    _, heads, rows, pitch = copy.shape
+    return heads * rows * pitch, rows * pitch, pitch

@@ -17,6 +17,7 @@ from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, dtype_bit
+from ..dispatch.modes import ACTIVE
 from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
 
@@ -48,11 +49,12 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
         DtypeError: The dtypes differ.
         ArgumentError: There is a mask, and ``is_causal`` is set.
     """
-    _check(query, key, value, attn_mask, is_causal)
-    width = query.shape[-1]
+    shapes = query.shape, key.shape, value.shape
+    _check(shapes, query, key, value, attn_mask, is_causal)
+    width = shapes[0][-1]
     factor = 1 / math.sqrt(width) if scale is None and width else 1.0 if scale is None else scale
-    if not dropout_p and _has_kernel(query, key, value, attn_mask, enable_gqa):
-        return _attended(query, key, value, attn_mask, is_causal, factor)
+    if not dropout_p and _has_kernel(shapes, query, key, value, attn_mask, enable_gqa):
+        return _attended(shapes, query, key, value, attn_mask, is_causal, factor)
     if enable_gqa:
         key, value = _shared_heads(query, key, value)
     if is_causal:
@@ -78,32 +80,34 @@ def _weights(scores: Any, mask: Any, alive: bool) -> Any:
 # --------------------------------------------------------------------------------------------- devices' own kernels
 
 
-def _has_kernel(query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
+def _has_kernel(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
     """Whether the device computes this by blocks: there is something to compute, without broadcasting."""
     entry = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
     if entry is None or entry.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
         return False
     if mask is not None and (mask.requires_grad or mask.ndim > 4 or mask._key & DEVICE_MASK != entry.key):
         return False
-    leads = [tuple(x.shape[:-2]) for x in (query, key, value)]
-    if len(leads[0]) > 2 or leads[1] != leads[2] or 0 in query.shape or 0 in key.shape or 0 in value.shape:
+    q, k, v = shapes
+    if len(q) > 4 or k[:-2] != v[:-2] or 0 in q or 0 in k or 0 in v:
         return False
-    same = leads[0] == leads[1]
-    return same or (shared and len(leads[0]) == len(leads[1]) > 0 and leads[0][:-1] == leads[1][:-1]
-                    and leads[0][-1] % leads[1][-1] == 0)
+    return q[:-2] == k[:-2] or (shared and len(q) == len(k) > 2 and q[:-3] == k[:-3] and q[-3] % k[-3] == 0)
 
 
-def _attended(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, factor: float) -> Any:
+def _attended(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, is_causal: bool,
+              factor: float) -> Any:
     """``attend`` of tensors with fewer dimensions, too."""
-    dims = query.ndim
-    while query.ndim < 4:
+    missing = 4 - len(shapes[0])
+    for _ in range(missing):
         query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-    if mask is not None and mask.dtype is not bool_:
-        mask = mask.to(query.dtype)
+    bits = query._key | key._key | value._key
     if mask is not None:
+        mask = mask if mask.dtype is bool_ else mask.to(query.dtype)
         mask = mask.expand(*query.shape[:3], key.shape[2])
-    result = call(COMPOSITES["attend"], query, key, value, mask, is_causal, factor)[0]
-    while result.ndim > dims:
+        bits |= mask._key
+    operator = COMPOSITES["attend"]
+    args = (query, key, value, mask, is_causal, factor)
+    result = call(operator, *args)[0] if ACTIVE else operator.below(bits)(*args)[0]
+    for _ in range(missing):
         result = result.squeeze(0)
     return result
 
@@ -118,10 +122,10 @@ def _attend_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) ->
         if kernel is None:
             return general(query, key, value, mask, is_causal, scale)
         work = dtype if dtype.itemsize >= 4 else float32
-        out = entry.runtime.empty((*query.shape[:3], value.shape[3]), dtype, entry.stream)
-        sums = entry.runtime.empty(tuple(query.shape[:3]), work, entry.stream)
-        arrays = [query._array, key._array, value._array, None if mask is None else mask._array]
-        kernel([out, sums], arrays, (is_causal, scale), entry.stream)
+        q, k, v = query._array, key._array, value._array
+        stream, shape = entry.stream, q.shape[:3]
+        out, sums = entry.runtime.empty((*shape, v.shape[3]), dtype, stream), entry.runtime.empty(shape, work, stream)
+        kernel([out, sums], [q, k, v, None if mask is None else mask._array], (is_causal, scale), stream)
         return tensors.wrap(out, entry.key | dtype_bit(dtype)), tensors.wrap(sums, entry.key | dtype_bit(work))
 
     return direct
@@ -218,12 +222,11 @@ def attend(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: 
     return scores.masked_fill(dead, 0).softmax(-1).masked_fill(dead, 0).matmul(value), logarithms
 
 
-def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
-    shapes = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
-    if min(query.ndim, key.ndim, value.ndim) < 2 or (
-            query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]):
-        raise ShapeError(_NAME, shapes, "they are [..., L, E], [..., S, E] and [..., S, V]",
-                         "check the last dimensions")
+def _check(found: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+    q, k, v = found
+    if min(len(q), len(k), len(v)) < 2 or q[-1] != k[-1] or k[-2] != v[-2]:
+        raise ShapeError(_NAME, f"query {list(q)}, key {list(k)}, value {list(v)}",
+                         "they are [..., L, E], [..., S, E] and [..., S, V]", "check the last dimensions")
     if not query.dtype is key.dtype is value.dtype:
         raise DtypeError(_NAME, f"dtypes {query.dtype.name}, {key.dtype.name} and {value.dtype.name}",
                          "query, key and value have one dtype", "convert with .to(dtype)")
