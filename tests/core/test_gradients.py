@@ -53,6 +53,7 @@ RECORDS: dict[str, list[Case]] = UNARY | POSITIVE | BINARY | REDUCED | {
     "lerp": [(X, Y, 0.3), (X, Y, P), (X, ROW, ONE)],
     "clamp": [(X, -1.0, 1.0), (X, -P, P), (X, P, -P), (X, ROW - 1, ONE)],
     "where": [(MASK, X, Y), (MASK, ROW, COLUMN), (MASK, X, 2.0), (MASK, 1.0, X)],
+    "reverse": [(X, (0,)), (CUBE, (0, 2))],
     "gelu": [(X, "none"), (X, "tanh")],
     "relu_backward": [(X, Y - 1)],
     "leaky_relu_backward": [(X, Y - 1, 0.1)],

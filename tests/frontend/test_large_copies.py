@@ -94,3 +94,12 @@ def test_masks_select_what_numpy_selects() -> None:
     inner = array[0] > 0
     np.testing.assert_array_equal(x[:, torch.tensor(inner)].numpy(), array[:, inner])
     np.testing.assert_array_equal(x[3, torch.tensor(inner)].numpy(), array[3, inner])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
+def test_reversed_arrays_are_numpys(dtype: str) -> None:
+    array = np.arange(120000).reshape(30, 40, 100).astype(dtype)
+    x = torch.tensor(array)
+    for dims in ((0,), (2,), (0, 1), (1, 2)):
+        np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
+        np.testing.assert_array_equal(x.permute(2, 0, 1).flip(dims).numpy(), np.flip(array.transpose(2, 0, 1), dims))

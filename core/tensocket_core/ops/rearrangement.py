@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import ShapeError
 
+from .. import tensors as tensors_module
 from .._generated import functions
-from ..dispatch.call import tensor_key
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call, tensor_key
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..execute import direct
+from ..execute.copying import copy_elements
 from ..execute.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
+from ..execute.layout import empty_preserved
+from ..execute.views import Custom
 from ..formats import contiguous_format
+from .indexing import gather_valid, rows_index
 from .views import sizes
 
 #: Elements of the first tensor up to which NumPy stacks arrays.
@@ -43,16 +51,32 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return functions.cat([x.unsqueeze(dim) for x in tensors], normalize_axis("stack", dim, tensors[0].ndim + 1))
 
 
+def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
+    """Copied from a view with negative strides in host memory; elsewhere gathered, which kernels' arrays can be."""
+    source, dtype = input._array, input.dtype
+    if type(source) is not np.ndarray:
+        for axis in dims:
+            places = input.new_arange(source.shape[axis] - 1, -1, -1)
+            input = call(gather_valid, input, axis, rows_index(places, tuple(source.shape), axis))
+        return input
+    out = empty_preserved(entry, source, dtype)
+    if source.size:
+        copy_elements(entry, out, dtype, np.flip(source, dims), dtype)
+    return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+reverse: Final[Custom] = Custom(
+    "reverse(Tensor input, int[] dims) -> Tensor", "Elements in reverse order along dimensions, at least one.",
+    _reverse, method=False, function=False,
+    derivative=Derivative(input=lambda grad, dims: call(reverse, grad, dims)))
+
+
 @composite("flip(Tensor input, int... dims) -> Tensor")
 def flip(input: Any, *dims: Any) -> Any:
     """Elements in reverse order along dimensions; a copy."""
-    result, wanted = input, sizes(dims)
+    wanted = sizes(dims)
     axes = normalize_axes("flip", wanted, input.ndim) if wanted else ()
-    for axis in axes if input.ndim else ():
-        size = input._array.shape[axis]
-        positions = input.new_arange(size - 1, -1, -1)
-        result = result.index_select(axis, positions)
-    return result.clone() if result is input else result
+    return call(reverse, input, tuple(axes)) if axes and input.ndim else input.clone()
 
 
 @composite("repeat(Tensor input, int... repeats) -> Tensor", function=False)

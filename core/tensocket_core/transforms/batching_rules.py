@@ -350,6 +350,11 @@ def _drawn(info: Info, in_dims: Any, *args: Any) -> Any:
     return call(info.operator, *[spread(info, x, d) for x, d in zip(args, in_dims, strict=True)]), 0
 
 
+@batching_rule("reverse")
+def _reverse(info: Info, in_dims: Any, input: Any, dims: Any) -> Any:
+    return call(info.operator, input, tuple([d + 1 for d in dims])), 0
+
+
 @batching_rule("fft_c2c", "fft_r2c", "fft_c2r")
 def _fourier(info: Info, in_dims: Any, input: Any, dims: Any, *args: Any) -> Any:
     return call(info.operator, input, tuple([d % rank(input, 0) + 1 for d in dims]), *args), 0
