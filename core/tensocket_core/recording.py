@@ -11,8 +11,8 @@ from typing import Any, Final
 
 #: One entry per reason.
 SPECIAL: Final[list[object]] = []
-#: Not empty once a kernel of a built-in operator, or all of a layer, was replaced: then gradients are computed by
-#: calling operators.
+#: An entry for each kernel of a built-in operator, or of a whole layer, that is replaced: as long as there is one,
+#: gradients are computed by calling operators.
 REPLACED: Final[list[object]] = []
 
 

@@ -42,7 +42,8 @@ BINARY: dict[str, list[Case]] = {
                  "truncated_divide")
 } | {name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE)] for name in ("maximum", "minimum")}
 REDUCED: dict[str, list[Case]] = {
-    name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)] for name in ("amax", "amin", "deviation_sum", "square_sum")
+    name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)]
+    for name in ("amax", "amin", "deviation_sum", "square_sum")
 } | {
     name: [(X, None, False, None), (X, (1,), False, None), (CUBE, (0, 2), True, None)]
     for name in ("mean", "prod", "sum")}

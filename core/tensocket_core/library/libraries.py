@@ -88,10 +88,27 @@ def add_kernel(operator: Operator, place: str, function: Callable[..., Any], *, 
         raise ArgumentError("impl", f"a second kernel of {operator.name} for {place}", "there is one for each key",
                             "pass allow_override=True, or remove the first one")
     operator.overrides[place] = kernel
-    if not isinstance(operator, LibraryOperator):
-        REPLACED[:] = (True,)
+    replaced = None if isinstance(operator, LibraryOperator) else _Replacement()
     operator.table.clear()
-    return partial(_restore, operator.overrides, place, kernel, before, operator.table)
+
+    def undo() -> None:
+        _restore(operator.overrides, place, kernel, before, operator.table)
+        if replaced is not None:
+            replaced.end()
+
+    return undo
+
+
+class _Replacement:
+    """An entry of ``REPLACED`` until its end."""
+
+    def __init__(self) -> None:
+        REPLACED.append(self)
+
+    def end(self) -> None:
+        """Remove the entry; again, nothing happens."""
+        if self in REPLACED:
+            REPLACED.remove(self)
 
 
 def _as_closure(operator: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,11 +136,12 @@ def add_fallback(key: str, function: Callable[..., Any]) -> Undo:
     place = place_of(key)
     before = FALLBACKS.get(place)
     FALLBACKS[place] = function
-    REPLACED[:] = (True,)
+    replaced = _Replacement()
     clear_tables()
 
     def undo() -> None:
         _restore(FALLBACKS, place, function, before)
+        replaced.end()
         clear_tables()
 
     return undo
