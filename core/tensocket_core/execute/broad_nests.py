@@ -74,6 +74,12 @@ class BroadMath:
         """A position's number in the row, int64."""
         return cast(linear(position, self._sizes), int64)
 
+    def once(self, value: Expr) -> Expr:
+        """A value of the row, which is computed once."""
+        known = Var(f"once{len(self.statements)}", value.dtype)
+        self.statements.append(Let(known, value))
+        return known
+
     def amax(self, value: Callable[[Any], Any]) -> Expr:
         """Largest value of the row."""
         return self._reduce(lambda j: [value(j)], float("-inf"), self.m.maximum, self.m.dtype)[0]
@@ -82,13 +88,13 @@ class BroadMath:
         """Sums of the row in one pass, accumulated as the device's profile says."""
         wide = self._accumulator
         sums = self._reduce(lambda j: [cast(value(j), wide) for value in values], 0.0, lambda a, b: a + b, wide)
-        return [cast(total, self.m.dtype) for total in sums]
+        return [self.once(cast(total, self.m.dtype)) for total in sums]
 
     def means(self, *values: Callable[[Any], Any]) -> list[Expr]:
         """Means of the row, likewise."""
         wide = self._accumulator
         sums = self._reduce(lambda j: [cast(value(j), wide) for value in values], 0.0, lambda a, b: a + b, wide)
-        return [cast(total / self._count(wide), self.m.dtype) for total in sums]
+        return [self.once(cast(total / self._count(wide), self.m.dtype)) for total in sums]
 
     def moments(self, value: Callable[[Any], Any]) -> tuple[Expr, Expr]:
         """Mean and variance of the row.
@@ -108,9 +114,9 @@ class BroadMath:
             return [distance, distance * distance]
 
         total, squares = self._reduce(distances, 0.0, lambda a, b: a + b, wide)
-        mean = total / self._count(wide)
+        mean = self.once(total / self._count(wide))
         var = call("max", squares / self._count(wide) - mean * mean, const(0, wide))
-        return cast(first + mean, self.m.dtype), cast(var, self.m.dtype)
+        return self.once(cast(first + mean, self.m.dtype)), self.once(cast(var, self.m.dtype))
 
 
 def broad_nest(name: str, formula: Callable[..., tuple[Any, ...]], operands: Sequence[Lying | None],

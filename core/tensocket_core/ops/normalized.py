@@ -23,10 +23,19 @@ def _affine(y: Any, weight: Any, bias: Any) -> Any:
     return (lambda j: y(j) * weight(j)) if bias is None else (lambda j: y(j) * weight(j) + bias(j))
 
 
-def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, Any]:
-    """Reciprocal deviation and normalised values, from known statistics; rows without mean are not centred."""
+def _scale(row: Any, square: Any, eps: Any) -> Any:
+    return row.once(1 / row.m.sqrt(square + eps))
+
+
+def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any, one: bool = True) -> tuple[Any, Any]:
+    """Reciprocal deviation and normalised values, from known statistics: ``one`` of each for a row.
+
+    Rows without mean are not centred.
+    """
+    known = _scale(row, square(None), eps) if one else None
+
     def scale(j: Any) -> Any:
-        return 1 / row.m.sqrt(square(j) + eps)
+        return known if one else 1 / row.m.sqrt(square(j) + eps)
 
     if mean is None:
         return scale, lambda j: x(j) * scale(j)
@@ -35,13 +44,13 @@ def _standard(row: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, 
 
 def _forward(row: Any, x: Any, weight: Any, bias: Any, eps: Any) -> tuple[Any, ...]:
     mean, var = row.moments(x)
-    scale = 1 / row.m.sqrt(var + eps)
+    scale = _scale(row, var, eps)
     return _affine(lambda j: (x(j) - mean) * scale, weight, bias), mean, var
 
 
 def _rms_forward(row: Any, x: Any, weight: Any, eps: Any) -> tuple[Any, ...]:
     (square,) = row.means(lambda j: x(j) * x(j))
-    scale = 1 / row.m.sqrt(square + eps)
+    scale = _scale(row, square, eps)
     return _affine(lambda j: x(j) * scale, weight, None), square
 
 
@@ -59,7 +68,7 @@ def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, 
 
 
 def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
-    _, y = _standard(row, x, mean, square, eps)
+    _, y = _standard(row, x, mean, square, eps, False)
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
     return along, total
 
@@ -68,9 +77,9 @@ def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, squa
     """Where weight and bias have one value per row, their gradients are the sums that the input's gradient needs."""
     scale, y = _standard(row, x, mean, square, eps)
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
-    slope, shift = along / row.count(), total / row.count()
-    factor = _affine(scale, weight, None)
-    return lambda j: factor(j) * ((grad(j) - shift) - y(j) * slope), along, total
+    slope, shift = row.once(along / row.count()), row.once(total / row.count())
+    factor = row.once(_affine(scale, weight, None)(None))
+    return lambda j: factor * ((grad(j) - shift) - y(j) * slope), along, total
 
 
 def _functions() -> Any:

@@ -230,6 +230,12 @@ class _Columns:
             match statement:
                 case Reduce():
                     result += self._reduce(statement)
+                case Let(var, value) if var.dtype.kind == "float" and isinstance(value, Call):
+                    # What takes computing is kept, too.
+                    self.arrays.append(Local(self._names.fresh("kept"), var.dtype, COLUMNS))
+                    kept = self.arrays[-1].name
+                    result += self._over([Store(kept, self._at, value)])
+                    self._known.append(Let(var, Load(kept, self._at, var.dtype)))
                 case Let():
                     self._known.append(statement)
                 case For():
