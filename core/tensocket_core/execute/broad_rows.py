@@ -191,15 +191,17 @@ class BroadRow(Operator):
             if part else ((), [() for _ in steps]) for part in (others, axes))
         # Rows that stand side by side are told their strides from one to the next, others those along the row.
         beside = _beside(sizes, across, along)
-        lying = [_lying(kind, a, b, beside) for kind, a, b in zip(
-            [dtype] * fulls + [x.dtype for x in operands if x is not None], across, along, strict=True)]
+        kinds = [dtype] * fulls + [x.dtype for x in operands if x is not None]
+        one = math.prod(lengths) == 1
+        lying = [_lying(kind, a, b, beside, k >= fulls and (one or not any(b)))
+                 for k, (kind, a, b) in enumerate(zip(kinds, across, along, strict=True))]
         made, given = iter(lying[:fulls]), iter(lying[fulls:])
         results = tuple([next(made) if result == "full" else Lying(work, None, None, True) for result in self.results])
         placed = tuple([None if x is None else next(given) for x in operands])
         ranks = (len(sizes), len(lengths))
         index = index_dtype(entry, (first.size, *[reach(shape, tuple(map(abs, s))) for s in steps]))
         assert entry.runtime.target is not None
-        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target)
+        strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target, lengths[-1])
         layout = None if strides == contiguous_strides(shape) else strides
         return _Plan(
             (self.name, results, placed, accumulation_dtype(entry, dtype), ranks, index), strategy, placed, results,
@@ -217,9 +219,8 @@ def _fixed(stride: int) -> Fixed:
     return 0 if stride == 0 else 1 if stride == 1 else None
 
 
-def _lying(dtype: DType, across: Shape, along: Shape, beside: bool) -> Lying:
-    single = not any(along)
-    return Lying(dtype, _fixed(across[-1]) if beside else None, None if beside or single else _fixed(along[-1]), single)
+def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> Lying:
+    return Lying(dtype, _fixed(across[-1]) if beside and across else None, None if beside or single else _fixed(along[-1]), single)
 
 
 def _same(value: Any, position: Any) -> Any:

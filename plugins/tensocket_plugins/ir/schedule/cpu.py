@@ -16,6 +16,7 @@ from ...contract.dtypes import DType
 from ..lanes import is_vector_loop
 from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
 from .nest import (
+    Axis,
     Names,
     ceil_div,
     definitions,
@@ -88,6 +89,10 @@ def _vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
     """
     result: list[Stmt] = []
     for statement in body:
+        if isinstance(statement, For) and statement.kind is LoopKind.PARALLEL and isinstance(statement.body[0], For):
+            inside = tuple(_vector_loops(statement.body, names, lanes))
+            result.append(replace(statement, body=inside, kind=LoopKind.SERIAL))
+            continue
         if not isinstance(statement, For) or not _over_neighbours(statement):
             result.append(statement)
             continue
@@ -214,8 +219,8 @@ class _Columns:
         self._columns = columns
         self._block = block
         self._names = names
-        self._first, self._count, self._whole, self._chunk, self._lane, self._at = (
-            names.var(stem, column.dtype) for stem in ("first", "count", "whole", "chunk", "lane", "at"))
+        self._first, self._count, self._whole, self._most, self._chunk, self._lane, self._at = (
+            names.var(stem, column.dtype) for stem in ("first", "count", "whole", "most", "chunk", "lane", "at"))
         self._known: list[Stmt] = []
         self.arrays: list[Local] = []
 
@@ -225,6 +230,7 @@ class _Columns:
             Let(self._first, self._block * COLUMNS),
             Let(self._count, smaller(self._columns - self._first, COLUMNS)),
             Let(self._whole, self._count - self._count % LANES),
+            Let(self._most, self._count - self._count % FEW_LANES),
         ]
         for statement in body:
             match statement:
@@ -249,13 +255,15 @@ class _Columns:
         return result
 
     def _over(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """Loops over the columns of the block: whole vectors, then what is left."""
+        """Loops over the columns of the block: many at once, then few, then what is left."""
         inside = (Let(self._column, self._first + self._at), *self._known, *body)
         at = Let(self._at, self._chunk + self._lane)
-        some = loop(self._lane, LANES, [at, If(self._at < self._count, inside)], LoopKind.VECTOR)
+        many, few = (loop(self._lane, lanes, [at, *inside], LoopKind.VECTOR) for lanes in (LANES, FEW_LANES))
+        some = loop(self._lane, FEW_LANES, [at, If(self._at < self._count, inside)], LoopKind.VECTOR)
         return [
-            loop(self._chunk, self._whole, [loop(self._lane, LANES, [at, *inside], LoopKind.VECTOR)], step=LANES),
-            If(self._whole < self._count, (Let(self._chunk, self._whole), some)),
+            loop(self._chunk, self._whole, [many], step=LANES),
+            loop(self._chunk, self._most, [few], start=self._whole, step=FEW_LANES),
+            If(self._most < self._count, (Let(self._chunk, self._most), some)),
         ]
 
     def _reduce(self, reduce: Reduce) -> list[Stmt]:
@@ -296,6 +304,12 @@ class Partials:
         ]
 
 
+def _is_wide(reduce: Reduce) -> bool:
+    """Whether accumulators are wider than the elements, so that the order of additions does not matter."""
+    widest = max((load.dtype.itemsize for load in loads((reduce,)) if load.dtype.kind == "float"), default=8)
+    return all(result.dtype.itemsize > widest for result in reduce.results)
+
+
 class _Vectors:
     """Builds the loops of one reduction over arrays of partial results."""
 
@@ -309,6 +323,8 @@ class _Vectors:
     def build(self) -> list[Stmt]:
         """The results, declared and computed."""
         *outer, (var, extent) = self._reduce.loops
+        if outer and _is_wide(self._reduce):
+            return self._at_once(outer, var, extent)
         block = self._names.var(f"{var.name}_block", self._dtype)
         inside: Sequence[Stmt] = [loop(block, extent, self._block(var, extent, block), step=self._lanes * BLOCK)]
         for outer_var, outer_extent in reversed(outer):
@@ -317,21 +333,44 @@ class _Vectors:
 
     def _block(self, var: Var, extent: Expr, block: Var) -> list[Stmt]:
         """Add one block of the innermost loop to the results."""
-        end, tail = self._names.var("end", self._dtype), self._names.var("tail", self._dtype)
-        chunk, at = self._names.var("chunk", self._dtype), self._names.var("at", self._dtype)
-        first = const(0, self._dtype)
+        end, at = self._names.var("end", self._dtype), self._names.var("at", self._dtype)
         return [
             Let(end, smaller(block + self._lanes * BLOCK, extent)),
-            Let(tail, end - (end - block) % self._lanes),
             loop(at, self._lanes, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
-            loop(chunk, tail, [loop(at, self._lanes, [
-                Let(var, chunk + at), *self._reduce.body, *self._partials.fold(at, self._reduce.values),
-            ], LoopKind.VECTOR)], start=block, step=self._lanes),
-            If(tail < end, (loop(at, self._lanes, [Let(var, tail + at), If(var < end, (
-                *self._reduce.body, *self._partials.fold(at, self._reduce.values)))], LoopKind.VECTOR),)),
-            *self._halve(at),
-            *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first)),
+            *self._row(var, at, block, end),
+            *self._folded(at),
         ]
+
+    def _at_once(self, outer: Sequence[Axis], var: Var, extent: Expr) -> list[Stmt]:
+        """All loops with the same partial results, which are wide enough to add up many elements."""
+        at = self._names.var("at", self._dtype)
+        rows: Sequence[Stmt] = self._row(var, at, const(0, self._dtype), extent)
+        for outer_var, outer_extent in reversed(outer):
+            rows = [loop(outer_var, outer_extent, rows)]
+        return [
+            *declare(self._reduce.results, self._reduce.identity),
+            loop(at, self._lanes, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
+            *rows,
+            *self._folded(at),
+        ]
+
+    def _row(self, var: Var, at: Var, start: Expr, end: Expr) -> list[Stmt]:
+        """Fold elements from ``start`` to ``end`` of the innermost loop into the partial results."""
+        tail, chunk = self._names.var("tail", self._dtype), self._names.var("chunk", self._dtype)
+        fold = [*self._reduce.body, *self._partials.fold(at, self._reduce.values)]
+        return [
+            Let(tail, end - (end - start) % self._lanes),
+            loop(chunk, tail, [loop(at, self._lanes, [Let(var, chunk + at), *fold], LoopKind.VECTOR)], start=start,
+                 step=self._lanes),
+            If(tail < end, (loop(at, self._lanes, [Let(var, tail + at), If(var < end, tuple(fold))],
+                                 LoopKind.VECTOR),)),
+        ]
+
+    def _folded(self, at: Var) -> list[Stmt]:
+        """Add the partial results to the results."""
+        first = const(0, self._dtype)
+        return [*self._halve(at),
+                *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first))]
 
     def _halve(self, at: Var) -> list[Stmt]:
         """Fold the upper half of the arrays into the lower one until one element is left."""

@@ -20,6 +20,8 @@ from .turn import schedule_turned
 SHORT: Final = 64
 #: The same on a processor, where a vector may be partly filled.
 SHORT_VECTOR: Final = 8
+#: Neighbours in a row of a reduction that few lanes do best.
+FEW: Final = 32
 #: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
 GRAIN: Final = 1 << 14
 
@@ -28,7 +30,7 @@ class Strategy(Enum):
     """How a nest with reductions uses the device; nests without any are scheduled alike under all three.
 
     SERIAL: one lane (on a processor: one plain loop) per output iteration.
-    SMALL: as GROUP, for arrays of few elements.
+    SMALL: as GROUP, for rows of few elements.
     GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
     SPLIT: as GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
     """
@@ -39,8 +41,15 @@ class Strategy(Enum):
     SPLIT = "split"
 
 
-def pick_strategy(outer: int, length: int, target: Target) -> Strategy:
-    """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each."""
+def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None) -> Strategy:
+    """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
+
+    Args:
+        outer: Output iterations.
+        length: Reduction iterations.
+        target: The device's limits.
+        inner: Iterations of the innermost reduction loop; by default, there is only one.
+    """
     if length <= (SHORT_VECTOR if target.kind == "cpu" else SHORT):
         return Strategy.SERIAL
     if outer < target.parallelism and length >= 2 * GRAIN:
@@ -48,7 +57,8 @@ def pick_strategy(outer: int, length: int, target: Target) -> Strategy:
     if target.kind == "simt" and (
             target.local_bytes == 0 or target.sequential or outer >= target.parallelism * target.group_size):
         return Strategy.SERIAL
-    return Strategy.GROUP
+    few = target.kind == "cpu" and (length if inner is None else inner) <= FEW
+    return Strategy.SMALL if few else Strategy.GROUP
 
 
 def schedule(program: Program, target: Target, strategy: Strategy) -> Program:

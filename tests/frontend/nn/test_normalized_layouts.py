@@ -1,0 +1,104 @@
+"""Normalisations of many shapes, layouts and dtypes against closed forms in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket.nn import functional as F
+
+EPS = 1e-5
+
+
+def closed(x, g, w, b, axes):
+    """Values and gradients of x, w and b of (x - mean) / sqrt(var + eps) * w + b; w and b broadcast."""
+    x, g, w, b = (a.astype(np.float64) for a in (x, g, w, b))
+    mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    scale = 1 / np.sqrt(var + EPS)
+    y = (x - mean) * scale
+    h = g * w
+    first = scale * (h - h.mean(axes, keepdims=True) - y * (h * y).mean(axes, keepdims=True))
+    shared = tuple(d for d in range(x.ndim) if w.shape[d] == 1)
+    return y * w + b, first, (g * y).sum(shared, keepdims=True), g.sum(shared, keepdims=True)
+
+
+def draw(shape, *parameters):
+    rng = np.random.default_rng(sum(shape))
+    return [rng.normal(3, 2, shape), rng.normal(size=shape), *(rng.normal(1, 0.5, p) for p in parameters)]
+
+
+def compare(run, shape, parameter, axes, dtype="float32", order=None):
+    """``run(x, w, b)`` and its gradients; ``parameter`` is the shape of w and b with all dimensions."""
+    kind = getattr(torch, dtype)
+    x, g, w, b = (torch.tensor(a).to(kind) for a in draw(shape, parameter, parameter))
+    x, g, w, b = (a.double().numpy() for a in (x, g, w, b))
+    expected = closed(x, g, w, b, axes)
+    given = torch.tensor(x).to(kind)
+    if order is not None:
+        given = given.permute(order).contiguous().permute(tuple(np.argsort(order)))
+    leaves = [given.requires_grad_(), *(torch.tensor(p).reshape(-1).to(kind).requires_grad_() for p in (w, b))]
+    result = run(*leaves)
+    result.backward(torch.tensor(g).to(kind))
+    unit = {"float32": 2e-6, "float64": 1e-13, "bfloat16": 1.2e-2, "float16": 2e-3}[dtype]
+    for found, wanted in zip((result, *(leaf.grad for leaf in leaves)), expected, strict=True):
+        size = max(np.abs(wanted).max(), 1)
+        np.testing.assert_allclose(found.detach().double().numpy().reshape(wanted.shape), wanted, rtol=4 * unit,
+                                   atol=unit * size)
+    return result
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (40, 16), (7, 33), (5, 64), (9, 200), (2, 5000), (1, 1), (300, 8), (6, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_layers(shape, dtype):
+    compare(lambda x, w, b: F.layer_norm(x, shape[1:], w, b), shape, (1, shape[1]), (1,), dtype)
+
+
+@pytest.mark.parametrize("order", [None, (1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_layers_of_any_layout(order):
+    compare(lambda x, w, b: F.layer_norm(x, (6,), w, b), (17, 4, 6), (1, 1, 6), (2,), order=order)
+    compare(lambda x, w, b: F.layer_norm(x, (4, 6), w.reshape(4, 6), b.reshape(4, 6)), (17, 4, 6), (1, 4, 6), (1, 2),
+            order=order)
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (70, 24), (33, 140), (6, 5, 7), (5, 3, 7, 7), (2, 9, 1, 1), (3, 2, 33, 40)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_batches(shape, dtype):
+    axes = (0, *range(2, len(shape)))
+    channels = tuple(n if d == 1 else 1 for d, n in enumerate(shape))
+    mean, var = torch.zeros(shape[1]), torch.ones(shape[1])
+    compare(lambda x, w, b: F.batch_norm(x, mean, var, w, b, True), shape, channels, axes, dtype)
+    x = torch.tensor(draw(shape)[0]).to(getattr(torch, dtype)).double().numpy()
+    near = {"rtol": 1e-2 if dtype == "bfloat16" else 1e-5}
+    np.testing.assert_allclose(mean.numpy(), 0.1 * x.mean(axes), **near)
+    np.testing.assert_allclose(var.numpy(), 0.9 + 0.1 * x.var(axes, ddof=1), **near)
+
+
+def test_batches_keep_their_layout():
+    result = compare(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (4, 24, 5, 6), (1, 24, 1, 1), (0, 2, 3),
+                     order=(0, 2, 3, 1))
+    assert result.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize("rest", [(), (5,), (7, 7)])
+def test_groups(groups, rest):
+    shape, split = (4, 6, *rest), (4, groups, 6 // groups, int(np.prod(rest)))
+    parameter = (1, groups, 6 // groups, 1)
+    compare(lambda x, w, b: F.group_norm(x.reshape(shape), groups, w, b).reshape(split), split, parameter, (2, 3))
+
+
+@pytest.mark.parametrize("rest", [(5,), (7, 9)])
+def test_instances(rest):
+    compare(lambda x, w, b: F.instance_norm(x, None, None, w, b), (4, 6, *rest), (1, 6, *[1] * len(rest)),
+            tuple(range(2, 2 + len(rest))))
+
+
+def test_far_from_zero():
+    """The variance is that of the distances to an element, not a difference of large squares."""
+    x = 1e4 + np.random.default_rng(0).normal(size=(4, 1000))
+    given = torch.tensor(x).to(torch.float32)
+    exact = given.double().numpy()
+    expected = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + EPS)
+    np.testing.assert_allclose(F.layer_norm(given, (1000,)).double().numpy(), expected, atol=2e-3)
+    assert F.layer_norm(torch.full((2, 100), 1e30), (100,)).abs().max() == 0
