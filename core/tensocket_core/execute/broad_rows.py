@@ -220,7 +220,8 @@ def _fixed(stride: int) -> Fixed:
 
 
 def _lying(dtype: DType, across: Shape, along: Shape, beside: bool, single: bool) -> Lying:
-    return Lying(dtype, _fixed(across[-1]) if beside and across else None, None if beside or single else _fixed(along[-1]), single)
+    return Lying(dtype, _fixed(across[-1]) if beside and across else None,
+                 None if beside or single else _fixed(along[-1]), single)
 
 
 def _same(value: Any, position: Any) -> Any:

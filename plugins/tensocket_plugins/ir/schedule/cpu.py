@@ -232,12 +232,13 @@ class _Columns:
             Let(self._whole, self._count - self._count % LANES),
             Let(self._most, self._count - self._count % FEW_LANES),
         ]
+        rows_follow = any(isinstance(statement, For) for statement in body)
         for statement in body:
             match statement:
                 case Reduce():
                     result += self._reduce(statement)
-                case Let(var, value) if var.dtype.kind == "float" and isinstance(value, Call):
-                    # What takes computing is kept, too.
+                case Let(var, value) if rows_follow and var.dtype.kind == "float" and isinstance(value, Call):
+                    # What takes computing is kept for the rows, too.
                     self.arrays.append(Local(self._names.fresh("kept"), var.dtype, COLUMNS))
                     kept = self.arrays[-1].name
                     result += self._over([Store(kept, self._at, value)])
