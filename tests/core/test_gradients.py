@@ -285,6 +285,7 @@ COMPOSED |= {
                        for kept in (True, False)] + [(reduced("prod", True), ZEROS, Y, INDEX),
                        (reduced("prod", True), X, ZEROS, INDEX)],
     "scatter_reduce_": [(lambda x, y, i: (x * 1).scatter_reduce_(0, i, y, "amax"), X, Y, INDEX)],
+    "segment_reduce": [(lambda x: F.segment_reduce(x, "mean", lengths=torch.tensor([x.shape[0] - 1, 1])), X)],
     "scatter_reduce_valid": [(lambda x, y, i: F.scatter_reduce(x, 0, i, y, "mean"), X, Y, INDEX)],
     "select_scatter": [(lambda x, y: F.select_scatter(x, y, 0, 1), X, ROW)],
     "slice_scatter": [(lambda x, y: F.slice_scatter(x, y, 1, 0, 3, 2), X, Y[:, :2])],

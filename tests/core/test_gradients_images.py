@@ -90,6 +90,7 @@ COMPOSED: dict[str, Case] = {
     "affine_grid_generator": (lambda t: f.affine_grid_generator(t, (1, 1, 2, 1), True), ((1, 2, 3),)),
     "constant_pad_nd": (lambda x: f.constant_pad_nd(x, (1, 0), 2.0), (LINE,)),
     "pad": (lambda x: f.pad(x, (1, 1), "reflect"), (LINE,)),
+    "border_of_elements": (lambda x: call(COMPOSITES["border_of_elements"], x, (1, 1), "replicate"), (LINE,)),
     "pixel_shuffle": (lambda x: f.pixel_shuffle(x, 2), ((4, 1, 1),)),
     "pixel_unshuffle": (lambda x: f.pixel_unshuffle(x, 2), ((1, 2, 2),)),
     "channel_shuffle": (lambda x: f.channel_shuffle(x, 2), ((1, 4, 1),)),
