@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
+#: Tasks for each thread, so that one that is held up does not hold up all.
+_SHARES: Final = 2
 
 
 class Recurrences:
@@ -59,7 +61,7 @@ class Recurrences:
         (moments, count, units), width = outs[0].shape, lanes(work)
         rows, tiles = programs.fitting_rows(count, cell.gates), -(-units // width)
         blocks = -(-count // rows)
-        group = -(-blocks // self._device.pool.threads)
+        group = -(-blocks // (_SHARES * self._device.pool.threads))
         packed = self._empty(tiles * (units + 1) * cell.gates * width, work, stream)
         self._program(programs.weights, dtype, work, cell.gates, bias is not None)(
             (packed, weight) if bias is None else (packed, weight, np.ascontiguousarray(bias)),

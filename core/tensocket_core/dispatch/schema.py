@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 _SCHEMA: Final = re.compile(r"((?:\w+::)?\w+(?:\.\w+)?)\((.*?)\) -> (.+)", re.DOTALL)
@@ -53,12 +53,21 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A parsed schema."""
+    """A parsed schema.
+
+    Attributes:
+        tensors: Positions of the parameters that take tensors.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     returns: str
     text: str
+    tensors: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        positions = tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
+        object.__setattr__(self, "tensors", positions)
 
     def __str__(self) -> str:
         return self.text
@@ -67,11 +76,6 @@ class Schema:
     def is_mutable(self) -> bool:
         """Whether an argument is written to."""
         return any(p.mutated for p in self.parameters)
-
-    @property
-    def tensors(self) -> tuple[int, ...]:
-        """Positions of the parameters that take tensors."""
-        return tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
 
     @property
     def results(self) -> tuple[str, ...]:

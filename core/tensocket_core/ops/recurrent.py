@@ -152,8 +152,8 @@ def _stacked(run: Direction, kind: str, values: Any, states: tuple[Any, ...], pa
         values = outputs[0] if directions == 1 else functions.cat(outputs, -1)
         if dropout and layer < num_layers - 1:
             values = functions.dropout(values, dropout, True)
-    if len(finals) == 1:
-        return values, *(state.unsqueeze(0) for state in finals[0])
+    if len(finals) == 1:  # a copy, for what is changed in place must not change the outputs
+        return values, *(state.clone().unsqueeze(0) for state in finals[0])
     return values, *(functions.stack([final[k] for final in finals]) for k in range(len(states)))
 
 
@@ -162,9 +162,10 @@ def _layers(operator: str, input: Any, states: tuple[Any, ...], params: Sequence
     """Outputs [T, N, directions * H] of the last layer, and the last states of all layers."""
     directions = 2 if bidirectional else 1
     count = num_layers * directions
-    if not params or len(params) % count or input.ndim != 3 or input.shape[1 if batch_first else 0] == 0 or any(
-            x.ndim != 3 or x.shape[0] != count or x.shape[1] != input.shape[0 if batch_first else 1] for x in states):
-        given = f"input {list(input.shape)}, state {list(states[0].shape)}, {len(params)} parameters"
+    shape, shapes = input.shape, [x.shape for x in states]
+    if not params or len(params) % count or len(shape) != 3 or shape[batch_first] == 0 or any(
+            len(x) != 3 or x[0] != count or x[1] != shape[not batch_first] for x in shapes):
+        given = f"input {list(shape)}, state {list(states[0].shape)}, {len(params)} parameters"
         raise ShapeError(operator, given,
                          "an input [T, N, I] goes with states [layers * directions, N, H] and parameters for each",
                          "check num_layers and batch_first")

@@ -296,3 +296,12 @@ def test_no_examples(kind):
     assert output.shape == (2, 0, 4)
     assert inputs.grad.shape == (2, 0, 3)
     assert layer.weight_hh_l0.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_last_states_have_memory_of_their_own(layer):
+    outputs, last = layer(3, 4)(torch.ones(2, 1, 3))
+    before = outputs.detach().clone()
+    hidden = last[0] if layer is nn.LSTM else last
+    hidden.detach().zero_()
+    assert torch.equal(outputs, before)
