@@ -71,6 +71,7 @@ class CpuDevice(OpenDevice):
         self.build_stats = BuildStats()
         moving = RunCopies(lambda: self.compiler, self.pool, self.build_stats)
         self.kernels.register("copy", moving.copy)
+        self.kernels.register("cat", moving.join)
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._lock = threading.Lock()

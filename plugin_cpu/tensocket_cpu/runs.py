@@ -5,6 +5,7 @@ The C library knows the processor's fastest way to copy, which does not read the
 
 from __future__ import annotations
 
+import math
 import struct
 import warnings
 from collections.abc import Callable, Sequence
@@ -141,7 +142,7 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 class RunCopies:
-    """The kernels ``copy`` and ``gather``, of arrays that don't overlap.
+    """The kernels ``copy``, ``cat`` and ``gather``, of arrays that don't overlap.
 
     Args:
         compiler: Gives LLVM.
@@ -159,6 +160,31 @@ class RunCopies:
             stream.submit("copy", partial(self._copy, outs[0], ins[0]))
         else:
             self._copy(outs[0], ins[0])
+
+    def join(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
+        """Arrays of one dtype along an axis, into a new array without gaps."""
+        if type(stream) is CpuQueue:
+            stream.submit("cat", partial(self._join, outs[0], tuple(ins), scalars[0]))
+        else:
+            self._join(outs[0], ins, scalars[0])
+
+    def _join(self, target: Array, parts: Sequence[Array], axis: int) -> None:
+        first, second = parts[0], parts[-1]
+        run = math.prod(first.shape[axis:]) * first.itemsize
+        pair = len(parts) == 2 and first.shape == second.shape and run >= _SHORTEST and all(
+            x.flags.c_contiguous for x in (target, first, second))
+        entry = self._entry("copy_runs", _TEXT) if pair else None
+        if entry is not None:
+            # Row by row, so that memory is written in order: the second part is a step from the first.
+            start = address_of(first)
+            args = _PACK(address_of(target), start, run, run, -1, 2, 2 * run, run, run, address_of(second) - start)
+            self._run(entry, args, target.nbytes // run, target.nbytes)
+            return
+        begin = 0
+        for part in parts:
+            end = begin + part.shape[axis]
+            self._copy(target[(slice(None),) * axis + (slice(begin, end),)], part)
+            begin = end
 
     def gather(self, outs: Sequence[Array], ins: Sequence[Array], scalars: Sequence[Any], stream: Stream) -> None:
         """Elements at valid indices along an axis; what is no runs at one index each is left to NumPy."""

@@ -67,3 +67,18 @@ def test_numpy_copies_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) ->
             found.run([target], [source], (), device.default_stream)
         np.testing.assert_array_equal(target, source)
     assert list(device.build_stats.failures) == ["copy_runs"]
+
+
+@pytest.mark.parametrize("shapes", [((20, 300), (20, 300)), ((20, 300), (20, 7)), ((20, 3), (20, 3)),
+                                    ((20, 300), (20, 0), (20, 300))])
+def test_joined_arrays_are_numpys(shapes: tuple[tuple[int, int], ...]) -> None:
+    device, generator = CpuDevice(), np.random.default_rng(1)
+    found = device.kernels.find("cat", "float32", direct=False)
+    assert found is not None
+    for turned in (False, True):
+        parts = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+        parts = [np.asfortranarray(x) if turned else x for x in parts]
+        expected = np.concatenate(parts, 1)
+        target = np.empty(expected.shape, np.float32)
+        found.run([target], parts, (1,), device.default_stream)
+        np.testing.assert_array_equal(target, expected)

@@ -68,6 +68,10 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
             )
     total = sum(t._array.shape[axis] for t in parts)
     out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
+    kernel = entry.runtime.kernels.find("cat", dtype.name, direct=False) if out.size >= _MANY else None
+    if kernel is not None and all(t.dtype is dtype for t in parts):
+        kernel.run([out], [t._array for t in parts], (axis,), entry.stream)
+        return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
     start = 0
     for t in parts:
         stop = start + t._array.shape[axis]
@@ -76,6 +80,8 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
     return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
 
 
+#: Elements from which a registered kernel joins arrays.
+_MANY: Final = 1 << 16
 #: Elements of the first tensor up to which NumPy joins arrays.
 _SMALL: Final = 4096
 
