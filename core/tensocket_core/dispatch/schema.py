@@ -57,6 +57,7 @@ class Schema:
 
     Attributes:
         tensors: Positions of the parameters that take tensors.
+        names: Parameter names.
     """
 
     name: str
@@ -64,10 +65,12 @@ class Schema:
     returns: str
     text: str
     tensors: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         positions = tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
         object.__setattr__(self, "tensors", positions)
+        object.__setattr__(self, "names", tuple(p.name for p in self.parameters))
 
     def __str__(self) -> str:
         return self.text
@@ -83,11 +86,6 @@ class Schema:
         inside = self.returns.strip()
         parts = _split(inside[1:-1]) if inside.startswith("(") else [inside]
         return tuple(re.sub(r"\(.*?\)|~", "", part).split(" ")[0] for part in parts)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameter names."""
-        return tuple(p.name for p in self.parameters)
 
 
 def _split(text: str) -> list[str]:

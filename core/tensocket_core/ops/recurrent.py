@@ -85,10 +85,18 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
-def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
+def _projected(kind: str, input: Any, weights: Sequence[Any], biases: bool) -> tuple[Any, Any]:
+    """Inputs times their weight, and the bias of the hidden sums."""
+    if not biases:
+        return functions.linear(input, weights[0]), None
+    if kind == "gru":  # whose new gate takes its hidden sum times another gate
+        return functions.linear(input, weights[0], weights[2]), weights[3]
+    return functions.linear(input, weights[0]), weights[2] + weights[3]
+
+
+def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """Outputs [T, N, H] and the last state, from inputs that are multiplied by their weight already."""
-    b_hh = weights[3] if biases else None
     if len(weights) % 2:
         outputs: list[Any] = []
         moments = inputs.unbind(0)
@@ -107,8 +115,8 @@ def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
-    inputs = functions.linear(input, weights[0], weights[2] if biases else None)
-    return _advanced(kind, inputs, state, weights, biases, reverse)
+    inputs, b_hh = _projected(kind, input, weights, biases)
+    return _advanced(kind, inputs, state, weights, b_hh, reverse)
 
 
 def _packed_direction(sizes: Sequence[int]) -> Direction:
@@ -118,7 +126,7 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
 
     def run(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
             reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-        inputs = functions.linear(input, weights[0], weights[2] if biases else None)
+        inputs, b_hh = _projected(kind, input, weights, biases)
         parts = list(zip(runs, inputs.split([size * count for size, count in runs]), strict=True))
         outputs, first, ended = [], state, []
         state = tuple(x[:sizes[-1]] for x in first) if reverse else first
@@ -129,7 +137,7 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
                 state = tuple(x[:size] for x in state)
             elif size > old:
                 state = tuple(functions.cat([x, y[old:size]]) for x, y in zip(state, first, strict=True))
-            output, state = _advanced(kind, part.reshape(count, size, -1), state, weights, biases, reverse)
+            output, state = _advanced(kind, part.reshape(count, size, -1), state, weights, b_hh, reverse)
             outputs.append(output.reshape(count * size, -1))
         last = tuple(functions.cat(ends) for ends in zip(state, *reversed(ended), strict=True)) if ended else state
         return functions.cat(outputs[::-1] if reverse else outputs), last
