@@ -180,6 +180,9 @@ class _Pass:
                             node.saved = None
                         break
                     outputs = node.apply_plain(grad)
+                elif plain and type(node) is MultiNode and node.extras is None and not any(
+                        g is not None and g._key & WRAPPER for g in grad):
+                    outputs = node.apply_plain(tuple(grad))
                 else:
                     with set_grad_enabled(self.create_graph):
                         outputs = self._visit(node, grad)

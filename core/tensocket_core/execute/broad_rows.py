@@ -124,6 +124,8 @@ class BroadRow(Operator):
         self.label = label or self.name
         self._numbers = [k for k, p in enumerate(self.schema.parameters) if p.type == "float"]
         self._plans: dict[Any, _Plan] = {}
+        #: Numbers of programs by what their texts depend on, which are quicker to look up.
+        self._texts: dict[Any, int] = {}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure."""
@@ -158,7 +160,7 @@ class BroadRow(Operator):
 
     def _generated(self, entry: DeviceEntry, operands: Sequence[Any], numbers: Sequence[float],
                    dims: Shape) -> list[Any]:
-        key = (entry.key, dims, *[None if x is None else (x.dtype, x._array.shape, x._array.strides) for x in operands])
+        key = (entry.key, dims, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands])
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= _PLANS:
@@ -203,8 +205,9 @@ class BroadRow(Operator):
         assert entry.runtime.target is not None
         strategy = pick_strategy(math.prod(sizes), math.prod(lengths), entry.runtime.target, lengths[-1])
         layout = None if strides == contiguous_strides(shape) else strides
+        text = (results, placed, accumulation_dtype(entry, dtype), ranks, index)
         return _Plan(
-            (self.name, results, placed, accumulation_dtype(entry, dtype), ranks, index), strategy, placed, results,
+            (self.name, self._texts.setdefault(text, len(self._texts))), strategy, placed, results,
             tuple([(shape, layout) if result == "full" else (single, None) for result in self.results]), ranks, index,
             (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]))
 
