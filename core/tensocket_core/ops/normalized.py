@@ -157,11 +157,24 @@ def _summed_dims(weight: Any, rank: int) -> tuple[int, ...]:
     return tuple([d for d in range(-rank, 0) if -d > len(shape) or shape[d] == 1])
 
 
+def _parts(x: Any, dims: Any) -> int:
+    """In how many parts rows are added up to parameters: a number that sizes alone decide on."""
+    if dims[0] != -x.ndim or x.numel() < _DIVIDED:
+        return 1
+    sums = x.numel() // math.prod([x.shape[d] for d in dims])
+    return math.gcd(x.shape[0], _PARTS) if sums <= _FEW_SUMS else 1
+
+
 def _parameter_sums(grad: Any, x: Any, mean: Any, square: Any, eps: float, rows: Any, dims: Any) -> tuple[Any, Any]:
     """Sums of ``grad * y`` and of ``grad`` along ``dims``."""
     if dims:
+        parts = _parts(x, dims)
+        if parts > 1:  # of few parameters, whose sums are not worth a second thread each
+            grad, x, mean, square = (
+                None if t is None else t.reshape((parts if t.shape[0] > 1 else 1, -1, *t.shape[1:]))
+                for t in (grad, x, mean, square))
         along, total = call(normalize_sums, grad, x, mean, square, eps, rows, dims)
-        return along, total
+        return (along.sum(0), total.sum(0)) if parts > 1 else (along, total)
     return grad * _normalized(x, eps, rows, mean is not None)[0], grad
 
 
@@ -215,6 +228,11 @@ def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims
 
 
 # ------------------------------------------------------------------------------------------ operators
+
+#: Elements from which, and sums up to which, sums are divided into parts, and how many these are at most.
+_DIVIDED: Final = 1 << 17
+_FEW_SUMS: Final = 512
+_PARTS: Final = 16
 
 _HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions": _functions}
 

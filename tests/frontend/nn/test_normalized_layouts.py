@@ -102,3 +102,26 @@ def test_far_from_zero():
     expected = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + EPS)
     np.testing.assert_allclose(F.layer_norm(given, (1000,)).double().numpy(), expected, atol=2e-3)
     assert F.layer_norm(torch.full((2, 100), 1e30), (100,)).abs().max() == 0
+
+
+@pytest.mark.parametrize("shape", [(16400, 8), (8200, 3, 8), (64, 2100)])
+def test_sums_of_many_rows_do_not_depend_on_threads(shape):
+    axes = tuple(range(1, len(shape)))
+    few = (1, *shape[1:])
+    count = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            x, g, w = (torch.tensor(a).float() for a in draw(shape, few))
+            leaves = [x.requires_grad_(), w.reshape(few[1:]).requires_grad_()]
+            F.layer_norm(leaves[0], few[1:], leaves[1]).backward(g)
+            results.append([leaf.grad.numpy() for leaf in leaves])
+    finally:
+        torch.set_num_threads(count)
+    expected = closed(x.detach().numpy(), g.numpy(), w.numpy(), np.zeros(few), axes)
+    np.testing.assert_allclose(results[0][1], expected[2].reshape(few[1:]), rtol=2e-5, atol=2e-4)
+    np.testing.assert_allclose(results[0][0], expected[1], rtol=1e-4, atol=1e-5 * np.abs(expected[1]).max())
+    for other in results[1:]:
+        for found, first in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(found, first)
