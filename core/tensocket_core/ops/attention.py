@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import bool_, float32
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
@@ -22,6 +22,8 @@ from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
 
 _NAME = "scaled_dot_product_attention"
+#: For fewer queries of more keys than this, a kernel that arranges keys for blocks is slower than all scores.
+_FEW: Final = 16
 
 
 @composite(
@@ -81,14 +83,14 @@ def _weights(scores: Any, mask: Any, alive: bool) -> Any:
 
 
 def _has_kernel(shapes: tuple[Any, Any, Any], query: Any, key: Any, value: Any, mask: Any, shared: bool) -> bool:
-    """Whether the device computes this by blocks: there is something to compute, without broadcasting."""
+    """Whether the device computes this by blocks: there is enough to compute, without broadcasting."""
     entry = BY_KEY.get((query._key | key._key | value._key) & DEVICE_MASK)
     if entry is None or entry.runtime.kernels.find("attend", query.dtype.name, direct=False) is None:
         return False
     if mask is not None and (mask.requires_grad or mask.ndim > 4 or mask._key & DEVICE_MASK != entry.key):
         return False
     q, k, v = shapes
-    if len(q) > 4 or k[:-2] != v[:-2] or 0 in q or 0 in k or 0 in v:
+    if len(q) > 4 or k[:-2] != v[:-2] or 0 in q or 0 in k or 0 in v or q[-2] < _FEW < k[-2]:
         return False
     return q[:-2] == k[:-2] or (shared and len(q) == len(k) > 2 and q[:-3] == k[:-3] and q[-3] % k[-3] == 0)
 

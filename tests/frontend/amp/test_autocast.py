@@ -175,6 +175,7 @@ def test_nothing_is_active_afterwards() -> None:
 
 
 def test_gradients_have_the_dtype_of_parameters() -> None:
+    torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     with torch.autocast("cpu"):
         loss = F.mse_loss(model(X), torch.zeros(4, 2))
