@@ -10,26 +10,37 @@ from ..dispatch.composite import composite
 from .normalization import _by_channel, _check_channels, _scaled, check_running, normalized
 
 
-def _updated(running: Any, value: Any, momentum: float) -> None:
-    """A running statistic moved towards a new value, in place."""
+def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
+    """A running statistic moved towards ``factor`` times a new value of as many elements, in place."""
     if running is not None:
-        running = running.detach()
-        running.mul_(1 - momentum).add_(value.detach().to(running.dtype), alpha=momentum)
+        running, value = running.detach(), value.detach().reshape(-1)
+        value = value if value.dtype is running.dtype else value.to(running.dtype)
+        running.mul_(1 - momentum).add_(value, alpha=momentum * factor)
 
 
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
-    """Normalised values and statistics of the batch; running statistics follow."""
+    """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
     rank = input.ndim
     dims = (-rank, *range(2 - rank, 0))
-    count = math.prod(input.shape[d] for d in dims)
+    count = math.prod([input.shape[d] for d in dims])
     with blame("batch_norm"):
         result, mean, var = normalized(input, dims, _by_channel(weight, rank), _by_channel(bias, rank), eps)
-        mean, var = mean.reshape(-1), var.reshape(-1)
         _updated(running_mean, mean, momentum)
-        if running_var is not None:
-            _updated(running_var, var.detach() * (count / max(count - 1, 1)), momentum)
+        _updated(running_var, var, momentum, count / max(count - 1, 1))
     return result, mean, var
+
+
+def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+             momentum: float, eps: float) -> tuple[Any, Any, Any]:
+    """Normalised values and statistics of the batch, None when not training."""
+    if input.ndim == 1 and input.numel() == 0:
+        return input.clone(), None, None
+    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    check_running("batch_norm", training, running_mean, running_var)
+    if training:
+        return _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
+    return _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps), None, None
 
 
 def _of_earlier(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
@@ -64,7 +75,7 @@ def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
         ShapeError: The shapes do not fit.
         ArgumentError: Not training, and there are no running statistics.
     """
-    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    return _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @composite(
@@ -80,15 +91,10 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
         ShapeError: The shapes do not fit.
         ArgumentError: Not training, and there are no running statistics.
     """
-    if input.ndim == 1 and input.numel() == 0:
-        return input.clone(), input.new_zeros((0,)), input.new_zeros((0,))
-    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
-    check_running("batch_norm", training, running_mean, running_var)
-    if not training:
-        result = _of_earlier("batch_norm", input, weight, bias, running_mean, running_var, eps)
+    result, mean, var = _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    if mean is None:
         return result, input.new_zeros((0,)), input.new_zeros((0,))
-    result, mean, var = _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
-    return result, mean, (var + eps).rsqrt()
+    return result, mean.reshape(-1), (var.reshape(-1) + eps).rsqrt()
 
 
 @composite(
@@ -129,5 +135,5 @@ def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running
         if running_mean is not None:
             _updated(running_mean, mean.detach().mean((0, 2)), momentum)
         if running_var is not None:
-            _updated(running_var, var.detach().mean((0, 2)) * (count / max(count - 1, 1)), momentum)
+            _updated(running_var, var.detach().mean((0, 2)), momentum, count / max(count - 1, 1))
         return result.reshape(shape)

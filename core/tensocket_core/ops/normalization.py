@@ -135,7 +135,7 @@ def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool) ->
 
 def _by_channel(x: Any, rank: int) -> Any:
     """Values per channel, to go with [N, C, ...]."""
-    return None if x is None else x.reshape((1, -1, *(1 for _ in range(rank - 2))))
+    return x if x is None or rank == 2 else x.reshape((-1, *[1] * (rank - 2)))
 
 
 @composite(
