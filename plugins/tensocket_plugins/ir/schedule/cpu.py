@@ -241,7 +241,7 @@ class _Columns:
                     # What takes computing is kept for the rows, too.
                     self.arrays.append(Local(self._names.fresh("kept"), var.dtype, COLUMNS))
                     kept = self.arrays[-1].name
-                    result += self._over([Store(kept, self._at, value)])
+                    result += self._over([Store(kept, self._at, value)], once=True)
                     self._known.append(Let(var, Load(kept, self._at, var.dtype)))
                 case Let():
                     self._known.append(statement)
@@ -252,18 +252,22 @@ class _Columns:
                         rows = [loop(var, extent, rows)]
                     result += rows
                 case _:
-                    result += self._over([statement])
+                    result += self._over([statement], once=True)
         return result
 
-    def _over(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """Loops over the columns of the block: many at once, then few, then what is left."""
+    def _over(self, body: Sequence[Stmt], once: bool = False) -> list[Stmt]:
+        """Loops over the columns of the block: many at once, then few, then what is left.
+
+        What happens ``once`` in a block is not worth a loop over many.
+        """
         inside = (Let(self._column, self._first + self._at), *self._known, *body)
         at = Let(self._at, self._chunk + self._lane)
         many, few = (loop(self._lane, lanes, [at, *inside], LoopKind.VECTOR) for lanes in (LANES, FEW_LANES))
         some = loop(self._lane, FEW_LANES, [at, If(self._at < self._count, inside)], LoopKind.VECTOR)
+        wide: list[Stmt] = [] if once else [loop(self._chunk, self._whole, [many], step=LANES)]
         return [
-            loop(self._chunk, self._whole, [many], step=LANES),
-            loop(self._chunk, self._most, [few], start=self._whole, step=FEW_LANES),
+            *wide,
+            loop(self._chunk, self._most, [few], start=0 if once else self._whole, step=FEW_LANES),
             If(self._most < self._count, (Let(self._chunk, self._most), some)),
         ]
 
@@ -274,7 +278,7 @@ class _Columns:
         rows = self._over([*reduce.body, *partials.fold(self._at, reduce.values)])
         for var, extent in reversed(reduce.loops):
             rows = [loop(var, extent, rows)]
-        first = self._over(partials.put(self._at, reduce.identity))
+        first = self._over(partials.put(self._at, reduce.identity), once=True)
         self._known += [Let(result, value) for result, value in
                         zip(reduce.results, partials.get(self._at), strict=True)]
         return [*first, *rows]
