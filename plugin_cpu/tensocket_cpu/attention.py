@@ -12,10 +12,8 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, bool_, dtype_from_name, float32
-from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.schedule import attention as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
-from tensocket_plugins.ir.target import Target
 
 if TYPE_CHECKING:
     from .device import CpuDevice
@@ -61,20 +59,12 @@ class Attention:
 
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
-        self._programs: dict[Any, Executable] = {}
         self._plans: dict[Any, _Plan] = {}
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
             device.kernels.register("attend", partial(self._forward, dtype, work), dtypes=(name,))
             device.kernels.register("attend_gradients", partial(self._backward, dtype, work), dtypes=(name,))
-
-    def _program(self, make: Any, *args: Any) -> Executable:
-        found = self._programs.get((make, *args))
-        if found is None:
-            found = self._device.compile_ir(decompose(make(*args), Target(kind="cpu")))
-            self._programs[make, *args] = found
-        return found
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:
@@ -105,7 +95,7 @@ class Attention:
         pitch, tasks = -(-size // span) * span, batch * heads * blocks
         numbers = (tasks, blocks, heads, heads // groups, length, keys, depth, size, pitch, turned.shape[3],
                    *_steps(out), *_mask_steps(mask), *_read_steps(query, rows), *_read_steps(value, values))
-        return _Plan(self._program(programs.forward, form), rows, turned, values, tasks * programs.ROWS * pitch,
+        return _Plan(self._device.program(programs.forward, form), rows, turned, values, tasks * programs.ROWS * pitch,
                      numbers)
 
     def _backward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
@@ -125,7 +115,7 @@ class Attention:
         sizes = (batch * heads * blocks * programs.ROWS * pitches[0], tasks * programs.KEYS * pitches[0],
                  tasks * programs.KEYS * pitches[1], batch * heads * length)
         rooms = [self._device.empty((n,), work, stream) for n in sizes]
-        self._program(programs.backward, form)(
+        self._device.program(programs.backward, form)(
             [*outs, *rooms, *(() if mask is None else (mask,)), read[0], turned[0], read[1], turned[1], read[2], out,
              np.ascontiguousarray(sums)],
             (tasks, groups, heads // groups, length, keys, depth, size, blocks, *pitches,
@@ -143,7 +133,7 @@ class Attention:
         span = vectors * lanes(work) if vectors > 1 else programs.VECTORS * lanes(work)
         pitch = -(-x.shape[3] // span) * span
         steps = tuple(s // x.itemsize for s in x.strides)
-        return _Copy((*x.shape[:3], pitch), self._program(programs.lines, dtype, work, steps[3] == 1),
+        return _Copy((*x.shape[:3], pitch), self._device.program(programs.lines, dtype, work, steps[3] == 1),
                      (math.prod(x.shape[:3]), x.shape[1], x.shape[2], x.shape[3], pitch, *steps))
 
     def _copied(self, copy: _Copy, x: Any, work: DType, stream: Stream) -> Any:

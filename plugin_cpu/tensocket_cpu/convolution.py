@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tensocket_plugins.contract.backend import Executable, Stream
+from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
 from tensocket_plugins.ir.schedule import convolution as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
@@ -233,19 +233,12 @@ class Convolutions:
 
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
-        self._programs: dict[Any, Executable] = {}
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
             for operator, run in (("convolve", self._forward), ("convolve_input", self._transposed),
                                   ("convolve_weight", self._weight)):
                 device.kernels.register(operator, partial(run, dtype, work), dtypes=(name,))
-
-    def _program(self, make: Any, *args: Any) -> Executable:
-        found = self._programs.get((make, *args))
-        if found is None:
-            found = self._programs[make, *args] = self._device.executable(make(*args))
-        return found
 
     def _forward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                  stream: Stream) -> None:
@@ -274,7 +267,7 @@ class Convolutions:
         taken, count = x.shape[1] // groups, out.shape[1] // groups
         channels = _block(count)
         blocks, plane, cells = -(-count // channels), plan.parts * plan.plane, math.prod(out.shape[2:])
-        run = self._program(programs.convolution, dtype, work, channels, plan.phases[0].hop != 1)
+        run = self._device.program(programs.convolution, dtype, work, channels, plan.phases[0].hop != 1)
         for phase in plan.phases:
             weight = self._blocks(dtype, work, w, groups, phase.taps, channels, turned, stream)
             depth = len(phase.offsets)
@@ -294,7 +287,8 @@ class Convolutions:
         flat = self._device.empty((used + slack,), work, stream)
         flat[used:] = 0
         step_n, step_c, *steps = _element_strides(x)
-        run = self._program(programs.flat_image, dtype, work, dims, _known_step(plan.lines[-1].stride * steps[-1]))
+        known = _known_step(plan.lines[-1].stride * steps[-1])
+        run = self._device.program(programs.flat_image, dtype, work, dims, known)
         for number, phase in enumerate(product(*(range(len(line.low)) for line in plan.lines))):
             bounds = [n for line, k in zip(plan.lines, phase, strict=True) for n in (line.low[k], line.high[k])]
             origin = sum(line.first[k] * s for line, k, s in zip(plan.lines, phase, steps, strict=True))
@@ -312,7 +306,7 @@ class Convolutions:
         table = _weight_places(w.shape[2:], tuple(steps), taps, depth, step)
         blocks = -(-count // channels)
         out = self._device.empty((groups * blocks * len(table) * channels,), work, stream)
-        self._program(programs.weight_blocks, dtype, work, channels)(
+        self._device.program(programs.weight_blocks, dtype, work, channels)(
             (out, w, table), (groups * blocks, blocks, len(table), count, rows * out_step, step_c), stream)
         return out
 
@@ -333,7 +327,7 @@ class Convolutions:
         parts = -(-columns // tiles)
         padded = np.zeros(parts * tiles * width, np.int64)
         padded[:depth] = offsets
-        self._program(programs.weight_gradient, dtype, work, channels)((out, upstream, image, padded), (
+        self._device.program(programs.weight_gradient, dtype, work, channels)((out, upstream, image, padded), (
             groups * blocks * parts, blocks, parts, tiles, depth, rows, x.shape[0], max(1, _SPAN // positions),
             positions, _SPAN, grad.shape[1] * positions, rows * positions, positions, x.shape[1] * plane,
             out.shape[1] * plane, rows * depth, depth), stream)
@@ -349,7 +343,7 @@ class Convolutions:
         flat = self._device.empty((planes * positions,), work, stream)
         flat.reshape(planes, positions)[:, used:] = 0
         step_n, step_c, *steps = _element_strides(grad)
-        self._program(programs.flat_image, dtype, work, dims, _known_step(steps[-1]))((flat, grad), (
+        self._device.program(programs.flat_image, dtype, work, dims, _known_step(steps[-1]))((flat, grad), (
             planes, grad.shape[1], *lengths[:-1], lengths[-1], 0, positions,
             *(n for size in outputs for n in (0, size)), 0, step_n, step_c, *steps), stream)
         return flat, positions

@@ -15,6 +15,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.native import NativeForm, ProductForm
+from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_directory
@@ -65,7 +66,8 @@ class CpuDevice(OpenDevice):
         empty = partial(self.allocator.of, operator="matmul")
         register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
         install_lapack(self._library)
-        self.convolutions = Convolutions(self)
+        self.own_programs: dict[Any, Executable] = {}
+        Convolutions(self)
         Recurrences(self)
         Attention(self)
         self.build_stats = BuildStats()
@@ -134,15 +136,20 @@ class CpuDevice(OpenDevice):
         empty = partial(self.allocator.of, operator=program.name)
         return make_executable(program, addresses, library, self.pool, empty)
 
-    def executable(self, program: Program) -> Executable:
-        """Machine code for a program, or where that cannot be made the interpreter."""
-        try:
-            return self.compile_ir(program)
-        except KernelError as error:
-            from tensocket_plugins.kit.interpreted import interpreted, note_failure  # hardly ever needed
+    def program(self, make: Callable[..., Program], *args: Any) -> Executable:
+        """``make(*args)``, a program of the backend's own kernels, as machine code, or else in the interpreter."""
+        found = self.own_programs.get((make, *args))
+        if found is None:
+            program = decompose(make(*args), Target(kind="cpu"))
+            try:
+                found = self.compile_ir(program)
+            except KernelError as error:
+                from tensocket_plugins.kit.interpreted import interpreted, note_failure  # hardly ever needed
 
-            note_failure(self.build_stats, "cpu", program, error)
-            return interpreted(program)
+                note_failure(self.build_stats, "cpu", program, error)
+                found = interpreted(program)
+            self.own_programs[make, *args] = found
+        return found
 
     def compile_list(self, program: Program) -> ListExecutable:
         """Machine code that runs a program for many sets of arguments with one call.

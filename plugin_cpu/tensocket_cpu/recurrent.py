@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.backend import Executable, Stream
+from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, bfloat16, dtype_from_name, float32
-from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.scalar import float32_to_bfloat16
 from tensocket_plugins.ir.schedule import recurrent as programs
 from tensocket_plugins.ir.schedule.recurrent_cells import CELLS
 from tensocket_plugins.ir.schedule.tiles import lanes
-from tensocket_plugins.ir.target import Target
 
 if TYPE_CHECKING:
     from .device import CpuDevice
@@ -37,7 +35,6 @@ class Recurrences:
 
     def __init__(self, device: CpuDevice) -> None:
         self._device = device
-        self._programs: dict[Any, Executable] = {}
         for name in _DTYPES:
             dtype = dtype_from_name(name)
             work = dtype if dtype.itemsize >= 4 else float32
@@ -45,13 +42,6 @@ class Recurrences:
                 device.kernels.register(f"{kind}_layer", partial(self._forward, kind, dtype, work), dtypes=(name,))
                 device.kernels.register(f"{kind}_layer_gradients", partial(self._backward, kind, dtype, work),
                                         dtypes=(name,))
-
-    def _program(self, make: Any, *args: Any) -> Executable:
-        found = self._programs.get((make, *args))
-        if found is None:
-            found = self._device.compile_ir(decompose(make(*args), Target(kind="cpu")))
-            self._programs[make, *args] = found
-        return found
 
     def _forward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
                  scalars: Sequence[Any], stream: Stream) -> None:
@@ -63,13 +53,13 @@ class Recurrences:
         blocks = -(-count // rows)
         group = -(-blocks // (_SHARES * self._device.pool.threads))
         packed = self._empty(tiles * (units + 1) * cell.gates * width, work, stream)
-        self._program(programs.weights, dtype, work, cell.gates, bias is not None)(
+        self._device.program(programs.weights, dtype, work, cell.gates, bias is not None)(
             (packed, weight) if bias is None else (packed, weight, np.ascontiguousarray(bias)),
             (tiles, units, *_strides(weight)), stream)
         scratch = [self._empty(parts * blocks * rows * units, work, stream) for parts in (2, 1)[:1 + cell.state]]
         arrays = [*outs, *([] if saved is None or not cell.saved else [saved]), *scratch,
                   *map(np.ascontiguousarray, (inputs, *first)), packed]
-        run = self._program(programs.forward, kind, dtype, work, rows, saved is not None, units % width == 0)
+        run = self._device.program(programs.forward, kind, dtype, work, rows, saved is not None, units % width == 0)
         run(arrays, (-(-blocks // group), group, blocks, moments, count, units, *_walk(moments, *scalars)), stream)
 
     def _backward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
@@ -84,14 +74,14 @@ class Recurrences:
         tasks = -(-count // tile)
         rows = tasks * tile
         packed = self._empty(blocks * len(weight) * programs.COLUMNS * width, work, stream)
-        self._program(programs.columns, dtype, work)(
+        self._device.program(programs.columns, dtype, work)(
             (packed, weight), (blocks, len(weight), units, *_strides(weight)), stream)
         ends = [self._empty(rows * units, work, stream) for _ in starts]
         arrays = [*changes, *ends, self._empty(rows * len(weight), work, stream),
                   *[x for x in given if x is not None], *([saved] if cell.saved else []),
                   states[-1], *(first[-1:] if kind in ("lstm", "gru") else ()), packed]
         there = (given[0] is not None, cell.state and given[1] is not None)
-        run = self._program(programs.backward, kind, dtype, work, tile, there, units % width == 0)
+        run = self._device.program(programs.backward, kind, dtype, work, tile, there, units % width == 0)
         run([*changes, *map(np.ascontiguousarray, arrays[len(changes):])],
             (tasks, moments, count, units, *_walk(moments, *scalars)), stream)
         for start, end in zip(starts, ends, strict=True):

@@ -87,7 +87,7 @@ def broken(monkeypatch):
 def forget(entry):
     """Let closures and programs be made anew."""
     runtime = entry.runtime
-    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.convolutions._programs):
+    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.own_programs):
         cache.clear()
     clear_tables()
 
