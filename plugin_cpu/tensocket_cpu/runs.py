@@ -87,7 +87,6 @@ out:
 }
 """
 
-#: Runs are not shorter than a vector, and too short for the C library to be the fastest.
 _GATHER: Final = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define void @gather_runs(ptr %args, i64 %begin, i64 %end) nounwind {
@@ -105,12 +104,10 @@ start:
   %t = load i64, ptr %at4
   %s = load i64, ptr %at5
   %i = load i64, ptr %at6
-  %whole = and i64 %run, -64
-  %rest = and i64 %run, 63
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %next, label %out
 next:
-  %k = phi i64 [%begin, %start], [%k1, %tail]
+  %k = phi i64 [%begin, %start], [%k1, %next]
   %ia = mul i64 %k, %i
   %place = getelementptr i8, ptr %index, i64 %ia
   %row = load i64, ptr %place
@@ -118,20 +115,7 @@ next:
   %to = getelementptr i8, ptr %target, i64 %ta
   %sa = mul i64 %row, %s
   %from = getelementptr i8, ptr %source, i64 %sa
-  br label %line
-line:
-  %j = phi i64 [0, %next], [%j1, %line]
-  %lf = getelementptr i8, ptr %from, i64 %j
-  %lt = getelementptr i8, ptr %to, i64 %j
-  %v = load <16 x i32>, ptr %lf, align 1
-  store <16 x i32> %v, ptr %lt, align 1
-  %j1 = add i64 %j, 64
-  %lm = icmp slt i64 %j1, %whole
-  br i1 %lm, label %line, label %tail
-tail:
-  %tf = getelementptr i8, ptr %from, i64 %whole
-  %tt = getelementptr i8, ptr %to, i64 %whole
-  call void @llvm.memcpy.p0.p0.i64(ptr %tt, ptr %tf, i64 %rest, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %run, i1 false)
   %k1 = add i64 %k, 1
   %more = icmp slt i64 %k1, %end
   br i1 %more, label %next, label %out
