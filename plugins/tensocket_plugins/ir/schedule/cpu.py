@@ -1,8 +1,8 @@
 """Kernels for a processor: outer PARALLEL loops stay for the backend's threads, reductions become loops.
 
 Where neighbouring outputs read neighbouring elements (a sum over the first axis of a matrix), a block of outputs is
-computed together, row by row. Short reductions that lie side by side are lanes of one vector. Otherwise a reduction keeps
-independent partial results in a local array and advances them together. All of this is said with VECTOR loops, which a
+computed together, row by row. Short reductions that lie side by side are lanes of one vector. Other reductions keep
+independent partial results in local arrays and advance them together. All of this is said with VECTOR loops, which a
 printer turns into vector instructions; no float addition is reordered behind the schedule's back.
 """
 
