@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,8 @@ _BLOCK: Final = 128
 _FEW: Final = 1 << 12
 #: Terms of a sum of products of 16-bit numbers that double precision holds exactly: 2**32 * 2**21 == 2**53.
 _LONGEST: Final = 1 << 21
+# As in core's shortcuts for small arrays: what NumPy reports of a kernel is not the user's own NumPy code.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_cpu\.")
 
 
 class NumpyProducts:
@@ -82,29 +85,46 @@ class Parts:
         return self._made[dtype]
 
 
-def matmul_floats(parts: Parts, x: Array, y: Array) -> Array:
+def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
     """Products of a dtype of BLAS; one of the operands may be a vector, or both."""
-    if x.ndim <= 2 and y.ndim <= 2 and x.size * y.size <= _FEW * x.shape[-1]:
-        return np.asarray(np.matmul(x, y))
-    if x.ndim > 1 and y.ndim > 1:
-        return parts.products(x, y)
-    left, right = x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None]
-    lead = left.shape[:-2] or right.shape[:-2]
-    out = parts.empty((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
-    parts.products(left, right, out.reshape((*lead, left.shape[-2], right.shape[-1])))
-    return out
+
+    def matmul(x: Array, y: Array) -> Array:
+        rank = x.ndim
+        if rank == 2 == y.ndim:
+            # ``dot`` has no ufunc's machinery: a third of what ``np.matmul`` costs.
+            return x.dot(y) if x.size * y.shape[1] <= _FEW else parts.products(x, y)
+        if rank > 1 and y.ndim > 1:
+            return parts.products(x, y)
+        if x.size * y.size <= _FEW * x.shape[-1]:
+            return np.asarray(np.matmul(x, y))
+        left, right = x if rank > 1 else x[None], y if y.ndim > 1 else y[:, None]
+        lead = left.shape[:-2] or right.shape[:-2]
+        out = parts.empty((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
+        parts.products(left, right, out.reshape((*lead, left.shape[-2], right.shape[-1])))
+        return out
+
+    return matmul
 
 
-def linear_floats(parts: Parts, x: Array, weight: Array, bias: Array | None) -> Array:
-    """``x @ weight.T + bias``: the product is added to rows that hold the bias."""
-    transposed = weight.T
-    if bias is None:
-        return parts.products(x, transposed)
-    if weight.ndim != 2 or bias.shape != weight.shape[:1] or x.shape[-1] != weight.shape[1]:
-        raise ValueError("the shapes do not fit")
-    out = parts.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
-    out[...] = bias
-    return parts.products(x, transposed, out, add=True)
+def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]:
+    """``x @ weight.T + bias``: of more than a few numbers, the product is added to rows that hold the bias."""
+
+    def linear(x: Array, weight: Array, bias: Array | None) -> Array:
+        transposed = weight.T
+        if bias is None:
+            return matmul(x, transposed)
+        if weight.ndim != 2 or bias.shape != weight.shape[:1] or x.shape[-1] != weight.shape[1]:
+            raise ValueError("the shapes do not fit")
+        if x.ndim == 2 and x.size * weight.shape[0] <= _FEW:
+            out: Array = x.dot(transposed)
+            np.add(out, bias, out)
+            return out
+        out = parts.empty((*x.shape[:-1], weight.shape[0]), x.dtype)
+        out[...] = bias
+        return parts.products(x, transposed, out, add=True)
+
+    matmul = matmul_floats(parts)
+    return linear
 
 
 def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
@@ -166,8 +186,8 @@ def _pieces(x: Array) -> list[Array]:
 def register_products(table: KernelTable, parts: Parts) -> None:
     """Register ``matmul(x, y)`` and ``linear(x, weight, bias)``, also for what host operators multiply."""
     host_linalg.install("matmul", lambda x, y: parts.products(x, y))
-    table.register("matmul", partial(matmul_floats, parts), dtypes=FLOATS, direct=True)
-    table.register("linear", partial(linear_floats, parts), dtypes=FLOATS, direct=True)
+    table.register("matmul", matmul_floats(parts), dtypes=FLOATS, direct=True)
+    table.register("linear", linear_floats(parts), dtypes=FLOATS, direct=True)
     for dtype in HALVES:
         table.register("matmul", partial(matmul_halves, parts, dtype), dtypes=(dtype,), direct=True)
     table.register("matmul", partial(matmul_integers, parts), dtypes=INTEGERS, direct=True)

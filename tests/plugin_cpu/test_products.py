@@ -167,7 +167,7 @@ def test_vectors(device, parts, rng, dtype, left, right):
                 for y in (values(rng, right, dtype), values(rng, right[::-1], dtype).T,
                           values(rng, (*right[:-1], 2 * right[-1]), dtype)[..., ::2]):
                     if y.shape == right:
-                        check(matmul_floats(parts, x, y), x, y, FLOATS[dtype])
+                        check(matmul_floats(parts)(x, y), x, y, FLOATS[dtype])
         finally:
             device.set_num_threads(before)
 
@@ -182,7 +182,7 @@ def test_vectors_are_added_to_memory(products, rng):
 @pytest.mark.parametrize(("left", "right"), [((3, 4), (5,)), ((5,), (4, 3)), ((900,), (800,))])
 def test_vectors_that_do_not_fit(parts, left, right):
     with pytest.raises(ValueError):
-        matmul_floats(parts, np.ones(left), np.ones(right))
+        matmul_floats(parts)(np.ones(left), np.ones(right))
 
 
 @pytest.mark.parametrize(("left", "right"), [((2, 3), (4, 5)), ((2, 2, 3), (3, 3, 4))])
@@ -205,9 +205,9 @@ def test_linear(parts, rng, bias, lead):
     x, weight = values(rng, (*lead, 50), np.float32), values(rng, (60, 50), np.float32)
     b = values(rng, (60,), np.float32) if bias else None
     exact = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if b is None else b)
-    np.testing.assert_allclose(linear_floats(parts, x, weight, b), exact, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(linear_floats(parts)(x, weight, b), exact, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError):
-        linear_floats(parts, x, weight, np.ones(50, np.float32))
+        linear_floats(parts)(x, weight, np.ones(50, np.float32))
 
 
 @pytest.mark.parametrize(("left", "right"), [
@@ -378,9 +378,9 @@ def test_without_a_library_numpy_multiplies(monkeypatch, rng, found):
     assert isinstance(products, NumpyProducts)
     own = Parts(lambda: products, device._make_halves, device.allocator.of)
     x, y = values(rng, (70, 90), np.float32), values(rng, (90, 50), np.float32)
-    check(matmul_floats(own, x, y), x, y, 1e-5)
+    check(matmul_floats(own)(x, y), x, y, 1e-5)
     bias = values(rng, (50,), np.float32)
-    np.testing.assert_allclose(linear_floats(own, x, y.T, bias), x @ y + bias, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(linear_floats(own)(x, y.T, bias), x @ y + bias, rtol=1e-4, atol=1e-4)
 
 
 def test_a_file_that_is_no_library_is_passed_over(monkeypatch, tmp_path):
@@ -412,3 +412,17 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0 and works()
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("native", ["0", "1"])
+def test_overflow_is_no_warning(native):
+    program = """
+import tensocket as torch
+x, layer = torch.full((3, 5), 1e30), torch.nn.Linear(5, 3)
+layer.weight.data.fill_(1e30)
+assert torch.isinf(x @ x.T).all() and torch.isinf(x[0] @ x[0]) and torch.isinf(layer(x)).all()
+assert torch.isinf(layer.requires_grad_(False)(x)).all()
+"""
+    environment = {**os.environ, "TENSOCKET_NATIVE": native, "TENSOCKET_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
