@@ -197,6 +197,9 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "lstm_layer": one_way("lstm", 4), "gru_layer": one_way("gru", 3), "rnn_tanh_layer": one_way("rnn_tanh", 1),
     "rnn_relu_layer": one_way("rnn_relu", 1),
 }
+COMPOSED["normalize_backward_columns"] = [(
+    lambda g, x, w, k=k: call(COMPOSITES["normalize_backward_columns"], g, x, w, *rows_statistics(x, True), 0.1, (-1,),
+                              (-2,))[k], X, Y, ROW) for k in range(3)]
 NO_GRADIENT = {"one_hot"}
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
@@ -204,7 +207,7 @@ OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm"
 #: What second derivatives of the operators call, below.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
 TWICE = ["attend", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell",
-         "cdist", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
+         "cdist", "normalize_backward_columns", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
 
 
 def placed(args: Case) -> tuple[list[Any], list[int]]:

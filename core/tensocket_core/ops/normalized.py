@@ -8,12 +8,21 @@ sums of ``g * y`` and of g. Statistics are saved, normalised values are not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
+from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
 from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, dtype_bit
+from ..dispatch.registry import COMPOSITES
+from ..execute.block_rows import BlockRow, Lies
 from ..execute.broad_rows import BroadRow
+from ..execute.geometry import contiguous
+from ..execute.math import arithmetic_dtype
 
 
 def _affine(y: Any, weight: Any, bias: Any) -> Any:
@@ -65,6 +74,14 @@ def _input_gradient(row: Any, scale: Any, y: Any, h: Any, centred: bool) -> Any:
 def _backward(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
     scale, y = _standard(row, x, mean, square, eps)
     return (_input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None),)
+
+
+def _backward_and_columns(row: Any, grad: Any, x: Any, weight: Any, mean: Any, square: Any,
+                          eps: Any) -> tuple[Any, ...]:
+    """The input's gradient, and what is summed over rows for those of weights and biases with a value per position."""
+    scale, y = _standard(row, x, mean, square, eps)
+    first = _input_gradient(row, scale, y, _affine(grad, weight, None), mean is not None)
+    return first, lambda j: grad(j) * y(j), grad
 
 
 def _sums(row: Any, grad: Any, x: Any, mean: Any, square: Any, eps: Any) -> tuple[Any, ...]:
@@ -198,6 +215,9 @@ def _gradients(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, square: Any
     summed = _summed_dims(parameter, x.ndim)
     if wanted[0] and set(dims) <= set(summed):
         first, along, total = call(normalize_backward_sums, grad, x, weight, mean, square, eps, dims)
+    elif wanted[0] and summed:
+        gradients = COMPOSITES["normalize_backward_columns"]
+        first, along, total = call(gradients, grad, x, weight, mean, square, eps, dims, summed)
     else:
         first = call(normalize_backward, grad, x, weight, mean, square, eps, dims) if wanted[0] else None
         along, total = _parameter_sums(grad, x, mean, square, eps, dims, summed)
@@ -275,3 +295,45 @@ normalize_backward_sums: Final[BroadRow] = BroadRow(
             grads, upstream, input, weight, mean, square, eps, dims),
         weight=lambda grads, upstream, input, mean, square, eps, dims: _of_weight(
             grads, upstream, input, mean, square, eps, dims)))
+
+
+def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Processors read both arrays once for all three gradients, where rows lie one after the other."""
+    target = entry.runtime.target
+    if key & AUTOGRAD or target is None or target.kind != "cpu":
+        return None
+
+    def gradients(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
+                  dims: Any) -> Any:
+        shape, dtype = input._array.shape, upstream.dtype
+        lead = len(shape) - len(rows)
+        length, statistics = math.prod(shape[lead:]), [x for x in (mean, square) if x is not None]
+        count = input._array.size // length if length else 0
+        given = [x for x in (upstream, input, weight, *statistics) if x is not None]
+        if (rows[0] != -len(rows) or len(dims) != lead or dims[-1] != rows[0] - 1 or not count
+                or upstream._array.shape != shape or square._array.size != count
+                or (weight is not None and weight._array.size != length)
+                or not all(contiguous(x._array) for x in given)):
+            return general(upstream, input, weight, mean, square, eps, rows, dims)
+        arrays = [None if x is None else (x._array, x.dtype, lies) for x, lies in zip(
+            (upstream, input, weight, mean, square), _LYING, strict=True)]
+        first, *sums = _ALL_GRADIENTS.run(entry, arrays, shape, (count, length), (eps,))
+        key = entry.key | dtype_bit(arithmetic_dtype(dtype))
+        single = (*(1,) * lead, *shape[lead:])
+        return tensors.wrap(first, entry.key | dtype_bit(dtype)), *[tensors.wrap(x.reshape(single), key) for x in sums]
+
+    return gradients
+
+
+_LYING: Final[tuple[Lies, ...]] = ("full", "full", "column", "row", "row")
+_ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_columns, 2)
+
+
+@composite(
+    f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] rows, int[] dims) -> "
+    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass)
+def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
+                               dims: Any) -> Any:
+    """normalize_backward along rows, and the sums of upstream * y and of upstream along dims."""
+    first = call(normalize_backward, upstream, input, weight, mean, square, eps, rows)
+    return first, *_parameter_sums(upstream, input, mean, square, eps, rows, dims)

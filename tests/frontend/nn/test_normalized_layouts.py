@@ -48,7 +48,8 @@ def compare(run, shape, parameter, axes, dtype="float32", order=None):
     return result
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (40, 16), (7, 33), (5, 64), (9, 200), (2, 5000), (1, 1), (300, 8), (6, 1)])
+@pytest.mark.parametrize("shape", [(3, 5), (40, 16), (7, 33), (5, 64), (9, 200), (2, 5000), (1, 1), (300, 8), (6, 1),
+                                   (600, 70), (45, 1000)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_layers(shape, dtype):
     compare(lambda x, w, b: F.layer_norm(x, shape[1:], w, b), shape, (1, shape[1]), (1,), dtype)
@@ -59,6 +60,18 @@ def test_layers_of_any_layout(order):
     compare(lambda x, w, b: F.layer_norm(x, (6,), w, b), (17, 4, 6), (1, 1, 6), (2,), order=order)
     compare(lambda x, w, b: F.layer_norm(x, (4, 6), w.reshape(4, 6), b.reshape(4, 6)), (17, 4, 6), (1, 4, 6), (1, 2),
             order=order)
+
+
+@pytest.mark.parametrize(("shape", "weighted"), [((7, 33), True), ((600, 70), True), ((45, 1000), False)])
+def test_rows_that_are_not_centred(shape, weighted):
+    x, g, w = draw(shape, shape[1:])
+    given, weight = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
+    F.rms_norm(given, shape[1:], weight if weighted else None, EPS).backward(torch.tensor(g))
+    scale = 1 / np.sqrt((x * x).mean(1, keepdims=True) + EPS)
+    y, h = x * scale, g * w if weighted else g
+    np.testing.assert_allclose(given.grad.numpy(), scale * (h - y * (h * y).mean(1, keepdims=True)), atol=1e-12)
+    if weighted:
+        np.testing.assert_allclose(weight.grad.numpy(), (g * y).sum(0), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", [(40, 3), (70, 24), (33, 140), (6, 5, 7), (5, 3, 7, 7), (2, 9, 1, 1), (3, 2, 33, 40)])
@@ -104,7 +117,7 @@ def test_far_from_zero():
     assert F.layer_norm(torch.full((2, 100), 1e30), (100,)).abs().max() == 0
 
 
-@pytest.mark.parametrize("shape", [(16400, 8), (8200, 3, 8), (64, 2100)])
+@pytest.mark.parametrize("shape", [(16400, 8), (8200, 3, 8), (64, 2100), (700, 1030)])
 def test_sums_of_many_rows_do_not_depend_on_threads(shape):
     axes = tuple(range(1, len(shape)))
     few = (1, *shape[1:])
