@@ -134,7 +134,7 @@ class CpuDevice(OpenDevice):
         """
         addresses, library = self.compiler.compile(program)
         empty = partial(self.allocator.of, operator=program.name)
-        return make_executable(program, addresses, library, self.pool, empty)
+        return make_executable(program, addresses, library, self.pool, empty, self.compile_ir)
 
     def program(self, make: Callable[..., Program], *args: Any) -> Executable:
         """``make(*args)``, a program of the backend's own kernels, as machine code, or else in the interpreter."""

@@ -6,6 +6,7 @@ What a call costs decides from which size on generated kernels beat NumPy, hence
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +19,11 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kernel, Let, Load, Program, Stmt, Store, Var
 from tensocket_plugins.ir.printers.llvm import split_loop, walk
+from tensocket_plugins.ir.printers.llvm_vectors import LINE
+from tensocket_plugins.ir.schedule.cpu import ROW_LANES
+from tensocket_plugins.ir.schedule.streaming import streamed
 
+from .caches import begins_line, streaming_bytes
 from .pointers import POINTER_FIELD, address_of
 from .streams import CpuQueue
 from .threads import Entry, ThreadPool
@@ -95,7 +100,8 @@ class _Launch:
 
 
 def make_executable(program: Program, addresses: Sequence[int], library: Any, pool: ThreadPool,
-                    empty: Callable[[tuple[int, ...], np.dtype[Any]], Any] = np.empty) -> Executable:
+                    empty: Callable[[tuple[int, ...], np.dtype[Any]], Any] = np.empty,
+                    recompile: Callable[[Program], Executable] | None = None) -> Executable:
     """A function ``run(buffers, scalars, stream)``.
 
     Args:
@@ -104,17 +110,64 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
         library: Whatever keeps these valid.
         pool: The threads that large work is divided over.
         empty: Gives memory for temporaries.
+        recompile: Compiles another form of the program, for arrays that are larger than the caches.
     """
     pack = struct.Struct(f"={slot_codes(program)}").pack
     launches = [_Launch(program, number, address, library) for number, address in enumerate(addresses)]
     only = launches[0]
     if len(launches) == 1 and not program.temporaries and only.position is not None and program.buffers:
-        return _simple(program.name, pack, only.entry, only.position, only.grain, pool)
+        streaming = None
+        if recompile is not None and not any(buffer.streamed for buffer in program.buffers):
+            streaming = Streaming(program, recompile)
+        return _simple(program.name, pack, only.entry, only.position, only.grain, pool, streaming)
     return _Run(program, pack, launches, pool, empty)
 
 
+class Streaming:
+    """The form of a program whose results go past the caches, compiled when the first large arrays come.
+
+    Attributes:
+        least: Elements of a result from which the arrays together leave little of the caches.
+    """
+
+    __slots__ = ("_program", "_recompile", "_row", "_run", "_written", "least")
+
+    def __init__(self, program: Program, recompile: Callable[[Program], Executable]) -> None:
+        self._program, self._recompile = program, recompile
+        self._run: Executable | None = None
+        self._row: int | None = None
+        self._written = [k for k, buffer in enumerate(program.buffers) if buffer.writable]
+        self.least: float = streaming_bytes() / sum(buffer.dtype.itemsize for buffer in program.buffers)
+
+    def run(self, buffers: Sequence[Any], scalars: Sequence[int | float]) -> bool:
+        """Run, if results are contiguous, begin with a line, consist of rows of whole lines and replace no operand."""
+        for k in self._written:
+            out = buffers[k]
+            if not out.flags.c_contiguous or not begins_line(out) or any(
+                    out is array for j, array in enumerate(buffers) if j != k):
+                return False
+        if self._run is None and not self._compile():
+            return False
+        if self._row is not None:
+            length = int(scalars[self._row])
+            if length < ROW_LANES or any(length * buffers[k].itemsize % LINE for k in self._written):
+                return False
+        self._run(buffers, scalars, None)  # type: ignore[misc, arg-type]  # made by now; at once
+        return True
+
+    def _compile(self) -> bool:
+        found = streamed(self._program)
+        if found is None:
+            self.least = math.inf
+            return False
+        program, row = found
+        self._row = None if row is None else [s.name for s in program.scalars].index(row.name)
+        self._run = self._recompile(program)
+        return True
+
+
 def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, grain: int,
-            pool: ThreadPool) -> Executable:
+            pool: ThreadPool, streaming: Streaming | None) -> Executable:
     """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
     slot = array_slot
 
@@ -123,6 +176,8 @@ def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, 
             stream.submit(name, partial(run, tuple(buffers), tuple(scalars), None))
             return
         count: Any = scalars[position]
+        if streaming is not None and buffers[0].size >= streaming.least and streaming.run(buffers, scalars):
+            return
         args = pack(*map(slot, buffers), *scalars)
         # Results come first and operands last; one of the two shows how much work there is.
         size = max(buffers[0].size, buffers[-1].size)

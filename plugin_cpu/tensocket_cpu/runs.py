@@ -1,6 +1,7 @@
-"""Copies of runs of neighbouring elements, also of rows at indices: ``memcpy`` of each run, over the workers.
+"""Copies of runs of neighbouring elements, also of rows at indices, over the workers.
 
-The C library knows the processor's fastest way to copy, which does not read the lines that it writes.
+The C library knows the processor's fastest way to copy, which does not read the lines that a long run writes. For many
+short ones that are larger than the caches together, lines are written past these.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.kit.disk_cache import BuildStats
 
+from . import run_code
+from .caches import begins_line, streaming_bytes
 from .executable import make_entry
 from .pointers import address_of
 from .streams import CpuQueue
@@ -38,91 +42,6 @@ _GRAIN: Final = 1 << 18
 _SHORTEST: Final = 512
 _PIECE: Final = 1 << 16
 
-_TEXT: Final = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define void @copy_runs(ptr %args, i64 %begin, i64 %end) nounwind {
-start:
-  %at1 = getelementptr i64, ptr %args, i64 1
-  %at2 = getelementptr i64, ptr %args, i64 2
-  %at3 = getelementptr i64, ptr %args, i64 3
-  %at4 = getelementptr i64, ptr %args, i64 4
-  %at5 = getelementptr i64, ptr %args, i64 5
-  %at6 = getelementptr i64, ptr %args, i64 6
-  %at7 = getelementptr i64, ptr %args, i64 7
-  %at8 = getelementptr i64, ptr %args, i64 8
-  %at9 = getelementptr i64, ptr %args, i64 9
-  %target = load ptr, ptr %args
-  %source = load ptr, ptr %at1
-  %run = load i64, ptr %at2
-  %last = load i64, ptr %at3
-  %final = load i64, ptr %at4
-  %inner = load i64, ptr %at5
-  %t0 = load i64, ptr %at6
-  %t1 = load i64, ptr %at7
-  %s0 = load i64, ptr %at8
-  %s1 = load i64, ptr %at9
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %next, label %out
-next:
-  %k = phi i64 [%begin, %start], [%k1, %next]
-  %row = sdiv i64 %k, %inner
-  %used = mul i64 %row, %inner
-  %column = sub i64 %k, %used
-  %ta = mul i64 %row, %t0
-  %tb = mul i64 %column, %t1
-  %tc = add i64 %ta, %tb
-  %to = getelementptr i8, ptr %target, i64 %tc
-  %sa = mul i64 %row, %s0
-  %sb = mul i64 %column, %s1
-  %sc = add i64 %sa, %sb
-  %from = getelementptr i8, ptr %source, i64 %sc
-  %ends = icmp eq i64 %k, %final
-  %size = select i1 %ends, i64 %last, i64 %run
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
-  %k1 = add i64 %k, 1
-  %more = icmp slt i64 %k1, %end
-  br i1 %more, label %next, label %out
-out:
-  ret void
-}
-"""
-
-_GATHER: Final = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define void @gather_runs(ptr %args, i64 %begin, i64 %end) nounwind {
-start:
-  %at1 = getelementptr i64, ptr %args, i64 1
-  %at2 = getelementptr i64, ptr %args, i64 2
-  %at3 = getelementptr i64, ptr %args, i64 3
-  %at4 = getelementptr i64, ptr %args, i64 4
-  %at5 = getelementptr i64, ptr %args, i64 5
-  %at6 = getelementptr i64, ptr %args, i64 6
-  %target = load ptr, ptr %args
-  %source = load ptr, ptr %at1
-  %index = load ptr, ptr %at2
-  %run = load i64, ptr %at3
-  %t = load i64, ptr %at4
-  %s = load i64, ptr %at5
-  %i = load i64, ptr %at6
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %next, label %out
-next:
-  %k = phi i64 [%begin, %start], [%k1, %next]
-  %ia = mul i64 %k, %i
-  %place = getelementptr i8, ptr %index, i64 %ia
-  %row = load i64, ptr %place
-  %ta = mul i64 %k, %t
-  %to = getelementptr i8, ptr %target, i64 %ta
-  %sa = mul i64 %row, %s
-  %from = getelementptr i8, ptr %source, i64 %sa
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %run, i1 false)
-  %k1 = add i64 %k, 1
-  %more = icmp slt i64 %k1, %end
-  br i1 %more, label %next, label %out
-out:
-  ret void
-}
-"""
 _PACK_ROWS: Final = struct.Struct("=3Q4q").pack
 
 
@@ -139,6 +58,13 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
         else:
             axes.insert(0, (size, to, start))
     return run, axes
+
+
+def _gathering(target: Array, source: Array, run: int) -> str:
+    """The function that gathers runs of so many bytes: past the caches where they are many, and consist of lines."""
+    many = target.nbytes + min(target.nbytes, source.nbytes) >= streaming_bytes()
+    lines = many and begins_line(target) and run % LINE == 0 and target.strides[0] % LINE == 0
+    return "gather_lines" if lines else "gather_runs"
 
 
 class RunCopies:
@@ -173,7 +99,7 @@ class RunCopies:
         run = math.prod(first.shape[axis:]) * first.itemsize
         pair = len(parts) == 2 and first.shape == second.shape and run >= _SHORTEST and all(
             x.flags.c_contiguous for x in (target, first, second))
-        entry = self._entry("copy_runs", _TEXT) if pair else None
+        entry = self._entry("copy_runs") if pair else None
         if entry is not None:
             # Row by row, so that memory is written in order: the second part is a step from the first.
             start = address_of(first)
@@ -196,7 +122,8 @@ class RunCopies:
     def _gather(self, target: Array, source: Array, index: Array, axis: int) -> None:
         row = target.nbytes // target.shape[0] if target.size else 0
         whole = axis == 0 and row >= _SHORTEST and not any(index.strides[1:]) and target.shape[1:] == source.shape[1:]
-        entry = self._entry("gather_runs", _GATHER) if whole and runs(target[0], source[0]) == (row, []) else None
+        whole = whole and runs(target[0], source[0]) == (row, [])
+        entry = self._entry(_gathering(target, source, row)) if whole else None
         if entry is None:
             target[...] = np.take_along_axis(source, index, axis)
             return
@@ -206,7 +133,7 @@ class RunCopies:
 
     def _copy(self, target: Array, source: Array) -> None:
         run, axes = runs(target, source)
-        entry = self._entry("copy_runs", _TEXT) if len(axes) <= 2 and run >= _SHORTEST else None
+        entry = self._entry("copy_runs") if len(axes) <= 2 and run >= _SHORTEST else None
         if entry is None:
             target[...] = source
             return
@@ -228,14 +155,14 @@ class RunCopies:
         else:
             entry(args, 0, count)
 
-    def _entry(self, name: str, text: str) -> Entry | None:
-        """The compiled function; None where there is no LLVM, of which the first time warns."""
+    def _entry(self, name: str) -> Entry | None:
+        """A function of ``run_code``; None where there is no LLVM, of which the first time warns."""
         try:
             return self._entries[name]
         except KeyError:
             pass
         try:
-            (address,), library = self._compiler().compile_text(name, text, [name])
+            (address,), library = self._compiler().compile_text(name, run_code.text(name), [name])
         except KernelError as error:
             if not self._stats.failures:
                 warnings.warn(f"{error}; NumPy copies instead; build_stats('cpu').failures has all reasons",

@@ -324,11 +324,15 @@ class Reduce(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array parameter. At run time: an opaque buffer and an element offset."""
+    """An array parameter. At run time: an opaque buffer and an element offset.
+
+    ``streamed``: it begins at a line of 64 bytes, and a processor may write whole lines of it past its caches.
+    """
 
     name: str
     dtype: DType
     writable: bool = False
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ class _KernelPrinter:
         self.local_arrays: dict[str, Local] = {}
         self.stack: list[str] = []
         self.access: str | None = None
+        self.streams = {buffer.name for buffer in program.buffers if buffer.streamed}
+        self.unkept = ""
         # Values of this statement's expressions, by identity: plain and 64-bit.
         self.known: dict[int, str] = {}
         self.known_index: dict[int, str] = {}
@@ -177,6 +179,8 @@ class _KernelPrinter:
         for local in self.kernel.locals:
             self.pointers[local.name] = self.alloca(f"[{local.size} x {memory_type(local.dtype)}]")
         self.block(self.kernel.body)
+        if self.streams:
+            self.w.do("fence seq_cst")  # such stores wait in buffers of their own, also for those of other threads
         self.w.do("ret void")
         head = f"define void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
         return "\n".join([head, "entry:", *self.stack, *self.w.lines, "}"])
@@ -263,6 +267,13 @@ class _KernelPrinter:
         """Where an element is."""
         pointer, position = self.pointer(buffer), self.index(index)
         return self.w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {position}")
+
+    def streaming(self, buffer: str) -> str:
+        """Marks a store that goes past the caches."""
+        if buffer not in self.streams:
+            return ""
+        self.unkept = self.unkept or self.metadata.add("!{i32 1}")
+        return f", !nontemporal {self.unkept}"
 
     def annotation(self) -> str:
         """Marks a memory access as free of dependences between the iterations of the innermost loop."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from ...contract.dtypes import DType, int32, int64
 from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
@@ -28,6 +28,8 @@ from .llvm_functions import (
     value_type,
 )
 
+#: Bytes of a line of the caches.
+LINE: Final = 64
 #: How intrinsics spell element types in their names.
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64"}
 
@@ -53,6 +55,9 @@ class ScalarPrinter(Protocol):
 
     def pointer(self, buffer: str) -> str:
         """Where an array's first element is."""
+
+    def streaming(self, buffer: str) -> str:
+        """The mark of stores that go past the caches; empty where they do not."""
 
     def loop(self, s: For, print_body: Callable[[], None]) -> None:
         """A loop around what ``print_body`` prints."""
@@ -324,7 +329,9 @@ class VectorLoop:
         if affine is not None and affine[1] == 1:
             place = self._address(buffer, affine[0], dtype)
             if self._unguarded(buffer, affine[0]):
-                self._w.do(f"store {kind} {self._blend(text, place, element)}, ptr {place}, align {align}")
+                mark = self._outer.streaming(buffer)
+                whole = min(LINE, self._lanes * align) if mark else align
+                self._w.do(f"store {kind} {self._blend(text, place, element)}, ptr {place}, align {whole}{mark}")
             else:
                 self._intrinsic("store", element, f"{kind} {text}, ptr {place}, i32 {align}, {{mask}}", "p0")
         else:

@@ -78,11 +78,11 @@ def schedule_vectors(kernel: Kernel, names: Names, lanes: int = LANES) -> Kernel
 
     outer, inner = peel(kernel.body)
     if outer:
-        inner = tuple(_vector_loops(inner, names, min(lanes, ROW_LANES)))
+        inner = tuple(vector_loops(inner, names, min(lanes, ROW_LANES)))
     return Kernel(kernel.name, nested(outer, _lower(inner, reduction)), (*kernel.locals, *arrays))
 
 
-def _vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
+def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
     """``body`` with loops over neighbours in whole vectors, and what is left of each in a masked one.
 
     A compiler would vectorise them, too, but makes several versions and takes longer than for everything else.
@@ -90,7 +90,7 @@ def _vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
     result: list[Stmt] = []
     for statement in body:
         if isinstance(statement, For) and statement.kind is LoopKind.PARALLEL and isinstance(statement.body[0], For):
-            inside = tuple(_vector_loops(statement.body, names, lanes))
+            inside = tuple(vector_loops(statement.body, names, lanes))
             result.append(replace(statement, body=inside, kind=LoopKind.SERIAL))
             continue
         if isinstance(statement, For) and statement.kind is LoopKind.SERIAL:

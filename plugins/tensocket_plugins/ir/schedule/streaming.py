@@ -1,0 +1,63 @@
+"""Results that are larger than a processor's caches go past them.
+
+A store to a line that is in no cache reads this line first, and puts it where operands would be found again. Vectors
+that fill lines are written without either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from ..nodes import Buffer, Expr, Let, LoopKind, Program, Stmt, Store, Var, loop
+from .cpu import ROW_LANES, vector_loops
+from .nest import Names, ceil_div, definitions, loads, nested, peel, smaller, substitute, unit_step
+
+#: Iterations that stay together: whole lines of every dtype.
+BLOCK: Final = 4096
+
+
+def streamed(program: Program) -> tuple[Program, Var | None] | None:
+    """A pointwise program, scheduled for kind ``cpu``, with results that go past the caches.
+
+    It may run on contiguous results that begin at a line of 64 bytes and are none of its operands, and whose rows are
+    whole lines. The values are the same.
+
+    Returns:
+        The program and the length of rows, if it goes by rows. None where the kernel is no nest of loops over
+        neighbours that vectors serve.
+    """
+    kernel = program.kernels[0]
+    if len(program.kernels) > 1 or kernel.locals:
+        return None
+    axes, body = peel(kernel.body)
+    stores = [s for s in body if isinstance(s, Store)]
+    written = {s.buffer for s in stores}
+    if not axes or not all(isinstance(s, Let | Store) for s in body) or (
+            any(load.buffer in written for load in loads(body))):
+        return None
+    names = Names(program)
+    *outer, (var, extent) = axes
+    if not all(_lies_along(s.index, body, var, flat=not outer) for s in stores):
+        return None
+    before: list[Stmt] = []
+    inner, stop = var, extent
+    if not outer:
+        block, place, count = (names.var(stem, var.dtype) for stem in ("block", "place", "count"))
+        outer, before = [(block, ceil_div(extent, BLOCK))], [Let(count, smaller(extent - block * BLOCK, BLOCK))]
+        body, inner, stop = (Let(var, block * BLOCK + place), *body), place, count
+    rows = loop(inner, stop, body, LoopKind.PARALLEL)
+    vectors = vector_loops((rows,), names, ROW_LANES)
+    if vectors == [rows]:
+        return None
+    params = tuple(replace(p, streamed=p.name in written) if isinstance(p, Buffer) else p for p in program.params)
+    made = replace(program, name=f"{program.name}_streamed", params=params,
+                   kernels=(replace(kernel, body=nested(outer, [*before, *vectors])),))
+    return made, extent if stop is extent and isinstance(extent, Var) else None
+
+
+def _lies_along(index: Expr, body: Sequence[Stmt], var: Var, flat: bool) -> bool:
+    """Whether neighbours are stored in the order of iterations; ``flat``: from the first element on."""
+    plain = substitute(index, definitions(body))
+    return isinstance(plain, Var) and plain.name == var.name if flat else unit_step(plain, var.name)
