@@ -94,7 +94,7 @@ def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
             result.append(replace(statement, body=inside, kind=LoopKind.SERIAL))
             continue
         if isinstance(statement, For) and statement.kind is LoopKind.SERIAL:
-            result.append(replace(statement, body=tuple(_vector_loops(statement.body, names, lanes))))
+            result.append(replace(statement, body=tuple(vector_loops(statement.body, names, lanes))))
             continue
         if not isinstance(statement, For) or not _over_neighbours(statement):
             result.append(statement)
