@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
+#: What schedules are told.
+_TARGET: Final = Target(kind="cpu", parallelism=16, wide_arithmetic=True)
 
 
 class CpuDevice(OpenDevice):
@@ -60,7 +62,7 @@ class CpuDevice(OpenDevice):
         self.default_stream: Stream = CpuStream()
         self.streams = Streams()
         self.pool = ThreadPool(make_workers=self._make_workers)
-        self.target = Target(kind="cpu", parallelism=16)
+        self.target = _TARGET
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
         empty = partial(self.allocator.of, operator="matmul")
@@ -140,7 +142,7 @@ class CpuDevice(OpenDevice):
         """``make(*args)``, a program of the backend's own kernels, as machine code, or else in the interpreter."""
         found = self.own_programs.get((make, *args))
         if found is None:
-            program = decompose(make(*args), Target(kind="cpu"))
+            program = decompose(make(*args), _TARGET)
             try:
                 found = self.compile_ir(program)
             except KernelError as error:

@@ -49,10 +49,11 @@ def body_text(p):
     return [line.strip() for line in format_program(p).splitlines()[1:]]
 
 
-def test_float64_and_native_functions_stay():
+def test_float64_functions_stay_unless_wanted_and_native_ones_do():
     wide = program(Store("out", ZERO, call("exp", Load("a", ZERO, float64))),
                    params=(Buffer("a", float64), Buffer("out", float64, True)))
     assert body_text(decompose(wide, Target("cpu"))) == ["out[0] = exp(a[0])"]
+    assert "exp(" not in format_program(decompose(wide, Target("cpu", wide_arithmetic=True)))
     narrow = program(Store("out", ZERO, call("sin", call("exp", Load("a", ZERO, float32)))))
     native = decompose(narrow, Target("cpu", native=frozenset({"exp", "sin"})))
     assert body_text(native) == ["out[0] = sin(exp(a[0]))"]

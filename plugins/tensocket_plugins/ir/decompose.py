@@ -1,26 +1,28 @@
-"""Replaces float32 functions that a target lacks, or has with other roundings, by the IR's own arithmetic."""
+"""Replaces functions that a target lacks, or has with other roundings or one by one, by the IR's own arithmetic."""
 
 from __future__ import annotations
 
-from ..contract.dtypes import float32
-from .functions import FUNCTIONS
-from .math import FLOAT32
+from ..contract.dtypes import float32, float64
+from .math import ARITHMETIC
 from .nodes import Call, Expr, Program
 from .rewrite import Rewrite, name_shared
 from .target import Target
 
 
 def decompose(program: Program, target: Target) -> Program:
-    """``program`` with its decomposable float32 functions, except the target's native ones, replaced by arithmetic.
+    """``program`` with decomposable functions replaced by arithmetic.
 
-    The results are the same bits on every device, within the bounds that each function of ``ir.math`` states. float64
-    functions stay. Parts that expressions share get names, so that printers write them once.
+    These are the float32 functions, except the target's native ones, whose results then are the same bits on every
+    device, and the float64 functions where the target wants vectors of them. All are within the bounds that ``ir.math``
+    states for each. Parts that expressions share get names, so that printers write them once.
     """
+    known = {float32: {name: make for name, make in ARITHMETIC[float32].items() if name not in target.native}}
+    if target.wide_arithmetic:
+        known[float64] = ARITHMETIC[float64]
 
     def change(e: Expr) -> Expr:
-        if (isinstance(e, Call) and e.dtype is float32 and e.function not in target.native
-                and FUNCTIONS[e.function].decomposable):
-            return FLOAT32[e.function](*e.args)
+        if isinstance(e, Call) and e.dtype in known and e.function in known[e.dtype]:
+            return known[e.dtype][e.function](*e.args)
         return e
 
     return name_shared(Rewrite(change).program(program))

@@ -22,7 +22,7 @@ class Function:
         arity: Number of arguments.
         rule: How the result's dtype follows from the arguments'.
         domain: Kinds of dtype it takes.
-        decomposable: A target may lack it or do it badly; ``decompose`` then replaces it for float32.
+        decomposable: A target may lack it or do it badly; ``decompose`` then replaces it.
     """
 
     name: str

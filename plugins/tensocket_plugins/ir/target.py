@@ -23,6 +23,7 @@ class Target:
         float64: Whether the device computes in float64.
         native: Scalar functions for which the device's own float32 implementation is used although the IR could
             decompose them.
+        wide_arithmetic: Whether float64 functions are decomposed, too, because the device's own know no vectors.
     """
 
     kind: Literal["simt", "cpu", "interpreter"]
@@ -34,3 +35,4 @@ class Target:
     sequential: bool = False
     float64: bool = True
     native: frozenset[str] = frozenset()
+    wide_arithmetic: bool = False

@@ -1,95 +1,148 @@
-"""Building blocks of the float32 functions: constants, polynomials, bit access, exact sums and products.
+"""Building blocks of the IR's own functions: constants, polynomials, bit access, exact sums and products.
 
-Everything here is float32 and integer arithmetic without tables and branches; a product and a sum are fused
-only where ``fma`` says so. So it gives the same bits on every device that rounds + - * / and fma correctly.
+Everything here is arithmetic on floats and integers of one width, without tables and branches; a product and a sum are
+fused only where ``fma`` says so. So it gives the same bits on every device that rounds + - * / and fma correctly.
+Functions work in the dtype of their first argument, float32 or float64.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from ...contract.dtypes import float32, int32, uint32
+from ...contract.dtypes import DType, float32, float64, int32, int64, uint32, uint64
 from ..nodes import Const, Expr, call, const, select
 
 #: A number as the sum of two floats of which the second is below the first's last bit.
 Pair = tuple[Expr, Expr]
 
-SIGN: Final = 0x80000000
 INFINITY: Final = float("inf")
 NAN: Final = float("nan")
 
 
-def number(value: float) -> Const:
-    """The float32 constant nearest to ``value``."""
-    return const(struct.unpack("f", struct.pack("f", value))[0], float32)
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a float's bits are laid out.
+
+    Attributes:
+        integer: The signed integer of the same width.
+        word: The unsigned one.
+        mantissa: Bits of the mantissa that are stored.
+        bias: What is added to the exponent.
+    """
+
+    integer: DType
+    word: DType
+    mantissa: int
+    bias: int
+
+    @property
+    def sign(self) -> int:
+        """The sign bit of a word."""
+        return 1 << (8 * self.word.itemsize - 1)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest normal number."""
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def shift(self) -> float:
+        """Adding it leaves the nearest integer in the last bits."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def shift_bits(self) -> int:
+        """The bits of ``shift``."""
+        return (self.bias + self.mantissa << self.mantissa) + (1 << self.mantissa - 1)
+
+
+FORMATS: Final = {float32: Format(int32, uint32, 23, 127), float64: Format(int64, uint64, 52, 1023)}
+_FLOATS: Final = {form.integer: dtype for dtype, form in FORMATS.items()} | {
+    form.word: dtype for dtype, form in FORMATS.items()}
+
+
+def number(value: float, dtype: DType = float32) -> Const:
+    """The constant of ``dtype`` nearest to ``value``."""
+    return const(struct.unpack("f", struct.pack("f", value))[0] if dtype is float32 else value, dtype)
 
 
 def fma(x: Expr, y: Expr | float, z: Expr | float) -> Expr:
     """``x * y + z``, rounded once."""
-    y, z = (number(v) if isinstance(v, float) else v for v in (y, z))
+    y, z = (number(v, x.dtype) if isinstance(v, float) else v for v in (y, z))
     return call("fma", x, y, z)
 
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
     """``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule, each step rounded once."""
     *rest, last = coefficients
-    result: Expr = number(last)
+    result: Expr = number(last, x.dtype)
     for c in reversed(rest):
         result = fma(result, x, c)
     return result
 
 
 def bits(x: Expr) -> Expr:
-    """The bits of a float as int32."""
-    return call("bitcast", x, dtype=int32)
+    """The bits of a float as a signed integer."""
+    return call("bitcast", x, dtype=FORMATS[x.dtype].integer)
+
+
+def word(x: Expr) -> Expr:
+    """The bits of a float as an unsigned integer."""
+    return call("bitcast", x, dtype=FORMATS[x.dtype].word)
 
 
 def from_bits(i: Expr) -> Expr:
     """The float with the bits ``i``."""
-    return call("bitcast", i, dtype=float32)
+    return call("bitcast", i, dtype=_FLOATS[i.dtype])
 
 
 def with_sign(magnitude: Expr, x: Expr) -> Expr:
     """A non-negative ``magnitude`` with the sign of ``x``."""
-    sign = call("bitcast", x, dtype=uint32) & SIGN
-    return from_bits(call("bitcast", magnitude, dtype=uint32) | sign)
+    return from_bits(word(magnitude) | (word(x) & FORMATS[x.dtype].sign))
 
 
 def power_of_two(n: Expr) -> Expr:
-    """2^n for an int32 within -126 .. 127."""
-    return from_bits((n + 127) << 23)
+    """2^n for an integer that is an exponent of a normal number."""
+    form = FORMATS[_FLOATS[n.dtype]]
+    return from_bits((n + form.bias) << form.mantissa)
 
 
 def scaled(x: Expr, n: Expr) -> Expr:
-    """``x * 2^n`` rounded once, for ``x`` near 1 and an int32 within -252 .. 254."""
+    """``x * 2^n`` rounded once, for ``x`` near 1 and an integer within twice the exponents of normal numbers."""
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
 
 
-#: Adding 1.5 * 2^23 leaves the nearest integer in the last bits.
-_SHIFT: Final = 12582912.0
-_SHIFT_BITS: Final = 0x4B400000
-
-
 def nearest(x: Expr, factor: float = 1.0) -> tuple[Expr, Expr]:
-    """The integer nearest to ``x * factor`` (halves to even), as a float and as int32, for magnitudes below 2^22.
+    """The integer nearest to ``x * factor`` (halves to even), as a float and as an integer.
 
-    Unlike a cast it gives some integer for NaN, too.
+    The magnitude must be below 2^22 (float32) or 2^51 (float64). Unlike a cast it gives some integer for NaN, too.
     """
-    shifted = x + _SHIFT if factor == 1.0 else fma(x, factor, _SHIFT)
-    return shifted - _SHIFT, bits(shifted) - _SHIFT_BITS
+    form = FORMATS[x.dtype]
+    shifted = x + form.shift if factor == 1.0 else fma(x, factor, form.shift)
+    return shifted - form.shift, bits(shifted) - form.shift_bits
+
+
+def as_float(i: Expr) -> Expr:
+    """An integer below 2^22 (32 bits) or 2^51 (64 bits) in magnitude as a float of its width, without a cast.
+
+    Many processors convert vectors of 64-bit integers one by one.
+    """
+    form = FORMATS[_FLOATS[i.dtype]]
+    return from_bits(i + form.shift_bits) - form.shift
 
 
 def at_most(x: Expr, bound: float) -> Expr:
     """``x``, or ``bound`` where it is greater; NaN stays."""
-    return select(x > bound, number(bound), x)
+    return select(x > bound, number(bound, x.dtype), x)
 
 
 def at_least(x: Expr, bound: float) -> Expr:
     """``x``, or ``bound`` where it is less; NaN stays."""
-    return select(x < bound, number(bound), x)
+    return select(x < bound, number(bound, x.dtype), x)
 
 
 def fast_two_sum(a: Expr, b: Expr) -> Pair:

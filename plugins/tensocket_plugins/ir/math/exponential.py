@@ -1,67 +1,85 @@
-"""exp, expm1 and tanh in float32.
+"""exp, expm1 and tanh.
 
 exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2. The product n ln 2 is subtracted in two parts, the
-first exactly. The polynomials are minimax fits of (exp(r) - 1 - r) / r^2 and of (tanh(x) - x) / x^3 (Lawson's
-iteration on Chebyshev nodes, coefficients rounded to float32 one after the other and the others refitted).
+first exactly. The float32 polynomials are minimax fits of (exp(r) - 1 - r) / r^2 and of (tanh(x) - x) / x^3 (Lawson's
+iteration on Chebyshev nodes, coefficients rounded to float32 one after the other and the others refitted). Those of
+float64, here and in the other modules, are interpolations at Chebyshev nodes or fits by Remez' exchange of nodes, made
+with 240 bits and then rounded.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from ...contract.dtypes import float32, float64
 from ..nodes import Expr, select
-from .build import Pair, at_least, at_most, fma, nearest, polynomial, power_of_two, scaled, with_sign
+from .build import FORMATS, Pair, at_least, at_most, fma, nearest, polynomial, power_of_two, scaled, with_sign
 
 LOG2_E: Final = 1.4426950408889634
-#: ln 2 in two parts; the first has nine significant bits.
-LN2_HIGH: Final = 0.693359375
-LN2_LOW: Final = -2.1219444e-4
+#: ln 2 in two parts; the first has 9 (float32) or 41 (float64) significant bits.
+LN2: Final = {float32: (0.693359375, -2.1219444e-4), float64: (0.693147180559663, 2.8235290563031577e-13)}
 
 _EXP: Final = (0.5, 0.1666652, 0.041666396, 0.008368836, 0.0013941207)
 _EXPM1: Final = (0.5, 0.16666666, 0.041666493, 0.008333543, 0.0013932347, 0.00019764257)
+_EXPM1_DOUBLE: Final = (
+    0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.0013888888888883748, 0.00019841269874820627,
+    2.4801587325547743e-05, 2.7557255400206422e-06, 2.75572736431103e-07, 2.5105217004720745e-08,
+    2.0914686968086876e-09)
+#: Coefficients of (exp(r) - 1 - r) / r^2, for exp and for expm1.
+_EXP_TAIL: Final = {float32: (_EXP, _EXPM1), float64: (_EXPM1_DOUBLE, _EXPM1_DOUBLE)}
+#: Beyond these bounds e^x is infinite or 0.
+_RANGE: Final = {float32: (89.0, -104.0), float64: (710.0, -746.0)}
 _TANH: Final = (-0.3333328, 0.13331406, -0.053736515, 0.020628167, -0.0056922967)
 
 
 def _reduced(x: Expr) -> tuple[Pair, Expr, Expr]:
-    """The remainder before and after its correction, and n as a float and as int32."""
+    """The remainder before and after its correction, and n as a float and as an integer."""
     n, whole = nearest(x, LOG2_E)
-    high = fma(n, -LN2_HIGH, x)
-    return (high, fma(n, -LN2_LOW, high)), n, whole
+    ln2_high, ln2_low = LN2[x.dtype]
+    high = fma(n, -ln2_high, x)
+    return (high, fma(n, -ln2_low, high)), n, whole
 
 
 def _exp_reduced(r: Expr) -> Expr:
     """e^r for |r| <= ln(2) / 2."""
     # By Horner's rule all the way: rounding (e^r - 1) / r weighs less than rounding e^r - 1.
-    return polynomial(r, (1.0, 1.0, *_EXP))
+    return polynomial(r, (1.0, 1.0, *_EXP_TAIL[r.dtype][0]))
 
 
 def exp_moderate(x: Expr) -> Expr:
-    """Exponential function within -87 .. 88, where neither overflow nor underflow can happen; NaN stays."""
+    """Exponential function where neither overflow nor underflow can happen (-87 .. 88, -708 .. 709); NaN stays."""
     (_, r), _, n = _reduced(x)
     return _exp_reduced(r) * power_of_two(n)
 
 
 def exp(x: Expr) -> Expr:
-    """e^x, within 1 ULP; results below 2^-126 are rounded once more."""
-    (_, r), _, n = _reduced(at_least(at_most(x, 89.0), -104.0))
+    """e^x, within 1 ULP; subnormal results are rounded once more."""
+    highest, lowest = _RANGE[x.dtype]
+    (_, r), _, n = _reduced(at_least(at_most(x, highest), lowest))
     return scaled(_exp_reduced(r), n)
 
 
 def expm1(x: Expr) -> Expr:
     """e^x - 1, within 2 ULP."""
-    (high, r), n, whole = _reduced(at_least(at_most(x, 89.0), -30.0))
+    (high, r), n, whole = _reduced(at_least(at_most(x, _RANGE[x.dtype][0]), -30.0 if x.dtype is float32 else -50.0))
     # What rounding r lost matters where the result is near r itself.
-    lost = fma(n, -LN2_LOW, high - r)
-    small = r + fma(r * r, polynomial(r, _EXPM1), lost)
-    # Half of the result, since 2^128 is not a float.
+    lost = fma(n, -LN2[x.dtype][1], high - r)
+    small = r + fma(r * r, polynomial(r, _EXP_TAIL[x.dtype][1]), lost)
+    # Half of the result, since 2^128 (2^1024) is not a float.
     scale = power_of_two(whole - 1)
     result = fma(scale, small, scale - 0.5) * 2.0
-    return select(abs(x) < 2.0**-25, x, result)
+    return select(abs(x) < 2.0 ** (-2 - FORMATS[x.dtype].mantissa), x, result)
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent, within 2 ULP: a polynomial below 0.625, 1 - 2 / (e^2x + 1) above."""
+    """Hyperbolic tangent, within 2 ULP (float64: 3).
+
+    In float32 a polynomial below 0.625 and 1 - 2 / (e^2x + 1) above; in float64 (e^2x - 1) / (e^2x + 1) everywhere.
+    """
     a = abs(x)
+    if x.dtype is float64:
+        grown = expm1(at_most(a + a, 44.0))
+        return with_sign(grown / (grown + 2.0), x)
     square = a * a
     small = fma(a, square * polynomial(square, _TANH), a)
     large = 1.0 - 2.0 / (exp_moderate(at_most(a + a, 20.0)) + 1.0)

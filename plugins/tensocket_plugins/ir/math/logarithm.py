@@ -1,44 +1,57 @@
-"""log and log1p in float32.
+"""log and log1p.
 
-x = 2^k m with m between sqrt(1/2) and sqrt(2), and log(m) = f - f^2 / 2 + f^3 P(f) with f = m - 1; P is a minimax fit
-(method: see ``exponential``).
+x = 2^k m with m between sqrt(1/2) and sqrt(2). In float32, log(m) = f - f^2 / 2 + f^3 P(f) with f = m - 1. In float64,
+where P would be long, log(m) = 2 artanh(s) with s = f / (2 + f), of which 2 s = f - s f is split off: log(m) = f -
+(f^2 / 2 - s (f^2 / 2 + z Q(z))) with z = s^2, as C libraries have it. P and Q are minimax fits (method: see
+``exponential``).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ...contract.dtypes import float32, int32
+from ...contract.dtypes import float32, float64
 from ..nodes import Expr, call, cast, select
-from .build import INFINITY, NAN, bits, fma, from_bits, number, polynomial, two_sum
-from .exponential import LN2_HIGH, LN2_LOW
+from .build import FORMATS, INFINITY, NAN, as_float, bits, fma, from_bits, number, polynomial, two_sum
+from .exponential import LN2
 
 _LOG: Final = (0.3333333, -0.2500082, 0.20001242, -0.16623409, 0.14201581, -0.13159613, 0.12762198, -0.07636396)
+_LOG_DOUBLE: Final = (
+    0.6666666666666735, 0.3999999999940935, 0.2857142874368835, 0.22222198428576442, 0.181835723862295,
+    0.1531383110194161, 0.14798272129394677)
 #: The bits of the float nearest to sqrt(1/2).
-_HALF_ROOT: Final = 0x3F3504F3
+_HALF_ROOT: Final = {float32: 0x3F3504F3, float64: 0x3FE6A09E667F3BCD}
 
 
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
-    """``(m, k)`` with x = 2^k m, for positive normal numbers; k is int32."""
-    i = bits(x)
-    k = (i - _HALF_ROOT) >> 23
-    return from_bits(i - (k << 23)), k
+    """``(m, k)`` with x = 2^k m, for positive normal numbers; k is an integer of the same width."""
+    i, mantissa = bits(x), FORMATS[x.dtype].mantissa
+    k = (i - _HALF_ROOT[x.dtype]) >> mantissa
+    return from_bits(i - (k << mantissa)), k
 
 
 def normal(x: Expr) -> tuple[Expr, Expr]:
-    """``(y, k)`` with x = 2^k y and y a normal number, for positive x; k is 0 or -23."""
-    tiny = x < 2.0**-126
-    return select(tiny, x * 2.0**23, x), cast(tiny, int32) * -23
+    """``(y, k)`` with x = 2^k y and y a normal number, for positive x; k is 0 or minus the mantissa's bits."""
+    form = FORMATS[x.dtype]
+    tiny = x < form.smallest
+    return select(tiny, x * 2.0**form.mantissa, x), cast(tiny, form.integer) * -form.mantissa
 
 
 def _assembled(f: Expr, k: Expr, correction: Expr | None = None) -> Expr:
     """log(1 + f) + k ln 2, and a small correction."""
-    exponent = cast(k, float32)
+    exponent = as_float(k) if f.dtype is float64 else cast(k, float32)
+    high, low = LN2[f.dtype]
     square = f * f
-    low = fma(square * f, polynomial(f, _LOG), exponent * number(LN2_LOW))
+    if f.dtype is float64:
+        s, half = f / (f + 2.0), square * 0.5
+        z = s * s
+        rest = exponent * low if correction is None else fma(exponent, low, correction)
+        tail = fma(s, fma(z, polynomial(z, _LOG_DOUBLE), half), rest)
+        return fma(exponent, high, f - (half - tail))
+    small = fma(square * f, polynomial(f, _LOG), exponent * number(low))
     if correction is not None:
-        low = low + correction
-    return fma(exponent, LN2_HIGH, f + fma(square, -0.5, low))
+        small = small + correction
+    return fma(exponent, high, f + fma(square, -0.5, small))
 
 
 def log(x: Expr) -> Expr:
@@ -47,16 +60,16 @@ def log(x: Expr) -> Expr:
     m, k = split_exponent(y)
     result = _assembled(m - 1.0, k + shift)
     positive = select(x < INFINITY, result, x)
-    return select(x > 0.0, positive, select(call("eq", x, 0.0), number(-INFINITY), number(NAN)))
+    return select(x > 0.0, positive, select(call("eq", x, 0.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))
 
 
 def log1p(x: Expr) -> Expr:
     """log(1 + x), within 1 ULP; near 0 it works on x itself, elsewhere on 1 + x and what its rounding lost."""
-    u, lost = two_sum(number(1.0), x)
+    u, lost = two_sum(number(1.0, x.dtype), x)
     m, k = split_exponent(u)
     near = call("eq", k, 0)
-    correction = select(near, number(0.0), lost / u)
+    correction = select(near, number(0.0, x.dtype), lost / u)
     result = _assembled(select(near, x, m - 1.0), k, correction)
-    result = select(abs(x) < 2.0**-25, x, result)
+    result = select(abs(x) < 2.0 ** (-2 - FORMATS[x.dtype].mantissa), x, result)
     above = select(x < INFINITY, result, x)
-    return select(x > -1.0, above, select(call("eq", x, -1.0), number(-INFINITY), number(NAN)))
+    return select(x > -1.0, above, select(call("eq", x, -1.0), number(-INFINITY, x.dtype), number(NAN, x.dtype)))

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...contract.dtypes import float32, int32, int64, uint32, uint64
 from ..nodes import Expr, call, cast, const, select
-from .build import INFINITY, NAN, SIGN, fma, from_bits, number, polynomial
+from .build import FORMATS, INFINITY, NAN, fma, from_bits, number, polynomial
 
 _SIN: Final = (-0.16666655, 0.008332189, -0.00019518286)
 _COS: Final = (0.041666646, -0.001388731, 2.4432327e-05)
@@ -73,7 +73,7 @@ def turned(r: Expr, n: Expr) -> Expr:
 def sin(x: Expr) -> Expr:
     """Sine, within 3 ULP for every finite argument."""
     r, n = _reduced(x)
-    sign = call("bitcast", x, dtype=uint32) & SIGN
+    sign = call("bitcast", x, dtype=uint32) & FORMATS[float32].sign
     value = from_bits(call("bitcast", turned(r, n), dtype=uint32) ^ sign)
     return select(abs(x) < INFINITY, value, number(NAN))
 
