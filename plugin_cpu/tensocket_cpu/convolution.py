@@ -1,5 +1,7 @@
 """Convolution, its transpose and its weight's gradient by the direct schedule (``ir/schedule/convolution.py``).
 
+Windows of 3 x 3 with stride 1 are left to ``winograd.py`` where that is faster and all results are finite.
+
 What depends on shapes alone, tables of offsets above all, is a plan; plans are kept. The transpose of a convolution
 with stride s is one convolution for each of the s phases of its result, every one with the taps that reach this phase.
 """
@@ -20,6 +22,9 @@ from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
 from tensocket_plugins.ir.schedule import convolution as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
+
+from . import winograd
+from .streams import CpuQueue
 
 if TYPE_CHECKING:
     from .device import CpuDevice
@@ -221,7 +226,7 @@ def _span(count: int, work: DType) -> int:
 
 def _known_step(step: int) -> int | None:
     """A step that vectors of neighbours can be read with."""
-    return step if step in (1, 2) else None
+    return step if step in (0, 1, 2) else None
 
 
 class Convolutions:
@@ -244,6 +249,8 @@ class Convolutions:
                  stream: Stream) -> None:
         """``outs[0]`` [B, O, outputs..] of ``ins``: image [B, C, sizes..] and weight [O, C / groups, kernel..]."""
         (out,), (x, w), (stride, padding, dilation, groups) = outs, ins, scalars
+        if self._tiled("convolve", dtype, work, out, x, w, scalars, stream):
+            return
         span = _span(out.shape[1] // groups, work)
         plan = _forward_plan(w.shape[1], x.shape[2:], w.shape[2:], out.shape[2:], stride, padding, dilation, span)
         self._convolve(dtype, work, out, x, w, groups, plan, False, stream)
@@ -252,12 +259,33 @@ class Convolutions:
                     stream: Stream) -> None:
         """``outs[0]`` [B, C, sizes..] of ``ins``: upstream [B, O, outputs..] and weight [O, C / groups, kernel..]."""
         (out,), (x, w), (stride, padding, dilation, groups) = outs, ins, scalars
+        if self._tiled("convolve_input", dtype, work, out, x, w, scalars, stream):
+            return
         span = _span(out.shape[1] // groups, work)
         plan = _transposed_plan(w.shape[0] // groups, out.shape[2:], w.shape[2:], x.shape[2:], stride, padding,
                                 dilation, span)
         if not plan.complete:
             out[...] = 0
         self._convolve(dtype, work, out, x, w, groups, plan, True, stream)
+
+    def _tiled(self, operator: str, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any],
+               stream: Stream) -> bool:
+        """Compute ``out`` by Winograd's method, or queue that, if this is faster and all results are finite."""
+        stride, padding, dilation, groups = scalars
+        if w.shape[2:] != (3, 3) or stride != (1, 1) or dilation != (1, 1):
+            return False
+        turned = operator == "convolve_input"
+        layer = winograd.Layer(x.shape[0], groups, x.shape[1] // groups, out.shape[1] // groups, x.shape[2:],
+                               out.shape[2:], (2 - padding[0], 2 - padding[1]) if turned else padding, turned)
+        plan = winograd.plan(layer, work, self._device.get_num_threads())
+        if plan is None:
+            return False
+        if type(stream) is CpuQueue:
+            # Whether results are finite is known only when the work is done.
+            run = self._transposed if turned else self._forward
+            stream.submit(operator, partial(run, dtype, work, (out,), (x, w), scalars, self._device.default_stream))
+            return True
+        return winograd.convolve(self._device, dtype, work, out, x, w, layer, plan, stream)
 
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, groups: int, plan: _Plan, turned: bool,
                   stream: Stream) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tensocket_cpu import winograd
 from tensocket_cpu.device import CpuDevice
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16
 from tensocket_plugins.ir.interpreter import interpret
@@ -93,15 +94,21 @@ def test_all_three_kernels(device, rng, case, name):
     by_group = wide_grad.reshape(batch, groups, made, -1)
     expected = np.einsum("bgcok,bgmo->gmck", windows(wide_x, case), by_group).reshape(w.shape)
     close(run(device, "convolve_weight", dtype, w.shape, [grad, x], case), expected, dtype, by_group.size)
-    # The transpose, by what every element of the image adds.
-    expected = np.zeros(x.shape)
-    for place in np.ndindex(x.shape[2:]):
-        one = np.zeros((1, x.shape[1], *x.shape[2:]))
+    expected = transposed(wide_grad, wide_w, case)
+    close(run(device, "convolve_input", dtype, x.shape, [grad, w], case), expected, dtype, made * taps)
+
+
+def transposed(grad, w, case):
+    """The gradient of the image, by what every element of it adds."""
+    batch, groups, taken, made, sizes = case[:5]
+    by_group, expected = grad.reshape(batch, groups, made, -1), np.zeros((batch, groups * taken, *sizes))
+    for place in np.ndindex(sizes):
+        one = np.zeros((1, *expected.shape[1:]))
         one[(slice(None), slice(None), *place)] = 1
         seen = windows(one, (1, *case[1:]))[0, :, 0]
-        parts = np.einsum("gok,gmck,bgmo->bgc", seen, wide_w.reshape(groups, made, taken, -1), by_group)
+        parts = np.einsum("gok,gmck,bgmo->bgc", seen, w.reshape(groups, made, taken, -1), by_group)
         expected[(slice(None), slice(None), *place)] = parts.reshape(batch, -1)
-    close(run(device, "convolve_input", dtype, x.shape, [grad, w], case), expected, dtype, made * taps)
+    return expected
 
 
 def test_operands_of_any_layout(device, rng):
@@ -117,10 +124,8 @@ def test_operands_of_any_layout(device, rng):
         assert got.tobytes() == expected.tobytes()
 
 
-def test_programs_mean_what_the_interpreter_says(device, rng, monkeypatch):
-    """The same bits: every program of the three kernels is run by the reference interpreter, too."""
-    case, dtype = (2, 1, 2, 3, (5, 6), (3, 2), (2, 1), (1, 1), (1, 1)), BY_NAME["float32"]
-    x, w, grad = operands(case, dtype, rng)
+def interpreting(device, monkeypatch):
+    """A device that has every program run by the reference interpreter, too, and the names of these."""
     other, ran = CpuDevice(0), []
 
     def compile_ir(program):
@@ -136,6 +141,14 @@ def test_programs_mean_what_the_interpreter_says(device, rng, monkeypatch):
         return both
 
     monkeypatch.setattr(other, "compile_ir", compile_ir)
+    return other, ran
+
+
+def test_programs_mean_what_the_interpreter_says(device, rng, monkeypatch):
+    """The same bits."""
+    case, dtype = (2, 1, 2, 3, (5, 6), (3, 2), (2, 1), (1, 1), (1, 1)), BY_NAME["float32"]
+    x, w, grad = operands(case, dtype, rng)
+    other, ran = interpreting(device, monkeypatch)
     for operator, shape, ins in (("convolve", grad.shape, [x, w]), ("convolve_input", x.shape, [grad, w]),
                                  ("convolve_weight", w.shape, [grad, x])):
         run(other, operator, dtype, shape, ins, case)
@@ -167,3 +180,128 @@ def test_what_is_not_a_number_stays_where_it_is(device, rng):
     wrong = np.isnan(out)
     assert wrong[0, :, 4:7, 4:7].all()
     assert wrong.sum() == 27
+
+
+# --------------------------------------------------------------------------------------------------- Winograd's method
+
+THREES = ((3, 3), (1, 1))
+#: Few channels, odd sizes, one tile, lines of many tiles, padding of 0 to 3, groups.
+TILED = [
+    (1, 1, 1, 1, (3, 3), *THREES, (0, 0), (1, 1)),
+    (2, 1, 2, 3, (1, 1), *THREES, (1, 1), (1, 1)),
+    (1, 1, 3, 1, (1, 2), *THREES, (2, 1), (1, 1)),
+    (3, 1, 5, 9, (7, 7), *THREES, (1, 1), (1, 1)),
+    (2, 2, 4, 17, (6, 9), *THREES, (0, 2), (1, 1)),
+    (1, 3, 8, 8, (5, 4), *THREES, (2, 0), (1, 1)),
+    (1, 1, 16, 33, (4, 101), *THREES, (1, 1), (1, 1)),
+    (2, 1, 7, 6, (3, 5), *THREES, (3, 4), (1, 1)),
+]
+
+
+@pytest.fixture
+def tiled(monkeypatch):
+    """Have Winograd's method chosen, with panels of so many vectors; returns what was done."""
+    done = []
+
+    def choose(columns, threads=1):
+        monkeypatch.setattr(winograd, "plan", lambda layer, work, _: winograd.divided(layer, work, threads, columns))
+
+    def convolve(*args):
+        done.append(found := plain(*args))
+        return found
+
+    plain = winograd.convolve
+    monkeypatch.setattr(winograd, "convolve", convolve)
+    choose.done = done
+    return choose
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("case", TILED, ids=lambda case: "-".join(map(str, case[:5] + case[7:8])))
+def test_tiles(device, rng, tiled, case, name, columns):
+    dtype = BY_NAME[name]
+    x, w, grad = operands(case, dtype, rng)
+    wide_x, wide_w, wide_grad = (exact(a, dtype) for a in (x, w, grad))
+    tiled(columns, threads=3)
+    close(run(device, "convolve", dtype, grad.shape, [x, w], case), convolve(wide_x, wide_w, case), dtype, case[2] * 9)
+    close(run(device, "convolve_input", dtype, x.shape, [grad, w], case), transposed(wide_grad, wide_w, case), dtype,
+          case[3] * 9)
+    assert tiled.done == [True, True]
+
+
+def test_tiles_of_any_layout(device, rng, tiled):
+    case, dtype = (2, 1, 5, 6, (11, 13), *THREES, (1, 2), (1, 1)), BY_NAME["float32"]
+    x, w, grad = operands(case, dtype, rng)
+    tiled(3)
+    for operator, shape, first in (("convolve", grad.shape, x), ("convolve_input", x.shape, grad)):
+        expected = run(device, operator, dtype, shape, [first, w], case)
+        for turn in (lambda a: np.asfortranarray(a[..., ::-1])[..., ::-1], lambda a: np.repeat(a, 2, axis=3)[..., ::2]):
+            got = run(device, operator, dtype, shape, [turn(first), turn(w)], case)
+            assert got.tobytes() == expected.tobytes()
+    one = np.broadcast_to(np.float32(0.7), grad.shape)
+    expected = run(device, "convolve_input", dtype, x.shape, [np.ascontiguousarray(one), w], case)
+    assert run(device, "convolve_input", dtype, x.shape, [one, w], case).tobytes() == expected.tobytes()
+
+
+def test_programs_of_tiles_mean_what_the_interpreter_says(device, rng, tiled, monkeypatch):
+    case, dtype = (1, 2, 2, 3, (5, 7), *THREES, (1, 0), (1, 1)), BY_NAME["float32"]
+    x, w, grad = operands(case, dtype, rng)
+    other, ran = interpreting(device, monkeypatch)
+    tiled(2)
+    run(other, "convolve", dtype, grad.shape, [x, w], case)
+    run(other, "convolve_input", dtype, x.shape, [grad, w], case)
+    assert set(ran) == {"winograd", "winograd_weights"}
+
+
+def test_any_division_gives_the_same_bits(device, rng, tiled):
+    case, dtype = (3, 1, 16, 40, (21, 17), *THREES, (1, 1), (1, 1)), BY_NAME["float32"]
+    x, w, grad = operands(case, dtype, rng)
+    results = set()
+    for threads in (1, 2, 3, 50):
+        tiled(3, threads)
+        results.add(run(device, "convolve", dtype, grad.shape, [x, w], case).tobytes())
+    assert len(results) == 1
+
+
+WIDE = (4, 1, 64, 64, (12, 12), *THREES, (1, 1), (1, 1))
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_tiles_that_are_not_finite_are_computed_directly(device, rng, tiled, value, queued):
+    """The method itself would spread it over whole tiles."""
+    dtype, stream = BY_NAME["float32"], device.create_stream() if queued else device.default_stream
+    x, w, _ = operands(WIDE, dtype, rng)
+    x[1, 3, 5, 5] = value
+    out = np.zeros((4, 64, 12, 12), np.float32)
+    device.kernels.find("convolve", "float32", direct=False).run([out], [x, w], (*WIDE[6:], 1), stream)
+    stream.synchronize()
+    assert tiled.done == [False]
+    wrong = ~np.isfinite(out)
+    assert wrong[1, :, 4:7, 4:7].all()
+    assert wrong.sum() == 64 * 9
+
+
+def test_tiles_whose_parts_overflow_are_computed_directly(device, rng, tiled):
+    dtype = BY_NAME["float32"]
+    x, w, _ = operands(WIDE, dtype, rng)
+    x[:], w[:] = 0, 0
+    # The method adds these two up before it multiplies.
+    x[0, 0, 2, 2] = x[0, 0, 3, 2] = 3e38
+    w[0, 0, 1, 1] = 0.5
+    out = run(device, "convolve", dtype, (4, 64, 12, 12), [x, w], WIDE)
+    assert tiled.done == [False]
+    assert np.array_equal(out[:, :1], x[:, :1] * np.float32(0.5))
+    assert not out[:, 1:].any()
+
+
+def test_where_tiles_are_faster():
+    float32 = BY_NAME["float32"]
+
+    def chosen(batch, depth, size, made):
+        sizes = (size, size)
+        return winograd.plan(winograd.Layer(batch, 1, depth, made, sizes, sizes, (1, 1), False), float32, 2)
+
+    assert all(chosen(*layer) for layer in ((8, 32, 28, 64), (16, 64, 56, 64), (1, 512, 7, 512), (4, 256, 14, 256)))
+    assert not any(chosen(*layer) for layer in ((1, 1, 28, 16), (16, 3, 56, 64), (64, 1, 100, 1)))

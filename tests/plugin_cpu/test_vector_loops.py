@@ -111,6 +111,47 @@ def test_every_second_and_every_third_element(device, rng, step):
     np.testing.assert_array_equal(out[:11], x[::step])
 
 
+@pytest.mark.parametrize("count", [0, 3, 16])
+def test_one_element_for_all_lanes_is_read_only_where_a_lane_takes_part(device, rng, count):
+    built = program([loop(J, 16, [If(J < N, (Store("out", J, Load("in0", J * 0 + S, float32)),))], V)],
+                    [("out", float32), ("in0", float32)], (N, S))
+    assert "gather" not in print_llvm(built)
+    x = rng.standard_normal(3).astype(np.float32)
+    # Far beyond the array, where nothing may be read.
+    out = run(device, built, [np.zeros(16, np.float32), x], (count, 2 if count else (1 << 31) - 1))
+    np.testing.assert_array_equal(out, np.where(np.arange(16) < count, x[2], 0))
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_small_local_arrays_are_permuted_in_registers(device, rng, step):
+    whole = [loop(J, 8, [Store("line", J + 8 * k, Load("in0", J + 8 * k, float32))], V) for k in range(step)]
+    turn = loop(J, 8, [Let(Var("value", float32), Load("line", J * step + 1, float32)),
+                       Store("out", J, Var("value", float32))], V)
+    spread = loop(J, 8, [Store("line", J * step, Load("in0", J, float32) * 2.0)], V)
+    back = [loop(J, 8, [Store("out", J + 8 * (k + 1), Load("line", J + 8 * k, float32))], V) for k in range(step)]
+    built = program([*whole, turn, spread, *back], [("out", float32), ("in0", float32)], (),
+                    [Local("line", float32, 8 * step)])
+    assert not any(word in print_llvm(built) for word in ("gather", "scatter", "masked"))
+    x = rng.standard_normal(8 * step).astype(np.float32)
+    out = run(device, built, [np.zeros(8 * step + 8, np.float32), x])
+    expected = x.copy()
+    expected[::step] = x[:8] * 2
+    np.testing.assert_array_equal(out, np.concatenate([x[1::step], expected]))
+
+
+def test_lanes_beyond_a_local_array_are_masked_off(device, rng):
+    fill = loop(J, 8, [Store("line", J, Load("in0", J, float32))], V)
+    built = program([fill, loop(J, 8, [If(J < N, (Store("out", J, Load("line", J * 2 + 1, float32)),
+                                                 Store("line", J * 2, Load("in0", J, float32))))], V),
+                     loop(J, 8, [Store("out", J + 8, Load("line", J, float32))], V)],
+                    [("out", float32), ("in0", float32)], (N,), [Local("line", float32, 8)])
+    x = rng.standard_normal(8).astype(np.float32)
+    out = run(device, built, [np.zeros(16, np.float32), x], (3,))
+    expected = x.copy()
+    expected[:6:2] = x[:3]
+    np.testing.assert_array_equal(out, np.concatenate([x[1:6:2], np.zeros(5), expected]))
+
+
 def test_narrow_numbers_of_wide_positions(device):
     built = program([loop(J, 16, [Store("out", J, cast(cast(J, int64) * 3 + cast(N, int64), int32))], V)],
                     [("out", int32)])

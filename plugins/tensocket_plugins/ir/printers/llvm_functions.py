@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import re
 import struct
 from typing import Final
@@ -345,10 +346,16 @@ def _divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 INDEX_FUNCTIONS: Final = frozenset({"add", "sub", "mul", "neg", "min", "max"})
 
 
+#: What is done to two constants at once.
+_FOLDED: Final = {"add": operator.add, "mul": operator.mul}
+
+
 def index_apply(w: Writer, function: str, args: list[str]) -> str:
     """A function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told."""
     if function in ("min", "max"):
         return _extreme(w, function, int64, *args)
     if function == "neg":
         return w.op(f"sub nsw i64 0, {args[0]}")
+    if function in _FOLDED and all(arg.isdigit() for arg in args):
+        return str(_FOLDED[function](*map(int, args)))
     return w.op(f"{function} nsw i64 {args[0]}, {args[1]}")

@@ -27,6 +27,7 @@ from .llvm_functions import (
     memory_type,
     value_type,
 )
+from .llvm_shuffles import Spread, fits, shuffled
 
 #: Bytes of a line of the caches.
 LINE: Final = 64
@@ -290,16 +291,28 @@ class VectorLoop:
         inside = local is not None and first.isdigit() and int(first) + self._lanes <= local.size
         return self._mask is None or inside
 
+    def _small(self, buffer: str, affine: tuple[str, int] | None) -> Spread | None:
+        """Elements of a small local array whose places are known and that are no neighbours; else None."""
+        local = self._outer.local_arrays.get(buffer)
+        if local is None or affine is None or affine[1] < 2 or not affine[0].isdigit():
+            return None
+        places = [int(affine[0]) + lane * affine[1] for lane in range(self._lanes)]
+        return Spread(self._w, local, self._outer.pointer(buffer), places) if fits(local, self._lanes) else None
+
     def _load(self, e: Load) -> str:
         affine, element = self._affine(e.index), memory_type(e.dtype)
         kind, align = self._kind(element), e.dtype.itemsize
-        if affine is not None and affine[1] == 1:
+        if (small := self._small(e.buffer, affine)) is not None:
+            text = small.read()
+        elif affine is not None and affine[1] == 1:
             place = self._address(e.buffer, affine[0], e.dtype)
             if self._unguarded(e.buffer, affine[0]):
                 text = self._w.op(f"load {kind}, ptr {place}, align {align}")
             else:
                 args = f"ptr {place}, i32 {align}, {{mask}}, {kind} zeroinitializer"
                 text = self._intrinsic("load", element, args, "p0")
+        elif affine is not None and affine[1] == 0:
+            text = self._load_one(self._address(e.buffer, affine[0], e.dtype), element, align)
         elif affine is not None and affine[1] == 2:
             text = self._load_every_second(self._address(e.buffer, affine[0], e.dtype), element, align)
         else:
@@ -307,6 +320,16 @@ class VectorLoop:
             text = self._intrinsic("gather", element, f"{self._kind('ptr')} {places}, i32 {align}, {{mask}}, "
                                    f"{kind} zeroinitializer", f"v{self._lanes}p0")
         return self._w.op(f"icmp ne {kind} {text}, zeroinitializer") if e.dtype.kind == "bool" else text
+
+    def _load_one(self, place: str, element: str, align: int) -> str:
+        """The element at ``place`` in every lane; it is read if any lane takes part."""
+        kind, masks = self._kind(element), self._kind("i1")
+        bits = self._w.op(f"bitcast {masks} {self._mask or 'splat (i1 true)'} to i{self._lanes}")
+        any_lane = self._w.op(f"icmp ne i{self._lanes} {bits}, 0")
+        first = self._w.op(f"insertelement {masks} zeroinitializer, i1 {any_lane}, i64 0")
+        found = self._masked_access("load", element, self._lanes, f"ptr {place}, i32 {align}, {masks} {first}, {kind} "
+                                    "zeroinitializer", "p0")
+        return shuffled(self._w, kind, found, "poison", ["0"] * self._lanes)
 
     def _load_every_second(self, place: str, element: str, align: int) -> str:
         """Every second element from ``place`` on: twice as many neighbours, of which those between are masked off."""
@@ -326,7 +349,9 @@ class VectorLoop:
         kind = self._kind(element)
         if dtype.kind == "bool":
             text = self._w.op(f"zext {self._kind('i1')} {text} to {kind}")
-        if affine is not None and affine[1] == 1:
+        if self._mask is None and (small := self._small(buffer, affine)) is not None:
+            small.write(text)
+        elif affine is not None and affine[1] == 1:
             place = self._address(buffer, affine[0], dtype)
             if self._unguarded(buffer, affine[0]):
                 mark = self._outer.streaming(buffer)

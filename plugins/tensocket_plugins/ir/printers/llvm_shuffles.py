@@ -1,0 +1,72 @@
+"""Elements of small local arrays that are no neighbours: the array is read and written as a whole, as one long vector.
+
+So it can live in registers, where reads and writes are permutations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..nodes import Local
+from .llvm_functions import Writer, memory_type
+
+#: Vectors in such an array, at most.
+_VECTORS: Final = 4
+
+
+def fits(local: Local, lanes: int) -> bool:
+    """Whether an array is small enough."""
+    return local.size <= _VECTORS * lanes
+
+
+def shuffled(w: Writer, kind: str, first: str, second: str, numbers: Sequence[str]) -> str:
+    """Elements of two vectors by their numbers."""
+    chosen = ", ".join(f"i32 {number}" for number in numbers)
+    return w.op(f"shufflevector {kind} {first}, {kind} {second}, <{len(numbers)} x i32> <{chosen}>")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The elements at ``places`` of a local array, one for each lane.
+
+    Lanes with places beyond the end are masked off, or else the program is wrong.
+
+    Attributes:
+        w: Where instructions go.
+        local: The array.
+        pointer: Its address.
+        places: What element a lane has; no two have the same.
+    """
+
+    w: Writer
+    local: Local
+    pointer: str
+    places: Sequence[int]
+
+    @property
+    def _element(self) -> str:
+        return memory_type(self.local.dtype)
+
+    @property
+    def _kind(self) -> str:
+        return f"<{self.local.size} x {self._element}>"
+
+    def _whole(self) -> str:
+        return self.w.op(f"load {self._kind}, ptr {self.pointer}, align {self.local.dtype.itemsize}")
+
+    def read(self) -> str:
+        """The elements as a vector."""
+        numbers = [str(place) if place < self.local.size else "poison" for place in self.places]
+        return shuffled(self.w, self._kind, self._whole(), "poison", numbers)
+
+    def write(self, text: str) -> None:
+        """Change the elements to those of a vector."""
+        size, lanes = self.local.size, len(self.places)
+        old = self._whole()
+        wide = shuffled(self.w, f"<{lanes} x {self._element}>", text, "poison",
+                        [str(k) if k < lanes else "poison" for k in range(size)])
+        source = {place: str(size + lane) for lane, place in enumerate(self.places)}
+        new = shuffled(self.w, self._kind, old, wide, [source.get(k, str(k)) for k in range(size)])
+        self.w.do(f"store {self._kind} {new}, ptr {self.pointer}, align {self.local.dtype.itemsize}")
