@@ -26,8 +26,9 @@ _SHARES: Final = 2
 class Recurrences:
     """The kernels of one device: each kind of layer, and its way back.
 
-    A layer ``KIND_layer`` is called with results outputs, cells (of an LSTM) and saved (or None), with inputs, first
-    output, first cell state (of an LSTM), weight and bias (or None), and whether it walks from the end. Its way back,
+    A layer ``KIND_layer`` is called with results outputs, cells (of an LSTM) and saved (or None), with inputs, their
+    weight and bias (both None where inputs are multiplied already), first output, first cell state (of an LSTM), weight
+    and bias (or None), and whether it walks from the end. Of two weights, both or none have biases. Its way back,
     ``KIND_layer_gradients``, has the results gradients of inputs, of hidden sums (of a GRU), of the first output and of
     the first cell state (of an LSTM), and is given gradients of outputs and of cells (or None), first output, first
     cell state (of an LSTM), weight, outputs, cells (of an LSTM) and saved. No array is empty.
@@ -47,20 +48,26 @@ class Recurrences:
                  scalars: Sequence[Any], stream: Stream) -> None:
         cell = CELLS[kind]
         *outs, saved = outs
-        inputs, *first, weight, bias = ins
+        inputs, in_weight, in_bias, *first, weight, bias = ins
+        folded = in_weight is not None
         (moments, count, units), width = outs[0].shape, lanes(work)
-        rows, tiles = programs.fitting_rows(count, cell.gates), -(-units // width)
+        depth, columns = inputs.shape[2] if folded else 0, programs.sums(kind, folded)
+        rows, tiles = programs.fitting_rows(count, columns), -(-units // width)
         blocks = -(-count // rows)
         group = -(-blocks // (_SHARES * self._device.pool.threads))
-        packed = self._empty(tiles * (units + 1) * cell.gates * width, work, stream)
-        self._device.program(programs.weights, dtype, work, cell.gates, bias is not None)(
-            (packed, weight) if bias is None else (packed, weight, np.ascontiguousarray(bias)),
-            (tiles, units, *_strides(weight)), stream)
-        scratch = [self._empty(parts * blocks * rows * units, work, stream) for parts in (2, 1)[:1 + cell.state]]
+        packed = self._empty(tiles * ((depth + units) * cell.gates + columns) * width, work, stream)
+        given = [x for x in (in_weight, weight, in_bias, bias) if x is not None]
+        self._device.program(programs.weights, dtype, work, kind, folded, bias is not None)(
+            [packed, *[x if x.ndim == 2 else np.ascontiguousarray(x) for x in given]],
+            (tiles, units, depth, *(_strides(in_weight) if folded else (0, 0)), *_strides(weight)), stream)
+        scratch = [self._empty(parts * blocks * rows * tiles * width, work, stream)
+                   for parts in (2, 1)[:1 + cell.state]]
         arrays = [*outs, *([] if saved is None or not cell.saved else [saved]), *scratch,
                   *map(np.ascontiguousarray, (inputs, *first)), packed]
-        run = self._device.program(programs.forward, kind, dtype, work, rows, saved is not None, units % width == 0)
-        run(arrays, (-(-blocks // group), group, blocks, moments, count, units, *_walk(moments, *scalars)), stream)
+        run = self._device.program(programs.forward, kind, dtype, work, rows, saved is not None, units % width == 0,
+                                   folded)
+        run(arrays, (-(-blocks // group), group, blocks, moments, count, depth, units, *_walk(moments, *scalars)),
+            stream)
 
     def _backward(self, kind: str, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any],
                   scalars: Sequence[Any], stream: Stream) -> None:

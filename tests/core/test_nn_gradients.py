@@ -98,7 +98,9 @@ def layers(name: str, gates: int) -> list[tuple[Callable[..., Any], *Case]]:
 
 
 def one_way(name: str, gates: int) -> list[tuple[Callable[..., Any], *Case]]:
-    """Three times of two examples, with and without a bias; of cells, both results and each alone."""
+    """Three times of two examples, with and without biases and a weight of inputs; of cells, both results and each
+    alone.
+    """
     inputs = np.sin(np.arange(3 * 2 * gates * 2) * 0.7).reshape(3, 2, gates * 2)
     weight, bias = np.cos(np.arange(gates * 2 * 2)).reshape(gates * 2, 2), np.cos(np.arange(gates * 2) * 2)
     states = (U[:, :2], V[:, :2]) if name == "lstm" else (U[:, :2],)
@@ -109,7 +111,9 @@ def one_way(name: str, gates: int) -> list[tuple[Callable[..., Any], *Case]]:
     pick: list[Callable[..., Any]] = [lambda *args: run(*args, False)[0], lambda *args: run(*args, True)[0]]
     if name == "lstm":
         pick += [lambda *args: run(*args, False), lambda *args: run(*args, True)[1]]
-    return [(p, inputs, *states, weight, b) for p in pick for b in (bias, None)]
+    source = np.cos(np.arange(18) * 0.9).reshape(3, 2, 3), np.sin(np.arange(gates * 6) * 1.1).reshape(gates * 2, 3)
+    return [*[(p, inputs, None, None, *states, weight, b) for p in pick for b in (bias, None)],
+            *[(pick[0], *source, b, *states, weight, b) for b in (bias * 0.5, None)]]
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:

@@ -54,8 +54,8 @@ def read(values, dtype):
     return (bfloat16_to_float32(values) if dtype is bfloat16 else values).astype(np.float64)
 
 
-def run(device, kind, arrays, dtype, *, reverse, bias=True):
-    """Outputs, cells (of an LSTM) and saved."""
+def run(device, kind, arrays, dtype, *, reverse, bias=True, source=(None, None)):
+    """Outputs, cells (of an LSTM) and saved; ``source`` are the weight and the bias of inputs."""
     x, h, c, w, b = arrays
     shape = (*x.shape[:2], h.shape[1])
     work = dtype.numpy if dtype.itemsize >= 4 else np.float32
@@ -63,7 +63,7 @@ def run(device, kind, arrays, dtype, *, reverse, bias=True):
     saved = np.empty((*shape[:2], 4 * shape[2]), work)
     states = [h, c] if kind == "lstm" else [h]
     kernel = device.kernels.find(f"{kind}_layer", dtype.name, direct=False)
-    kernel.run([*outs, saved], [x, *states, w, b if bias else None], (reverse,), device.default_stream)
+    kernel.run([*outs, saved], [x, *source, *states, w, b if bias else None], (reverse,), device.default_stream)
     return [*outs, saved]
 
 
@@ -79,6 +79,25 @@ def test_outputs(kind, name):
         expected[4] = expected[4] * bias
         found = run(device, kind, arrays, dtype, reverse=reverse, bias=bias)
         for result, wanted in zip(found[:-1], layer(kind, *expected, reverse), strict=False):
+            assert np.abs(read(result, dtype) - wanted).max() < BOUNDS[name] * max(1, wanted.max()), (size, reverse)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+@pytest.mark.parametrize("kind", GATES)
+def test_inputs_are_multiplied_in_the_kernel(kind, name):
+    device, dtype = CpuDevice(), BY_NAME[name]
+    rng = np.random.default_rng(4)
+    for number, size in enumerate(SIZES):
+        # Half the weight, for sums of inputs are rounded, too, and every moment makes more of that.
+        _, h, c, w, b = (stored(x / 2, dtype) for x in operands(kind, size, rng))
+        x, weight = rng.standard_normal((*size[:2], number + 5)) * 0.4, rng.standard_normal((number + 5, len(w))) * 0.4
+        x, weight, given = stored(x, dtype), stored(weight, dtype).T, stored(rng.standard_normal(len(w)), dtype)
+        bias, reverse = number % 2 == 0, number >= 2
+        source = weight, given if bias else None
+        found = run(device, kind, [x, h, c, w, b], dtype, reverse=reverse, bias=bias, source=source)
+        exact = [read(part, dtype) for part in (x, weight, given, h, c, w, b)]
+        inputs = exact[0] @ exact[1].T + exact[2] * bias
+        for result, wanted in zip(found[:-1], layer(kind, inputs, *exact[3:6], exact[6] * bias, reverse), strict=False):
             assert np.abs(read(result, dtype) - wanted).max() < BOUNDS[name] * max(1, wanted.max()), (size, reverse)
 
 

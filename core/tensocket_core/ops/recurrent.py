@@ -85,38 +85,51 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
+def _biases(weights: Sequence[Any], biases: bool) -> tuple[Any, Any]:
+    """The biases of inputs and of hidden sums."""
+    return (weights[2], weights[3]) if biases else (None, None)
+
+
 def _projected(kind: str, input: Any, weights: Sequence[Any], biases: bool) -> tuple[Any, Any]:
     """Inputs times their weight, and the bias of the hidden sums."""
-    if not biases:
-        return functions.linear(input, weights[0]), None
-    if kind == "gru":  # whose new gate takes its hidden sum times another gate
-        return functions.linear(input, weights[0], weights[2]), weights[3]
-    return functions.linear(input, weights[0]), weights[2] + weights[3]
+    b_ih, b_hh = _biases(weights, biases)
+    if kind == "gru" or not biases:  # whose new gate takes its hidden sum times another gate
+        return functions.linear(input, weights[0], b_ih), b_hh
+    return functions.linear(input, weights[0]), b_ih + b_hh
 
 
-def _advanced(kind: str, inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
+def _advanced(kind: str, source: tuple[Any, Any, Any], state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs [T, N, H] and the last state, from inputs that are multiplied by their weight already."""
-    if len(weights) % 2:
-        outputs: list[Any] = []
-        moments = inputs.unbind(0)
-        for moment in reversed(moments) if reverse else moments:
-            hidden, cell = lstm_step(moment, functions.linear(state[0], weights[1], b_hh), (state[0], state[1]))
-            state = functions.linear(hidden, weights[-1]), cell
-            outputs.append(state[0])
-        return functions.stack(outputs[::-1] if reverse else outputs), state
+    """Outputs [T, N, H] and the last state, from inputs, their weight and their bias; the latter two may be None for
+    inputs that are multiplied by their weight already.
+    """
     operator = COMPOSITES[f"{kind}_layer"]
-    args = (inputs, *state, weights[1], b_hh, reverse)
+    args = (*source, *state, weights[1], b_hh, reverse)
     saving = STATE.grad_enabled and any(x is not None and x._key & AUTOGRAD for x in args[:-1])
     found = call(operator, *args, saving)[:-1]
     return found[0], tuple(x[0 if reverse else -1] for x in found)
 
 
+def _with_projection(inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
+                     reverse: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Outputs and the last state of a long short-term memory whose outputs are projected, from multiplied inputs."""
+    outputs: list[Any] = []
+    moments = inputs.unbind(0)
+    for moment in reversed(moments) if reverse else moments:
+        hidden, cell = lstm_step(moment, functions.linear(state[0], weights[1], b_hh), (state[0], state[1]))
+        state = functions.linear(hidden, weights[-1]), cell
+        outputs.append(state[0])
+    return functions.stack(outputs[::-1] if reverse else outputs), state
+
+
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
     """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
-    inputs, b_hh = _projected(kind, input, weights, biases)
-    return _advanced(kind, inputs, state, weights, b_hh, reverse)
+    if len(weights) % 2:
+        inputs, b_hh = _projected(kind, input, weights, biases)
+        return _with_projection(inputs, state, weights, b_hh, reverse)
+    b_ih, b_hh = _biases(weights, biases)
+    return _advanced(kind, (input, weights[0], b_ih), state, weights, b_hh, reverse)
 
 
 def _packed_direction(sizes: Sequence[int]) -> Direction:
@@ -137,7 +150,10 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
                 state = tuple(x[:size] for x in state)
             elif size > old:
                 state = tuple(functions.cat([x, y[old:size]]) for x, y in zip(state, first, strict=True))
-            output, state = _advanced(kind, part.reshape(count, size, -1), state, weights, b_hh, reverse)
+            moments = part.reshape(count, size, -1)
+            output, state = (
+                _with_projection(moments, state, weights, b_hh, reverse) if len(weights) % 2
+                else _advanced(kind, (moments, None, None), state, weights, b_hh, reverse))
             outputs.append(output.reshape(count * size, -1))
         last = tuple(functions.cat(ends) for ends in zip(state, *reversed(ended), strict=True)) if ended else state
         return functions.cat(outputs[::-1] if reverse else outputs), last

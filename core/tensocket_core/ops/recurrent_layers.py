@@ -1,8 +1,9 @@
 """Recurrent layers in one direction, with gradients that go back through time by hand.
 
-Of all: ``inputs`` are the inputs of all moments times their weight, [T, N, gates * H]; outputs are [T, N, H]. The
-gradients are of Hochreiter and Schmidhuber (1997) and of Cho et al. (2014) by the chain rule. Everything that does not
-depend on later moments is computed for all moments at once; what is left for each is one product with ``w_hh``.
+Of all: ``input`` is [T, N, I] and ``w_ih`` its weight, [gates * H, I]; without a weight it is what such a product made,
+``inputs`` [T, N, gates * H]. Outputs are [T, N, H]. The gradients are of Hochreiter and Schmidhuber (1997) and of Cho
+et al. (2014) by the chain rule. Everything that does not depend on later moments is computed for all moments at once;
+what is left for each is one product with ``w_hh``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.modes import STATE, thread_state
 from ..dispatch.operator import Direct
 from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
@@ -30,6 +32,13 @@ _SAVED: Final = {"lstm": 4, "gru": 4, "rnn_tanh": 0, "rnn_relu": 0}
 #: For so few examples, a kernel that arranges a weight of more elements than this is slower than plain products.
 _FEW: Final = 2
 _LARGE: Final = 1 << 17
+#: Examples from which, and elements of both weights up to which, a kernel multiplies inputs itself: it reads its
+#: weights anew at every moment.
+_SEVERAL: Final = 4
+_CACHED: Final = 1 << 18
+
+#: What all layers take first.
+_SOURCE: Final = "Tensor input, Tensor? w_ih, Tensor? b_ih, Tensor hx"
 
 
 def _gates(values: Any, count: int) -> tuple[Any, ...]:
@@ -73,6 +82,11 @@ def _outputs(step: Callable[..., tuple[Any, ...]], inputs: Any, state: tuple[Any
         state = step(moment, functions.linear(state[0], w_hh, b_hh), state)
         states.append(state)
     return tuple(functions.stack(part[::-1] if reverse else part) for part in zip(*states, strict=True))
+
+
+def _projected(input: Any, w_ih: Any, b_ih: Any) -> Any:
+    """Inputs times their weight."""
+    return input if w_ih is None else functions.linear(input, w_ih, b_ih)
 
 
 def _before(first: Any, states: Any, reverse: bool) -> Any:
@@ -170,19 +184,30 @@ def _plain_gradients(grad: Any, w_hh: Any, slope: Any, reverse: bool) -> tuple[A
 # --------------------------------------------------------------------------------------------- devices' own kernels
 
 
-def _fits(name: str, dtype: Any, inputs: Any, states: Sequence[Any], w_hh: Any, b_hh: Any) -> bool:
+def _fits(name: str, dtype: Any, input: Any, w_ih: Any, b_ih: Any, states: Sequence[Any], w_hh: Any,
+          b_hh: Any) -> bool:
     """Whether tensors are a layer's, none of them empty, and there is more to do than to read a large weight."""
-    shape = inputs.shape
-    if len(shape) != 3 or 0 in shape:
+    shape = input.shape
+    if len(shape) != 3 or 0 in shape or w_hh.ndim != 2:
         return False
     moments, count, width = shape
-    if moments * count <= _FEW and w_hh.numel() > _LARGE:
+    rows, units = w_hh.shape
+    if (moments * count <= _FEW and w_hh.numel() > _LARGE) or rows != _GATES[name] * units or not units:
         return False
-    gates = _GATES[name]
-    units = width // gates
-    tensors_of = [inputs, *states, w_hh, *([] if b_hh is None else [b_hh])]
+    if w_ih is None:
+        if width != rows:
+            return False
+    elif tuple(w_ih.shape) != (rows, width) or (b_ih is None) != (b_hh is None):
+        return False
+    tensors_of = [x for x in (input, w_ih, b_ih, *states, w_hh, b_hh) if x is not None]
     return (all(x.dtype is dtype for x in tensors_of) and all(tuple(x.shape) == (count, units) for x in states)
-            and tuple(w_hh.shape) == (gates * units, units) and (b_hh is None or tuple(b_hh.shape) == (width,)))
+            and all(x is None or tuple(x.shape) == (rows,) for x in (b_ih, b_hh)))
+
+
+def _folds(input: Any, w_ih: Any, w_hh: Any) -> bool:
+    """Whether a kernel multiplies the inputs itself."""
+    return bool(w_ih is not None and input.shape[1] >= _SEVERAL and input.dtype.itemsize >= 4
+                and w_ih.numel() + w_hh.numel() <= _CACHED)
 
 
 def _layer_kernel(name: str) -> Direct:
@@ -197,19 +222,22 @@ def _layer_kernel(name: str) -> Direct:
         run, work = tracked(kernel), dtype if dtype.itemsize >= 4 else float32
         parts, saved_parts = 2 if name == "lstm" else 1, _SAVED[name]
 
-        def layer(inputs: Any, *args: Any) -> tuple[Any, ...]:
+        def layer(input: Any, w_ih: Any, b_ih: Any, *args: Any) -> tuple[Any, ...]:
             *states, w_hh, b_hh, reverse, saving = args
-            if not _fits(name, dtype, inputs, states, w_hh, b_hh):
-                return general(inputs, *args)  # type: ignore[no-any-return]
-            shape = (*inputs.shape[:2], w_hh.shape[1])
+            if not _fits(name, dtype, input, w_ih, b_ih, states, w_hh, b_hh):
+                return general(input, w_ih, b_ih, *args)  # type: ignore[no-any-return]
+            if w_ih is not None and not _folds(input, w_ih, w_hh):
+                with thread_state(exclude=STATE.exclude | AUTOGRAD):
+                    input, w_ih, b_ih = functions.linear(input, w_ih, b_ih), None, None
+            shape = (*input.shape[:2], w_hh.shape[1])
             stream = entry.stream
             outs = [entry.runtime.empty(shape, dtype, stream) for _ in range(parts)]
             saved = None
             if saving and saved_parts:
                 saved = entry.runtime.empty((*shape[:2], saved_parts * shape[2]), work, stream)
-            ins = [inputs._array, *[x._array for x in states], w_hh._array, None if b_hh is None else b_hh._array]
+            ins = [None if x is None else x._array for x in (input, w_ih, b_ih, *states, w_hh, b_hh)]
             run([*outs, saved], ins, (reverse,), stream)
-            last = inputs.new_empty(0) if saved is None else tensors.wrap(saved, entry.key | dtype_bit(work))
+            last = input.new_empty(0) if saved is None else tensors.wrap(saved, entry.key | dtype_bit(work))
             return *[tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs], last
 
         return layer
@@ -227,17 +255,18 @@ def _gradients_kernel(name: str) -> Direct:
 
         def gradients(*args: Any) -> tuple[Any, ...]:
             given, rest = args[:parts], args[parts:]
-            inputs, states, (w_hh, b_hh) = rest[0], rest[1:1 + parts], rest[1 + parts:3 + parts]
-            outputs, saved, reverse = rest[3 + parts:3 + 2 * parts], rest[-2], rest[-1]
-            dtype = inputs.dtype
+            (input, w_ih, b_ih), states, (w_hh, b_hh) = rest[:3], rest[3:3 + parts], rest[3 + parts:5 + parts]
+            outputs, saved, reverse = rest[5 + parts:5 + 2 * parts], rest[-2], rest[-1]
+            dtype = input.dtype
             kernel = entry.runtime.kernels.find(f"{name}_layer_gradients", dtype.name, direct=False)
             missing = _SAVED[name] and not saved.shape[-1]
-            if kernel is None or missing or not _fits(name, dtype, inputs, states, w_hh, b_hh) or any(
+            if kernel is None or missing or not _fits(name, dtype, input, w_ih, b_ih, states, w_hh, b_hh) or any(
                     x is not None and x.dtype is not dtype for x in given):
                 return general(*args)  # type: ignore[no-any-return]
             stream = entry.stream
-            shapes = [inputs.shape] * (2 if name == "gru" else 1) + [x.shape for x in states]
-            outs = [entry.runtime.empty(tuple(shape), dtype, stream) for shape in shapes]
+            sums = (*input.shape[:2], w_hh.shape[0])
+            shapes = [sums] * (2 if name == "gru" else 1) + [tuple(x.shape) for x in states]
+            outs = [entry.runtime.empty(shape, dtype, stream) for shape in shapes]
             arrays = [None if x is None else x._array for x in (*given, *states, w_hh, *outputs)]
             tracked(kernel)(outs, [*arrays, saved._array], (reverse,), stream)
             found = [tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs]
@@ -248,72 +277,93 @@ def _gradients_kernel(name: str) -> Direct:
     return direct
 
 
-def _all_gradients(name: str, given: tuple[Any, ...], inputs: Any, states: tuple[Any, ...], w_hh: Any, b_hh: Any,
-                   results: tuple[Any, ...], reverse: bool) -> tuple[Any, ...]:
-    """Gradients of all of a layer's arguments."""
-    changes, through, *firsts = call(COMPOSITES[f"{name}_layer_gradients"], *given[:-1], inputs, *states, w_hh, b_hh,
+def _all_gradients(name: str, given: tuple[Any, ...], source: tuple[Any, Any, Any], states: tuple[Any, ...], w_hh: Any,
+                   b_hh: Any, results: tuple[Any, ...], reverse: bool, wanted: Any) -> tuple[Any, ...]:
+    """Gradients of all of a layer's arguments; ``source`` are inputs, their weight and their bias."""
+    changes, through, *firsts = call(COMPOSITES[f"{name}_layer_gradients"], *given[:-1], *source, *states, w_hh, b_hh,
                                      *results, reverse)
+    input, w_ih, b_ih = source
     rows = through.flatten(0, 1)
     before = _before(states[0], results[0], reverse)
     weight = rows.t() @ before.flatten(0, 1).to(rows.dtype)
-    return changes.to(inputs.dtype), *firsts, weight, None if b_hh is None else rows.sum(0)
+    total = None if b_hh is None else rows.sum(0)
+    if w_ih is None:
+        return changes.to(input.dtype), None, None, *firsts, weight, total
+    same = name != "gru"  # gradients of inputs and of hidden sums
+    changed = rows if same else changes.flatten(0, 1)
+    of_input = (changed @ w_ih.to(changed.dtype)).reshape(tuple(input.shape)).to(input.dtype) if wanted[0] else None
+    of_weight = changed.t() @ input.flatten(0, 1).to(changed.dtype)
+    of_bias = None if b_ih is None else total if same and total is not None else changed.sum(0)
+    return of_input, of_weight, of_bias, *firsts, weight, total
+
+
+def _derivative(name: str) -> Derivative:
+    """The derivative of a layer without cell states."""
+    return Derivative(
+        lambda grads, input, w_ih, b_ih, hx, w_hh, b_hh, result0, result1, reverse, wanted: _all_gradients(
+            name, grads, (input, w_ih, b_ih), (hx,), w_hh, b_hh, (result0, result1), reverse, wanted))
 
 
 # ------------------------------------------------------------------------------------------------------- operators
 
 
 @composite(
-    "lstm_layer_gradients(Tensor? grad, Tensor? grad_cells, Tensor inputs, Tensor hx, Tensor cx, Tensor w_hh, "
-    "Tensor? b_hh, Tensor outputs, Tensor cells, Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)",
+    f"lstm_layer_gradients(Tensor? grad, Tensor? grad_cells, {_SOURCE}, Tensor cx, Tensor w_hh, Tensor? b_hh, "
+    "Tensor outputs, Tensor cells, Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)",
     method=False, function=False, direct=_gradients_kernel("lstm"))
-def lstm_layer_gradients(grad: Any, grad_cells: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any,
-                         outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
+def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any,
+                         b_hh: Any, outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums, of its first output and cell state."""
+    inputs = _projected(input, w_ih, b_ih)
     return _lstm_gradients((grad, grad_cells), inputs, hx, cx, w_hh, b_hh, outputs, cells, reverse)
 
 
 @composite(
-    "gru_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    f"gru_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
     method=False, function=False, direct=_gradients_kernel("gru"))
-def gru_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
-                        reverse: bool) -> Any:
+def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
+                        outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
-    return _gru_gradients(grad, inputs, hx, w_hh, b_hh, outputs, reverse)
+    return _gru_gradients(grad, _projected(input, w_ih, b_ih), hx, w_hh, b_hh, outputs, reverse)
 
 
 @composite(
-    "rnn_tanh_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    f"rnn_tanh_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
     method=False, function=False, direct=_gradients_kernel("rnn_tanh"))
-def rnn_tanh_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
-                             reverse: bool) -> Any:
+def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
+                             outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
     return _plain_gradients(grad, w_hh, 1 - outputs * outputs, reverse)
 
 
 @composite(
-    "rnn_relu_layer_gradients(Tensor grad, Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
+    f"rnn_relu_layer_gradients(Tensor grad, {_SOURCE}, Tensor w_hh, Tensor? b_hh, Tensor outputs, "
     "Tensor saved, bool reverse) -> (Tensor, Tensor, Tensor)",
     method=False, function=False, direct=_gradients_kernel("rnn_relu"))
-def rnn_relu_layer_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any, saved: Any,
-                             reverse: bool) -> Any:
+def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
+                             outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
     return _plain_gradients(grad, w_hh, (outputs > 0).to(outputs.dtype), reverse)
 
 
 @composite(
-    "lstm_layer(Tensor inputs, Tensor hx, Tensor cx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
+    f"lstm_layer({_SOURCE}, Tensor cx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
     "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("lstm"),
     derivative=Derivative(
-        lambda grads, inputs, hx, cx, w_hh, b_hh, result0, result1, result2, reverse: _all_gradients(
-            "lstm", grads, inputs, (hx, cx), w_hh, b_hh, (result0, result1, result2), reverse)),
+        lambda grads, input, w_ih, b_ih, hx, cx, w_hh, b_hh, result0, result1, result2, reverse, wanted:
+        _all_gradients("lstm", grads, (input, w_ih, b_ih), (hx, cx), w_hh, b_hh, (result0, result1, result2), reverse,
+                       wanted)),
 )
-def lstm_layer(inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+def lstm_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, reverse: bool,
+               saving: bool) -> Any:
     """Outputs and cell states of a layer of ``lstm_cell`` over time, and what its gradients may need.
 
     Args:
-        inputs: [T, N, 4 * H].
+        input: [T, N, I], or [T, N, 4 * H] without a weight.
+        w_ih: [4 * H, I].
+        b_ih: [4 * H].
         hx: First output, [N, H].
         cx: First cell state, [N, H].
         w_hh: [4 * H, H].
@@ -321,37 +371,28 @@ def lstm_layer(inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, reverse: boo
         reverse: Whether it walks from the end.
         saving: Whether there will be gradients; what is saved may be empty without, and with.
     """
-    return *_outputs(lstm_step, inputs, (hx, cx), w_hh, b_hh, reverse), inputs.new_empty(0)
+    return *_outputs(lstm_step, _projected(input, w_ih, b_ih), (hx, cx), w_hh, b_hh, reverse), input.new_empty(0)
 
 
 @composite(
-    "gru_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
-    method=False, function=False, direct=_layer_kernel("gru"),
-    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
-        "gru", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
-)
-def gru_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    f"gru_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
+    method=False, function=False, direct=_layer_kernel("gru"), derivative=_derivative("gru"))
+def gru_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Outputs of a layer of ``gru_cell`` over time, and what its gradients may need."""
-    return *_outputs(gru_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)
+    return *_outputs(gru_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
 
 
 @composite(
-    "rnn_tanh_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
-    "(Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("rnn_tanh"),
-    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
-        "rnn_tanh", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
-)
-def rnn_tanh_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    f"rnn_tanh_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
+    method=False, function=False, direct=_layer_kernel("rnn_tanh"), derivative=_derivative("rnn_tanh"))
+def rnn_tanh_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Outputs of a layer of ``rnn_tanh_cell`` over time; the second result is empty."""
-    return *_outputs(tanh_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)
+    return *_outputs(tanh_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)
 
 
 @composite(
-    "rnn_relu_layer(Tensor inputs, Tensor hx, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> "
-    "(Tensor, Tensor)", method=False, function=False, direct=_layer_kernel("rnn_relu"),
-    derivative=Derivative(lambda grads, inputs, hx, w_hh, b_hh, result0, result1, reverse: _all_gradients(
-        "rnn_relu", grads, inputs, (hx,), w_hh, b_hh, (result0, result1), reverse)),
-)
-def rnn_relu_layer(inputs: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
+    f"rnn_relu_layer({_SOURCE}, Tensor w_hh, Tensor? b_hh, bool reverse, bool saving) -> (Tensor, Tensor)",
+    method=False, function=False, direct=_layer_kernel("rnn_relu"), derivative=_derivative("rnn_relu"))
+def rnn_relu_layer(input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any, reverse: bool, saving: bool) -> Any:
     """Outputs of a layer of ``rnn_relu_cell`` over time; the second result is empty."""
-    return *_outputs(relu_step, inputs, (hx,), w_hh, b_hh, reverse), inputs.new_empty(0)
+    return *_outputs(relu_step, _projected(input, w_ih, b_ih), (hx,), w_hh, b_hh, reverse), input.new_empty(0)

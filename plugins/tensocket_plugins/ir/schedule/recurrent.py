@@ -47,31 +47,57 @@ def fitting_rows(count: int, columns: int) -> int:
     return min(count, min(range(most, most // 2, -1), key=lambda rows: -(-count // rows) * rows))
 
 
-def weights(source: DType, work: DType, gates: int, biased: bool) -> Program:
-    """``out[u, k, g, lane] = weight[g * H + unit, k]`` with ``unit = u * lanes + lane``, and the bias for ``k = H``.
+def sums(kind: str, folded: bool) -> int:
+    """Vectors of sums of a unit: one more than gates where inputs are folded in and are apart for one gate."""
+    return CELLS[kind].gates + (folded and CELLS[kind].apart)
 
-    Parameters: result, weight, bias; then the number of vectors of units, H, and the weight's strides.
+
+def weights(source: DType, work: DType, kind: str, folded: bool, biased: bool) -> Program:
+    """The weights of a block of units as ``forward`` reads them: lines of ``lanes`` units for each gate.
+
+    Each block has the lines of inputs where they are folded in, then those of states, then the biases, whose sum there
+    is for gates that add both parts.
+
+    Parameters: result, the weight of inputs (folded), that of states, the bias of inputs (folded), that of states; then
+    the number of vectors of units, H, and size and strides of the weight of inputs, strides of that of states.
     """
-    scalars, (tiles, units, row_step, step) = numbers("tiles units row_step step")
-    u, k, g, lane, row, at = map(index, ("u", "k", "g", "lane", "row", "at"))
-    width = lanes(work)
-    value = Var("value", work)
-    bias = cast(Load("bias", row + lane, source), work) if biased else const(0, work)
+    gates, columns, width = CELLS[kind].gates, sums(kind, folded), lanes(work)
+    scalars, (tiles, units, depth, in_row, in_step, row_step, step) = numbers(
+        "tiles units depth in_row in_step row_step step")
+    u, k, lane, at = map(index, ("u", "k", "lane", "at"))
+    value, unit = Var("value", work), u * width + lane
 
     def line(place: Expr, found: Expr) -> Stmt:
         return loop(lane, width, [
             Declare(value, const(0, work)),
-            If(u * width + lane < units, (Assign(value, found),)),
+            If(unit < units, (Assign(value, found),)),
             Store("out", place + lane, value)], LoopKind.VECTOR)
 
-    body = loop(u, tiles, [loop(g, gates, [
-        Let(row, g * units + u * width),
-        Let(at, u * ((units + 1) * (gates * width)) + g * width),
-        loop(k, units, [line(at + k * (gates * width),
-                             cast(Load("weight", (row + lane) * row_step + k * step, source), work))]),
-        line(at + units * (gates * width), bias),
-    ])], LoopKind.PARALLEL)
-    buffers = [Buffer("out", work, True), Buffer("weight", source), *([Buffer("bias", source)] if biased else [])]
+    def part(name: str, first: Expr, count: Expr, strides: tuple[Expr, Expr]) -> list[Stmt]:
+        return [loop(k, count, [
+            line(first + (k * gates + g) * width,
+                 cast(Load(name, (unit + units * g) * strides[0] + k * strides[1], source), work))
+            for g in range(gates)])]
+
+    def bias(column: int) -> Expr:
+        if not biased:
+            return const(0, work)
+        both = [cast(Load(name, unit + units * min(column, gates - 1), source), work)
+                for name in (("in_bias", "bias") if folded else ("bias",))]
+        if columns > gates and column >= gates - 1:  # the last gate's parts stay apart
+            return both[column - gates + 1]
+        return both[0] if len(both) == 1 else both[0] + both[1]
+
+    states, ends = at + depth * (gates * width), at + (depth + units) * (gates * width)
+    body = loop(u, tiles, [
+        Let(at, u * (((depth + units) * gates + columns) * width)),
+        *(part("in_weight", at, depth, (in_row, in_step)) if folded else []),
+        *part("weight", states, units, (row_step, step)),
+        *(line(ends + column * width, bias(column)) for column in range(columns)),
+    ], LoopKind.PARALLEL)
+    names = [*(["in_weight"] if folded else []), "weight", *(["in_bias"] if folded and biased else []),
+             *(["bias"] if biased else [])]
+    buffers = Buffer("out", work, True), *(Buffer(name, source) for name in names)
     return Program("recurrent_weights", (*buffers, *scalars), (Kernel("recurrent_weights", (body,)),))
 
 
@@ -123,6 +149,18 @@ class _Units:
         body = [Store(buffer, self.at(first), cast(value, dtype)) for buffer, first, value, dtype in stores]
         self.statements += body if self._inside is None else [If(self._inside, tuple(body))]
 
+    def recall(self, name: str, buffer: str, first: Expr) -> Var:
+        """As ``read``, of an array whose lines are whole vectors."""
+        return self.name(name, Load(buffer, self.at(first), self.work))
+
+    def recall_spill(self, name: str, first: Expr) -> Var:
+        """A lane of the sums that were put aside."""
+        return self.name(name, Load("spill", self._tile.over(first), self.work))
+
+    def keep(self, stores: Sequence[tuple[str, Expr, Expr]]) -> None:
+        """As ``write``, to arrays whose lines are whole vectors."""
+        self.statements += [Store(buffer, self.at(first), value) for buffer, first, value in stores]
+
     def name(self, name: str, value: Expr) -> Var:
         """A name for a value."""
         var = Var(name, self.work)
@@ -130,12 +168,13 @@ class _Units:
         return var
 
 
-def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whole: bool) -> Program:
+def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whole: bool, folded: bool) -> Program:
     """A layer of cells through time.
 
-    Parameters: outputs, cells and saved (where there are such), states (two times rows of all tasks, H; scratch), cell
-    states (scratch), inputs, first outputs and first cell states, the weight as ``weights`` makes it; then the numbers
-    of tasks, of tiles in a task, of all tiles, of moments, examples and units, and the first moment and the step.
+    Parameters: outputs, cells and saved (where there are such), states (two times rows of all tasks, whole vectors of
+    units; scratch), cell states (scratch), inputs, first outputs and first cell states, the weight as ``weights`` makes
+    it; then the numbers of tasks, of tiles in a task, of all tiles, of moments, examples, elements of an input and
+    units, and the first moment and the step.
 
     Args:
         kind: A name of ``CELLS``.
@@ -144,41 +183,28 @@ def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whol
         rows: Examples in a tile.
         saving: Whether what the way back needs is saved.
         whole: Whether units are a multiple of a vector.
+        folded: Whether the kernel multiplies inputs by their weight; they are of type ``work``.
     """
     cell = CELLS[kind]
-    scalars, (tasks, group, all_tiles, moments, count, units, start, step) = numbers(
-        "tasks group all_tiles moments count units start step")
+    scalars, (tasks, group, all_tiles, moments, count, depth, units, start, step) = numbers(
+        "tasks group all_tiles moments count depth units start step")
     task, s, u, r, n, t, q, last = map(index, ("task", "s", "u", "r", "n", "t", "q", "last"))
-    first, line, now, later, block = map(index, ("first", "line", "now", "later", "block"))
-    width, plane = lanes(work), all_tiles * (rows * units)
-    tile = Tile(rows, cell.gates, work)
-    span = cell.gates * width
+    first, line, now, later, pitch = map(index, ("first", "line", "now", "later", "pitch"))
+    width, plane = lanes(work), all_tiles * rows * pitch
+    tile = Tile(rows, sums(kind, folded), work)
     saves = saving and cell.saved > 0
     fill = _Units(tile, u * width, units, whole)
-    begun = [("state", (first + r) * units, fill.read("output", "first_output", n * units, result), work)]
+    begun = [("state", (first + r) * pitch, fill.read("output", "first_output", n * units, result))]
     if cell.state:
-        begun.append(("cell", (first + r) * units, fill.read("before", "first_cell", n * units, result), work))
-    fill.write(begun)
+        begun.append(("cell", (first + r) * pitch, fill.read("before", "first_cell", n * units, result)))
+    fill.keep(begun)
     finish = _Units(tile, u * width, units, whole)
-    inputs = [finish.read(f"input{g}", "inputs", line * (cell.gates * units) + g * units, result)
-              for g in range(cell.gates)]
-    sums = [finish.name(f"gate{g}", Load("spill", tile.over((r * cell.gates + g) * width), work))
-            for g in range(cell.gates)]
-    output = finish.read("output", "state", now + (first + r) * units, work)
-    before = finish.read("before", "cell", (first + r) * units, work) if cell.state else output
-    new, new_cell, saved = cell.forward(inputs, sums, output, before)
-    made = finish.name("new", new)
-    stores: list[tuple[str, Expr, Expr, DType]] = [("out", line * units, made, result),
-                                                   ("state", later + (first + r) * units, made, work)]
-    if new_cell is not None:
-        kept = finish.name("new_cell", new_cell)
-        stores += [("cells", line * units, kept, result), ("cell", (first + r) * units, kept, work)]
-    if saves:
-        stores += [("saved", line * (cell.saved * units) + k * units, value, work) for k, value in enumerate(saved)]
-    finish.write(stores)
+    _step(kind, result, finish, folded, saves, (line, r, units, now + (first + r) * pitch,
+                                                later + (first + r) * pitch, (first + r) * pitch))
     example = Let(n, smaller(first + r, count - 1))
     body = loop(task, tasks, [
         Let(last, smaller((task + 1) * group, all_tiles)),
+        Let(pitch, _tiles(units, width) * width),
         loop(q, last, [
             Let(first, q * rows),
             loop(r, rows, [example, loop(u, _tiles(units, width), [tile.vectors(fill.statements)])])],
@@ -187,14 +213,11 @@ def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whol
             Let(t, start + s * step),
             Let(now, s % 2 * plane),
             Let(later, plane - now),
-            loop(u, _tiles(units, width), [Let(block, u * ((units + 1) * span)), loop(q, last, [
+            loop(u, _tiles(units, width), [loop(q, last, [
                 Let(first, q * rows),
-                tile.vectors([tile.put(row, g, Load("weight", tile.over(block + units * span, g), work))
-                              for row in range(rows) for g in range(cell.gates)]),
-                tile.multiply(units, ("state", [now + (first + row) * units for row in range(rows)], 1),
-                              ("weight", block, span)),
-                tile.vectors([Store("spill", tile.over(const((row * cell.gates + g) * width, s.dtype)),
-                                    tile.at(row, g)) for row in range(rows) for g in range(cell.gates)]),
+                *_products(kind, tile, folded, (u, now, first, t, count, depth, units, pitch)),
+                tile.vectors([Store("spill", tile.over(const((row * tile.columns + g) * width, s.dtype)),
+                                    tile.at(row, g)) for row in range(rows) for g in range(tile.columns)]),
                 loop(r, rows, [example, Let(line, t * count + n), tile.vectors(finish.statements)]),
             ], start=task * group)]),
         ]),
@@ -205,8 +228,54 @@ def forward(kind: str, result: DType, work: DType, rows: int, saving: bool, whol
     buffers += [Buffer("state", work, True)] + ([Buffer("cell", work, True)] if cell.state else [])
     buffers += [Buffer("inputs", result), Buffer("first_output", result)]
     buffers += [Buffer("first_cell", result)] if cell.state else []
-    kernel = Kernel(f"{kind}_layer", (body,), (*tile.arrays, Local("spill", work, rows * span)))
+    kernel = Kernel(f"{kind}_layer", (body,), (*tile.arrays, Local("spill", work, rows * tile.columns * width)))
     return Program(f"{kind}_layer", (*buffers, Buffer("weight", work), *scalars), (kernel,))
+
+
+def _products(kind: str, tile: Tile, folded: bool, places: tuple[Expr, ...]) -> list[Stmt]:
+    """The sums of a tile: biases, inputs times their weight where they are folded in, states times theirs."""
+    u, now, first, t, count, depth, units, pitch = places
+    gates, block, width = CELLS[kind].gates, index("block"), lanes(tile.dtype)
+    span, places_of = gates * width, [(row, g) for row in range(tile.rows) for g in range(tile.columns)]
+    states = block + depth * span
+    through = [*range(gates - 1), tile.columns - 1]
+    parts = [Let(block, u * ((depth + units) * span + tile.columns * width)), tile.vectors([
+        tile.put(row, g, Load("weight", tile.over(states + units * span, g), tile.dtype)) for row, g in places_of])]
+    if folded:
+        given = [(t * count + smaller(first + row, count - 1)) * depth for row in range(tile.rows)]
+        parts.append(tile.multiply(depth, ("inputs", given, 1), ("weight", block, span), columns=range(gates)))
+    parts.append(tile.multiply(units, ("state", [now + (first + row) * pitch for row in range(tile.rows)], 1),
+                               ("weight", states, span), columns=through))
+    return parts
+
+
+def _step(kind: str, result: DType, unit: _Units, folded: bool, saves: bool, places: tuple[Expr, ...]) -> None:
+    """What becomes of a unit's sums."""
+    cell, work, width = CELLS[kind], unit.work, lanes(unit.work)
+    line, r, units, now, later, own = places
+    columns = sums(kind, folded)
+    total = [unit.recall_spill(f"gate{g}", (r * columns + g) * width) for g in range(columns)]
+    inputs: list[Expr | None] = [None] * cell.gates
+    if not folded:
+        inputs = [unit.read(f"input{g}", "inputs", line * (cell.gates * units) + g * units, result)
+                  for g in range(cell.gates)]
+    elif cell.apart:
+        inputs[-1], total = total[-2], [*total[:-2], total[-1]]
+    output = unit.recall("output", "state", now)
+    before = unit.recall("before", "cell", own) if cell.state else output
+    new, new_cell, saved = cell.forward(inputs, total, output, before)
+    made = unit.name("new", new)
+    stores: list[tuple[str, Expr, Expr, DType]] = [("out", line * units, made, result)]
+    kept: list[tuple[str, Expr, Expr]] = [("state", later, made)]
+    if new_cell is not None:
+        state = unit.name("new_cell", new_cell)
+        stores.append(("cells", line * units, state, result))
+        kept.append(("cell", own, state))
+    if saves:
+        stores += [("saved", line * (cell.saved * units) + k * units, unit.name(f"kept{k}", value), work)
+                   for k, value in enumerate(saved)]
+    unit.keep(kept)
+    unit.write(stores)
 
 
 def _tiles(units: Expr, width: int) -> Expr:

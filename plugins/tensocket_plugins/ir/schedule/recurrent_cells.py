@@ -20,11 +20,12 @@ class Cell:
         gates: Sums of inputs and states that it makes of each unit.
         saved: Values of each unit that the way back needs.
         state: Whether there is a cell state beside the output.
-        forward: From inputs, hidden sums, the last output and the last cell state (of one unit): the new output, the
-            new cell state (or None) and what is saved.
+        forward: From inputs (None where they are in the hidden sums already), hidden sums, the last output and the last
+            cell state (of one unit): the new output, the new cell state (or None) and what is saved.
         backward: From the gradients of output and cell state, what was saved, the output, cell states after and
             before and the output before: gradients of the inputs and of the hidden sums, the gradient of the last
             output besides what comes through the hidden sums (or None), and that of the last cell state (or None).
+        apart: Whether the last gate's input and hidden sum are not just added.
     """
 
     gates: int
@@ -32,6 +33,7 @@ class Cell:
     state: bool
     forward: Callable[..., tuple[Expr, Expr | None, Sequence[Expr]]]
     backward: Callable[..., tuple[Sequence[Expr], Sequence[Expr], Expr | None, Expr | None]]
+    apart: bool = False
 
 
 def _sigmoid(x: Expr) -> Expr:
@@ -43,8 +45,13 @@ def _slope(gate: Expr) -> Expr:
     return gate * (1.0 - gate)
 
 
-def _lstm(inputs: Sequence[Expr], sums: Sequence[Expr], output: Expr, cell: Expr) -> tuple[Expr, Expr, list[Expr]]:
-    i, f, g, o = (a + b for a, b in zip(inputs, sums, strict=True))
+def _total(given: Expr | None, total: Expr) -> Expr:
+    return total if given is None else given + total
+
+
+def _lstm(inputs: Sequence[Expr | None], sums: Sequence[Expr], output: Expr,
+          cell: Expr) -> tuple[Expr, Expr, list[Expr]]:
+    i, f, g, o = map(_total, inputs, sums)
     i, f, g, o = _sigmoid(i), _sigmoid(f), call("tanh", g), _sigmoid(o)
     new = f * cell + i * g
     return o * call("tanh", new), new, [i, f, g, o]
@@ -60,9 +67,10 @@ def _lstm_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, af
     return changes, changes, None, total * f
 
 
-def _gru(inputs: Sequence[Expr], sums: Sequence[Expr], output: Expr, cell: Expr) -> tuple[Expr, None, list[Expr]]:
-    r, z = _sigmoid(inputs[0] + sums[0]), _sigmoid(inputs[1] + sums[1])
-    n = call("tanh", inputs[2] + r * sums[2])
+def _gru(inputs: Sequence[Expr | None], sums: Sequence[Expr], output: Expr,
+         cell: Expr) -> tuple[Expr, None, list[Expr]]:
+    r, z = _sigmoid(_total(inputs[0], sums[0])), _sigmoid(_total(inputs[1], sums[1]))
+    n = call("tanh", _total(inputs[2], r * sums[2]))
     return n + z * (output - n), None, [r, z, n, sums[2]]
 
 
@@ -74,8 +82,9 @@ def _gru_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, aft
     return [*gates, new], [*gates, new * r], hidden * z, None
 
 
-def _tanh(inputs: Sequence[Expr], sums: Sequence[Expr], output: Expr, cell: Expr) -> tuple[Expr, None, list[Expr]]:
-    return call("tanh", inputs[0] + sums[0]), None, []
+def _tanh(inputs: Sequence[Expr | None], sums: Sequence[Expr], output: Expr,
+          cell: Expr) -> tuple[Expr, None, list[Expr]]:
+    return call("tanh", _total(inputs[0], sums[0])), None, []
 
 
 def _tanh_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, after: Expr, before: Expr, last: Expr
@@ -84,8 +93,9 @@ def _tanh_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, af
     return [change], [change], None, None
 
 
-def _relu(inputs: Sequence[Expr], sums: Sequence[Expr], output: Expr, cell: Expr) -> tuple[Expr, None, list[Expr]]:
-    return call("max", inputs[0] + sums[0], 0.0), None, []
+def _relu(inputs: Sequence[Expr | None], sums: Sequence[Expr], output: Expr,
+          cell: Expr) -> tuple[Expr, None, list[Expr]]:
+    return call("max", _total(inputs[0], sums[0]), 0.0), None, []
 
 
 def _relu_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, after: Expr, before: Expr, last: Expr
@@ -96,7 +106,7 @@ def _relu_back(hidden: Expr, cell: Expr, saved: Sequence[Expr], output: Expr, af
 
 CELLS: Final = {
     "lstm": Cell(4, 4, True, _lstm, _lstm_back),
-    "gru": Cell(3, 4, False, _gru, _gru_back),
+    "gru": Cell(3, 4, False, _gru, _gru_back, apart=True),
     "rnn_tanh": Cell(1, 0, False, _tanh, _tanh_back),
     "rnn_relu": Cell(1, 0, False, _relu, _relu_back),
 }

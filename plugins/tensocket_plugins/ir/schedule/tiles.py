@@ -69,13 +69,20 @@ class Tile:
         """Start anew."""
         return self.vectors([self.put(*place, const(0, self.dtype)) for place in self._places])
 
-    def add(self, left: Sequence[Expr], right: Sequence[Expr]) -> list[Stmt]:
-        """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes."""
-        return [self.put(row, column, call("fma", left[row], right[column], self.at(row, column)))
-                for row, column in self._places]
+    def add(self, left: Sequence[Expr], right: Sequence[Expr], columns: Sequence[int] | None = None) -> list[Stmt]:
+        """Add the products of ``left``, by row, and ``right``, by column. Stands in a loop over lanes.
+
+        Args:
+            left: A factor for each row.
+            right: A factor for each of ``columns``.
+            columns: Where the products are added; all columns if not given.
+        """
+        into = range(self.columns) if columns is None else columns
+        return [self.put(row, column, call("fma", left[row], factor, self.at(row, column)))
+                for row in range(self.rows) for column, factor in zip(into, right, strict=True)]
 
     def multiply(self, depth: Expr, left: tuple[str, Sequence[Expr], Operand], right: tuple[str, Expr, Operand],
-                 right_pitch: Operand | None = None) -> Stmt:
+                 right_pitch: Operand | None = None, columns: Sequence[int] | None = None) -> Stmt:
         """Add a product of matrices: rows of the left one, neighbouring columns of the right one.
 
         Args:
@@ -83,13 +90,14 @@ class Tile:
             left: An array, where each row begins in it, and the distance of neighbours in a row.
             right: An array, where the first of its rows that takes part begins, and the distance of rows.
             right_pitch: Distance of one vector of a row from the next; next to each other if not given.
+            columns: The columns that are added to; all if not given.
         """
         k, at = index("k"), index("right_at")
         array, rows, step = left
         other, first, pitch = right
         hop = lanes(self.dtype) if right_pitch is None else right_pitch
         factors = [Var(f"factor{row}", self.dtype) for row in range(self.rows)]
-        values = [Var(f"value{column}", self.dtype) for column in range(self.columns)]
+        values = [Var(f"value{column}", self.dtype) for column in (columns or range(self.columns))]
         places = [row + k * step for row in rows]
         return loop(k, depth, [
             *(Let(factor, Load(array, place, self.dtype)) for factor, place in zip(factors, places, strict=True)),
@@ -97,7 +105,7 @@ class Tile:
             self.vectors([
                 *(Let(value, Load(other, at + (self._lane + hop * column), self.dtype))
                   for column, value in enumerate(values)),
-                *self.add(factors, values)]),
+                *self.add(factors, values, columns)]),
         ])
 
     def over(self, first: Expr, column: int = 0) -> Expr:
