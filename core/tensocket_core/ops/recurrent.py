@@ -81,7 +81,8 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     return _cell("rnn_relu_cell", relu_step, 1, input, (hx,), (w_ih, w_hh, b_ih, b_hh))[0]
 
 
-#: One layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs and the last state.
+#: One layer in one direction: from (kind, input, first state, weights, biases, reverse) to outputs and the last state,
+#: [1, N, H].
 Direction = Callable[[str, Any, tuple[Any, ...], Sequence[Any], bool, bool], tuple[Any, tuple[Any, ...]]]
 
 
@@ -100,31 +101,33 @@ def _projected(kind: str, input: Any, weights: Sequence[Any], biases: bool) -> t
 
 def _advanced(kind: str, source: tuple[Any, Any, Any], state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
               reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs [T, N, H] and the last state, from inputs, their weight and their bias; the latter two may be None for
-    inputs that are multiplied by their weight already.
+    """Outputs [T, N, H] and the last state [1, N, H], from inputs, their weight and their bias; the latter two may be
+    None for inputs that are multiplied by their weight already.
     """
     operator = COMPOSITES[f"{kind}_layer"]
     args = (*source, *state, weights[1], b_hh, reverse)
     saving = STATE.grad_enabled and any(x is not None and x._key & AUTOGRAD for x in args[:-1])
     found = call(operator, *args, saving)[:-1]
-    return found[0], tuple(x[0 if reverse else -1] for x in found)
+    return found[0], tuple([x[:1] if reverse else x[-1:] for x in found])
 
 
 def _with_projection(inputs: Any, state: tuple[Any, ...], weights: Sequence[Any], b_hh: Any,
                      reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs and the last state of a long short-term memory whose outputs are projected, from multiplied inputs."""
+    """Outputs and the last state [1, N, H] of a long short-term memory whose outputs are projected, from multiplied
+    inputs.
+    """
     outputs: list[Any] = []
     moments = inputs.unbind(0)
     for moment in reversed(moments) if reverse else moments:
         hidden, cell = lstm_step(moment, functions.linear(state[0], weights[1], b_hh), (state[0], state[1]))
         state = functions.linear(hidden, weights[-1]), cell
         outputs.append(state[0])
-    return functions.stack(outputs[::-1] if reverse else outputs), state
+    return functions.stack(outputs[::-1] if reverse else outputs), tuple([x.unsqueeze(0) for x in state])
 
 
 def _direction(kind: str, input: Any, state: tuple[Any, ...], weights: Sequence[Any], biases: bool,
                reverse: bool) -> tuple[Any, tuple[Any, ...]]:
-    """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state."""
+    """One layer in one direction over [T, N, I]: outputs [T, N, H] and the last state [1, N, H]."""
     if len(weights) % 2:
         inputs, b_hh = _projected(kind, input, weights, biases)
         return _with_projection(inputs, state, weights, b_hh, reverse)
@@ -151,12 +154,13 @@ def _packed_direction(sizes: Sequence[int]) -> Direction:
             elif size > old:
                 state = tuple(functions.cat([x, y[old:size]]) for x, y in zip(state, first, strict=True))
             moments = part.reshape(count, size, -1)
-            output, state = (
+            output, last = (
                 _with_projection(moments, state, weights, b_hh, reverse) if len(weights) % 2
                 else _advanced(kind, (moments, None, None), state, weights, b_hh, reverse))
+            state = tuple([x.squeeze(0) for x in last])
             outputs.append(output.reshape(count * size, -1))
         last = tuple(functions.cat(ends) for ends in zip(state, *reversed(ended), strict=True)) if ended else state
-        return functions.cat(outputs[::-1] if reverse else outputs), last
+        return functions.cat(outputs[::-1] if reverse else outputs), tuple([x.unsqueeze(0) for x in last])
 
     return run
 
@@ -177,8 +181,8 @@ def _stacked(run: Direction, kind: str, values: Any, states: tuple[Any, ...], pa
         if dropout and layer < num_layers - 1:
             values = functions.dropout(values, dropout, True)
     if len(finals) == 1:  # a copy, for what is changed in place must not change the outputs
-        return values, *(state.clone().unsqueeze(0) for state in finals[0])
-    return values, *(functions.stack([final[k] for final in finals]) for k in range(len(states)))
+        return values, *[state.clone() for state in finals[0]]
+    return values, *[functions.cat([final[k] for final in finals]) for k in range(len(states))]
 
 
 def _layers(operator: str, input: Any, states: tuple[Any, ...], params: Sequence[Any], has_biases: bool,

@@ -33,9 +33,10 @@ _SAVED: Final = {"lstm": 4, "gru": 4, "rnn_tanh": 0, "rnn_relu": 0}
 _FEW: Final = 2
 _LARGE: Final = 1 << 17
 #: Examples from which, and elements of both weights up to which, a kernel multiplies inputs itself: it reads its
-#: weights anew at every moment.
+#: weights anew at every moment. Of fewer elements, this costs less than another call.
 _SEVERAL: Final = 4
 _CACHED: Final = 1 << 18
+_TINY: Final = 1 << 14
 
 #: What all layers take first.
 _SOURCE: Final = "Tensor input, Tensor? w_ih, Tensor? b_ih, Tensor hx"
@@ -206,8 +207,8 @@ def _fits(name: str, dtype: Any, input: Any, w_ih: Any, b_ih: Any, states: Seque
 
 def _folds(input: Any, w_ih: Any, w_hh: Any) -> bool:
     """Whether a kernel multiplies the inputs itself."""
-    return bool(w_ih is not None and input.shape[1] >= _SEVERAL and input.dtype.itemsize >= 4
-                and w_ih.numel() + w_hh.numel() <= _CACHED)
+    return bool(w_ih is not None and input.dtype.itemsize >= 4
+                and w_ih.numel() + w_hh.numel() <= (_CACHED if input.shape[1] >= _SEVERAL else _TINY))
 
 
 def _layer_kernel(name: str) -> Direct:

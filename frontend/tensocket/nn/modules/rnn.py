@@ -227,8 +227,11 @@ class RNNBase(Module):
         if single:
             input = input.unsqueeze(0 if self.batch_first else 1)
             hx = self._each(hx, lambda state: state.unsqueeze(1))
-        hx = self._first(input, None) if hx is None else hx
-        self.check_forward_args(input, hx, None)
+        if hx is None:
+            self.check_input(input, None)
+            hx = self._first(input, None)
+        else:
+            self.check_forward_args(input, hx, None)
         states = self._states(hx)
         operator = _MODES[self.mode][1]
         output, *last = getattr(ops, operator)(
