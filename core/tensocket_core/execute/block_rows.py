@@ -84,11 +84,12 @@ class BlockRow:
         outs += [runtime.empty((length,), work, entry.stream) for _ in range(self.sums)]
         lying = tuple([None if x is None else x[1:] for x in operands])
         accumulator = accumulation_dtype(entry, dtype)
-        launch(entry, (self.name, lying, accumulator),
-               lambda: _program(self, lying, accumulator, len(numbers)),
+        size = block_size(rows, length)
+        launch(entry, (self.name, lying, accumulator, rows > size),
+               lambda: _program(self, lying, accumulator, len(numbers), rows > size),
                Strategy.SMALL if length <= _FEW else Strategy.GROUP,
                [*outs, *[x[0] for x in operands if x is not None]],
-               [-(-rows // block_size(rows, length)), rows, length, block_size(rows, length), *map(float, numbers)])
+               [-(-rows // size), rows, length, size, *map(float, numbers)])
         return outs
 
 
@@ -100,8 +101,11 @@ def block_size(rows: int, length: int) -> int:
 
 
 def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], accumulator: DType,
-             numbers: int) -> Program:
-    """Parameters: results, operands; numbers of blocks, rows and positions, rows of a block, numbers."""
+             numbers: int, several: bool) -> Program:
+    """Parameters: results, operands; numbers of blocks, rows and positions, rows of a block, numbers.
+
+    The sums of a single block are the results.
+    """
     index = dtypes.int64
     nest = Nest(record.name, index)
     dtype = next(x[0] for x in operands if x is not None)
@@ -117,7 +121,7 @@ def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], ac
     values = [None if x is None else _value(f"in{k}", *x, number, length, lets) for k, x in enumerate(operands)]
     row = BroadMath(nest, ExprMath(work), [length], accumulator)
     made = record.formula(row, *values, *[nest.number(f"x{k}", work) for k in range(numbers)])
-    parts = [f"part{k}" for k in range(record.sums)]
+    parts = [f"part{k}" for k in range(record.sums)] if several else totals
     at = block * length + j
     # All is read before anything is written, for compilers cannot know that arrays are different ones.
     found = [Var(f"found{k}", work) for k in range(len(made))]
@@ -129,6 +133,8 @@ def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], ac
     zero = [Store(part, at, const(0, work)) for part in parts]
     walk = loop(i, smaller(rows - block * size, size), [*lets, *row.statements, *parallel([j], [length], stores)])
     program = nest.program(parallel([block], [blocks], [*parallel([j], [length], zero), walk]))
+    if not several:
+        return program
     kernels = (*program.kernels, _added(record.name, parts, totals, (blocks, length), (work, accumulator)))
     lines = tuple([Temporary(part, work, blocks * length) for part in parts])
     return Program(record.name, program.params, kernels, lines)

@@ -197,8 +197,8 @@ def _parameter_sums(grad: Any, x: Any, mean: Any, square: Any, eps: float, rows:
 
 def _shaped(total: Any, parameter: Any) -> Any:
     """A sum as the gradient of a parameter."""
-    shape = tuple(parameter.shape)
-    if tuple(total.shape) == shape:
+    shape = parameter.shape
+    if total.shape == shape:
         return total
     if total.numel() != parameter.numel():  # rows that share it
         extra = tuple([d for d in _summed_dims(parameter, total.ndim) if total.shape[d] != 1])
@@ -319,8 +319,9 @@ def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Call
             (upstream, input, weight, mean, square), _LYING, strict=True)]
         first, *sums = _ALL_GRADIENTS.run(entry, arrays, shape, (count, length), (eps,))
         key = entry.key | dtype_bit(arithmetic_dtype(dtype))
-        single = (*(1,) * lead, *shape[lead:])
-        return tensors.wrap(first, entry.key | dtype_bit(dtype)), *[tensors.wrap(x.reshape(single), key) for x in sums]
+        if len(rows) > 1:
+            sums = [x.reshape(shape[lead:]) for x in sums]
+        return tensors.wrap(first, entry.key | dtype_bit(dtype)), *[tensors.wrap(x, key) for x in sums]
 
     return gradients
 
@@ -334,6 +335,13 @@ _ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_col
     "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
-    """normalize_backward along rows, and the sums of upstream * y and of upstream along dims."""
+    """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.
+
+    Where all dims stand before the rows, sums have the rows' dimensions alone.
+    """
     first = call(normalize_backward, upstream, input, weight, mean, square, eps, rows)
-    return first, *_parameter_sums(upstream, input, mean, square, eps, rows, dims)
+    sums = _parameter_sums(upstream, input, mean, square, eps, rows, dims)
+    if len(dims) == input.ndim + rows[0] and dims[-1] < rows[0]:
+        shape = tuple(input.shape[rows[0]:])
+        sums = sums[0].reshape(shape), sums[1].reshape(shape)
+    return first, *sums
