@@ -52,6 +52,7 @@ from .llvm_functions import (
     cast,
     compare,
     constant,
+    element_address,
     index_apply,
     memory_type,
     value_type,
@@ -265,8 +266,7 @@ class _KernelPrinter:
 
     def address(self, buffer: str, index: Expr, dtype: DType) -> str:
         """Where an element is."""
-        pointer, position = self.pointer(buffer), self.index(index)
-        return self.w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {position}")
+        return element_address(self.w, self.pointer(buffer), self.index(index), dtype)
 
     def streaming(self, buffer: str) -> str:
         """Marks a store that goes past the caches."""
@@ -372,7 +372,9 @@ class _KernelPrinter:
         inside, after = self.w.fresh("then"), self.w.fresh("after")
         self.w.do(f"br i1 {self.value(s.condition)}, label %{inside}, label %{after}")
         self.w.start(inside)
+        known = dict(self.w.known)
         self.block(s.body)
+        self.w.known = known
         self.w.do(f"br label %{after}")
         self.w.start(after)
 
@@ -388,7 +390,7 @@ class _KernelPrinter:
             start, stop = "%begin", "%end"
         body, after = self.w.fresh("loop"), self.w.fresh("after")
         self.w.do(f"br i1 {self.w.op(f'icmp slt i64 {start}, {stop}')}, label %{body}, label %{after}")
-        before = self.w.label
+        before, known = self.w.label, dict(self.w.known)
         self.w.start(body)
         counter, following = "%" + self.w.fresh("i"), "%" + self.w.fresh("next")
         phi = len(self.w.lines)
@@ -406,6 +408,7 @@ class _KernelPrinter:
         again = self.w.op(f"icmp slt i64 {following}, {stop}")
         self.w.do(f"br i1 {again}, label %{body}, label %{after}{mark}")
         self.w.start(after)
+        self.w.known = known
 
     def inside(self, s: For) -> str:
         """Print a loop's body; returns the annotation of its branch."""

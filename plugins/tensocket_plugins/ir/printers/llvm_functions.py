@@ -14,6 +14,7 @@ import math
 import operator
 import re
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from ...contract.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
@@ -27,6 +28,8 @@ _INTEGER: Final = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or":
 _FLOAT: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
 _INTRINSIC: Final = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "fma": "fma"}
+#: What begins instructions whose result may be another one the next time.
+_MEMORY: Final = ("load ", "call ", "atomicrmw ")
 _LIBM: Final = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"})
 
 
@@ -56,12 +59,14 @@ class Writer:
 
     Attributes:
         lanes: Elements of the vectors that instructions work on; 0 for scalars.
+        known: Results of instructions that hold where the next one stands; what depends on memory is not among them.
     """
 
     def __init__(self, declarations: dict[str, str]) -> None:
         self.lines: list[str] = []
         self.label = "entry"
         self.lanes = 0
+        self.known: dict[str, str] = {}
         self._count = 0
         self._declarations = declarations
 
@@ -71,9 +76,13 @@ class Writer:
         return f"{prefix}{self._count}"
 
     def op(self, text: str) -> str:
-        """Add an instruction with a result; returns the result."""
-        name = "%" + self.fresh("v")
-        self.lines.append(f"  {name} = {text}")
+        """Add an instruction with a result, unless it is known; returns the result."""
+        name = self.known.get(text)
+        if name is None:
+            name = "%" + self.fresh("v")
+            self.lines.append(f"  {name} = {text}")
+            if not text.startswith(_MEMORY):
+                self.known[text] = name
         return name
 
     def do(self, text: str) -> None:
@@ -344,18 +353,34 @@ def _divide(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 
 #: Functions that index arithmetic computes in 64 bits without wrapping around.
 INDEX_FUNCTIONS: Final = frozenset({"add", "sub", "mul", "neg", "min", "max"})
-
-
-#: What is done to two constants at once.
-_FOLDED: Final = {"add": operator.add, "mul": operator.mul}
+_INDEX: Final[dict[str, Callable[[int, int], int]]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max}
 
 
 def index_apply(w: Writer, function: str, args: list[str]) -> str:
-    """A function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told."""
-    if function in ("min", "max"):
-        return _extreme(w, function, int64, *args)
+    """A function of ``INDEX_FUNCTIONS`` on ``i64``; overflow cannot happen, which LLVM is told.
+
+    What is known is computed here: LLVM takes longer, and keeps an array in registers only if its indices are literals
+    from the start.
+    """
     if function == "neg":
-        return w.op(f"sub nsw i64 0, {args[0]}")
-    if function in _FOLDED and all(arg.isdigit() for arg in args):
-        return str(_FOLDED[function](*map(int, args)))
-    return w.op(f"{function} nsw i64 {args[0]}, {args[1]}")
+        function, args = "sub", ["0", *args]
+    left, right = args
+    if not left.startswith("%") and not right.startswith("%"):
+        return str(_INDEX[function](int(left), int(right)))
+    if function in ("min", "max"):
+        return _extreme(w, function, int64, left, right)
+    neutral = "1" if function == "mul" else "0"
+    if right == neutral:
+        return left
+    if left == neutral and function != "sub":
+        return right
+    if function == "mul" and "0" in (left, right):
+        return "0"
+    return w.op(f"{function} nsw i64 {left}, {right}")
+
+
+def element_address(w: Writer, pointer: str, position: str, dtype: DType) -> str:
+    """Where an array's element is; ``position`` is an ``i64``."""
+    return pointer if position == "0" else w.op(
+        f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {position}")

@@ -23,6 +23,7 @@ from .llvm_functions import (
     choose,
     compare,
     constant,
+    element_address,
     index_apply,
     memory_type,
     value_type,
@@ -275,8 +276,7 @@ class VectorLoop:
     # --------------------------------------------------------------------------------------------------- memory
 
     def _address(self, buffer: str, first: str, dtype: DType) -> str:
-        pointer = self._outer.pointer(buffer)
-        return self._w.op(f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {first}")
+        return element_address(self._w, self._outer.pointer(buffer), first, dtype)
 
     def _addresses(self, buffer: str, index: Expr, dtype: DType) -> str:
         with_index = self._vector(index)
