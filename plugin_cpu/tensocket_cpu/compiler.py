@@ -9,17 +9,21 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import llvmlite
 import llvmlite.binding as llvm
 
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 from .pointers import POINTER_FIELD
+
+#: Changes with the passes below: code that others made is made anew.
+_PASSES: Final = "2"
 
 
 class Compiler:
@@ -58,28 +62,31 @@ class Compiler:
             KernelError: LLVM rejects what was printed.
         """
         names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
-        return self.compile_text(program.name, print_llvm(program, pointer_field=POINTER_FIELD), names)
+        return self.compile_text(program.name, print_llvm(program, pointer_field=POINTER_FIELD), names,
+                                 vectors=all_vectors(program))
 
-    def compile_text(self, name: str, text: str, names: Sequence[str]) -> tuple[list[int], Any]:
+    def compile_text(self, name: str, text: str, names: Sequence[str], *,
+                     vectors: bool = False) -> tuple[list[int], Any]:
         """Machine code of a module.
 
         Args:
             name: What messages call it.
             text: LLVM IR.
             names: Functions whose addresses are wanted.
+            vectors: Whether the loops that matter are vector instructions already.
 
         Raises:
             KernelError: LLVM rejects the text.
         """
         began = time.perf_counter()
         key = self.cache.key(text, self._cpu, self._features, self._target.triple, llvmlite.__version__,
-                             str(llvm.llvm_version_info))
+                             str(llvm.llvm_version_info), _PASSES, str(vectors))
         with self._lock:
             code = self.cache.get(key)
             hit = code is not None
             try:
                 if code is None:
-                    code = self._build(name, text)
+                    code = self._build(name, text, vectors)
                     self.cache.put(key, code)
                 addresses, library = self._link(names, code)
             except RuntimeError as error:
@@ -92,7 +99,7 @@ class Compiler:
             self.stats.seconds += time.perf_counter() - began
         return addresses, library
 
-    def _build(self, name: str, text: str) -> bytes:
+    def _build(self, name: str, text: str, vectors: bool) -> bytes:
         try:
             module = llvm.parse_assembly(text)
             module.triple = self._target.triple
@@ -101,14 +108,7 @@ class Compiler:
         except RuntimeError as error:
             raise KernelError("compile", f"program {name}", f"LLVM rejects its kernels: {error}",
                               "report this: the printer of LLVM IR has a bug") from error
-        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-        tuning.loop_vectorization = True
-        # Vectorised loops are interleaved anyway. Unrolling, above all that of VECTOR loops before they are vectorised,
-        # makes sums 3 times as slow to build and 6 times as slow to run; vectorising straight-line code finds nothing.
-        tuning.loop_unrolling = False
-        tuning.slp_vectorization = False
-        builder = llvm.create_pass_builder(self._machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        (_optimise_vectors if vectors else _optimise_loops)(module, self._machine)
         code: bytes = self._machine.emit_object(module)
         return code
 
@@ -118,3 +118,29 @@ class Compiler:
             builder.export_symbol(name)
         library = builder.link(self._linker, f"program{next(self._number)}")
         return [library[name] for name in names], library
+
+
+def _optimise_vectors(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """The few passes that vector instructions need: arrays into registers, arithmetic on indices.
+
+    Schedules and the printer have done the rest; LLVM's own pipeline takes ten times as long and finds nothing.
+    """
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
+
+
+def _optimise_loops(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """LLVM's own passes, for scalar loops; the higher levels copy loops for special cases and are no faster here."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+    tuning.loop_vectorization = True
+    # Vectorised loops are interleaved anyway. Unrolling, above all that of VECTOR loops before they are vectorised,
+    # makes sums 3 times as slow to build and 6 times as slow to run; vectorising straight-line code finds nothing.
+    tuning.loop_unrolling = False
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program, Var
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, slots, split_loop
 
@@ -66,7 +67,7 @@ def make_entry(compiler: Compiler, layout: Layout, program: Program, form: Nativ
         return None
     w = Text()
     text = _text(w, program, form, layout, offsets or {}, fallback)
-    addresses, library = compiler.compile_text(program.name, text, [_NAME])
+    addresses, library = compiler.compile_text(program.name, text, [_NAME], vectors=all_vectors(program))
     return make_builtin(program.name, addresses[0], w, (library, fallback, form))
 
 
@@ -123,7 +124,7 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     w.do("failed:")
     w.do("ret ptr null")
     call_fallback(w, layout, fallback)
-    kernel = print_llvm(program, pointer_field=layout.data)
+    kernel = print_llvm(program, pointer_field=layout.data, internal=True)
     head = f"define ptr @{_NAME}(ptr %self, ptr %args, i64 %count, ptr %names) {{"
     return "\n".join([kernel, head, "entry:", f"  %slots = alloca [{len(slots(program))} x i64], align 16",
                       "  %beyond = alloca i32", *w.lines, "}", ""])

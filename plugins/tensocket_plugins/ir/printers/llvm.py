@@ -46,7 +46,6 @@ from ..nodes import (
 )
 from .llvm_functions import (
     INDEX_FUNCTIONS,
-    Writer,
     apply,
     bitcast,
     cast,
@@ -58,7 +57,10 @@ from .llvm_functions import (
     value_type,
 )
 from .llvm_vectors import VectorLoop
+from .llvm_writer import Writer
 
+#: Name of all memory but local arrays.
+_MEMORY = ""
 _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
 
 
@@ -111,20 +113,21 @@ def split_loop(program: Program, kernel: Kernel) -> For | None:
     return last
 
 
-def print_llvm(program: Program, *, pointer_field: int | None = None) -> str:
+def print_llvm(program: Program, *, pointer_field: int | None = None, internal: bool = False) -> str:
     """The text of a module with one function per kernel.
 
     Args:
         program: Scheduled for kind ``cpu``.
         pointer_field: None if array slots hold addresses of elements. If they hold addresses of objects, which a caller
             may have at hand sooner: the byte offset of the field with the elements' address.
+        internal: Whether other functions of the module call the kernels, and nobody else.
 
     Raises:
         IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that it cannot.
     """
     declarations: dict[str, str] = {}
     metadata = _Metadata()
-    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text(pointer_field)
+    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text(pointer_field, internal)
                  for number, kernel in enumerate(program.kernels)]
     return "\n".join([f"; {program.name}", *sorted(declarations.values()), *functions, *metadata.lines, ""])
 
@@ -173,7 +176,7 @@ class _KernelPrinter:
         self.known_index: dict[int, str] = {}
         self.known_affine: dict[int, bool] = {}
 
-    def text(self, pointer_field: int | None) -> str:
+    def text(self, pointer_field: int | None, internal: bool) -> str:
         """The function."""
         self.arguments(pointer_field)
         self.local_arrays = {local.name: local for local in self.kernel.locals}
@@ -183,7 +186,8 @@ class _KernelPrinter:
         if self.streams:
             self.w.do("fence seq_cst")  # such stores wait in buffers of their own, also for those of other threads
         self.w.do("ret void")
-        head = f"define void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
+        linkage = "internal " if internal else ""
+        head = f"define {linkage}void @{self.name}(ptr noalias readonly %args, i64 %begin, i64 %end) nounwind {{"
         return "\n".join([head, "entry:", *self.stack, *self.w.lines, "}"])
 
     def arguments(self, pointer_field: int | None) -> None:
@@ -224,7 +228,7 @@ class _KernelPrinter:
                 return constant(number, dtype)
             case Var(name, dtype):
                 known = self.variable(name)
-                return self.w.op(f"load {value_type(dtype)}, ptr {known.text}") if known.mutable else known.text
+                return self.w.load(value_type(dtype), known.text, name) if known.mutable else known.text
         if id(e) not in self.known:
             self.known[id(e)] = self.load(e) if isinstance(e, Load) else self.call(e)
         return self.known[id(e)]
@@ -254,7 +258,8 @@ class _KernelPrinter:
 
     def load(self, e: Load) -> str:
         kind = memory_type(e.dtype)
-        value = self.w.op(f"load {kind}, ptr {self.address(e.buffer, e.index, e.dtype)}{self.annotation()}")
+        array = e.buffer if e.buffer in self.local_arrays else _MEMORY
+        value = self.w.load(kind, self.address(e.buffer, e.index, e.dtype), array, self.annotation())
         return self.w.op(f"icmp ne i8 {value}, 0") if e.dtype.kind == "bool" else value
 
     def pointer(self, buffer: str) -> str:
@@ -372,9 +377,9 @@ class _KernelPrinter:
         inside, after = self.w.fresh("then"), self.w.fresh("after")
         self.w.do(f"br i1 {self.value(s.condition)}, label %{inside}, label %{after}")
         self.w.start(inside)
-        known = dict(self.w.known)
+        state = self.w.enter_condition()
         self.block(s.body)
-        self.w.known = known
+        self.w.leave_condition(state)
         self.w.do(f"br label %{after}")
         self.w.start(after)
 
@@ -389,10 +394,15 @@ class _KernelPrinter:
         if s is self.split:
             start, stop = "%begin", "%end"
         body, after = self.w.fresh("loop"), self.w.fresh("after")
-        self.w.do(f"br i1 {self.w.op(f'icmp slt i64 {start}, {stop}')}, label %{body}, label %{after}")
-        before, known = self.w.label, dict(self.w.known)
-        self.w.start(body)
         counter, following = "%" + self.w.fresh("i"), "%" + self.w.fresh("next")
+        enough = self.w.op(f"icmp slt i64 {start}, {stop}")
+        place = len(self.w.lines)
+        self.w.do("")
+        self.w.enter_loop(counter, following, self.written(s.body))
+        before = self.w.label
+        self.w.lines[place] = f"  br i1 {enough}, label %{before}, label %{after}"
+        self.w.do(f"br label %{body}")
+        self.w.start(body)
         phi = len(self.w.lines)
         self.w.do("")
         outer, self.names = self.names, dict(self.names)
@@ -407,8 +417,18 @@ class _KernelPrinter:
         self.w.do(f"{following} = add nsw i64 {counter}, {step}")
         again = self.w.op(f"icmp slt i64 {following}, {stop}")
         self.w.do(f"br i1 {again}, label %{body}, label %{after}{mark}")
+        self.w.leave_loop()
         self.w.start(after)
-        self.w.known = known
+
+    def written(self, body: Sequence[Stmt]) -> frozenset[str]:
+        """Names of variables and local arrays that statements write; the rest of memory counts as one."""
+        names = set()
+        for s in walk(body):
+            if isinstance(s, Declare | Assign):
+                names.add(s.var.name)
+            elif isinstance(s, Store | Atomic):
+                names.add(s.buffer if s.buffer in self.local_arrays else _MEMORY)
+        return frozenset(names)
 
     def inside(self, s: For) -> str:
         """Print a loop's body; returns the annotation of its branch."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-import re
 import struct
 from collections.abc import Callable
 from typing import Final
 
 from ...contract.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from ..nodes import IRError
+from .llvm_writer import Writer
 
 _VALUE: Final = {
     "bool": "i1", "uint8": "i8", "int8": "i8", "uint16": "i16", "int16": "i16", "uint32": "i32", "int32": "i32",
@@ -28,8 +28,6 @@ _INTEGER: Final = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or":
 _FLOAT: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
 _INTRINSIC: Final = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
                      "fma": "fma"}
-#: What begins instructions whose result may be another one the next time.
-_MEMORY: Final = ("load ", "call ", "atomicrmw ")
 _LIBM: Final = frozenset({"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"})
 
 
@@ -49,77 +47,6 @@ def memory_type(dtype: DType) -> str:
 def is_narrow(dtype: DType) -> bool:
     """Whether values are only stored and converted."""
     return dtype is float16 or dtype is bfloat16
-
-
-class Writer:
-    """The instructions of one function; values are numbered, blocks are labelled.
-
-    Args:
-        declarations: Lines for external functions, shared by the functions of a module.
-
-    Attributes:
-        lanes: Elements of the vectors that instructions work on; 0 for scalars.
-        known: Results of instructions that hold where the next one stands; what depends on memory is not among them.
-    """
-
-    def __init__(self, declarations: dict[str, str]) -> None:
-        self.lines: list[str] = []
-        self.label = "entry"
-        self.lanes = 0
-        self.known: dict[str, str] = {}
-        self._count = 0
-        self._declarations = declarations
-
-    def fresh(self, prefix: str) -> str:
-        """A new name."""
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def op(self, text: str) -> str:
-        """Add an instruction with a result, unless it is known; returns the result."""
-        name = self.known.get(text)
-        if name is None:
-            name = "%" + self.fresh("v")
-            self.lines.append(f"  {name} = {text}")
-            if not text.startswith(_MEMORY):
-                self.known[text] = name
-        return name
-
-    def do(self, text: str) -> None:
-        """Add an instruction without a result."""
-        self.lines.append(f"  {text}")
-
-    def start(self, label: str) -> None:
-        """Begin a block."""
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def kind(self, scalar: str) -> str:
-        """The type of values whose elements have type ``scalar``."""
-        return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
-
-    def literal(self, scalar: str, text: str) -> str:
-        """A constant as an operand of type ``kind(scalar)``."""
-        return f"splat ({scalar} {text})" if self.lanes else text
-
-    def intrinsic(self, function: str, scalar: str, args: list[str]) -> str:
-        """Call one of LLVM's own functions, which exist for vectors, too."""
-        suffix = {"float": "f32", "double": "f64"}[scalar]
-        kind = self.kind(scalar)
-        return self.call(f"llvm.{function}.{f'v{self.lanes}' if self.lanes else ''}{suffix}", kind, args, kind)
-
-    def declare(self, name: str, result: str, args: str) -> None:
-        """Declare an external function by the arguments of a call of it."""
-        # An argument is its type and its value; the type may have spaces within brackets.
-        types = [re.match(r"<[^>]*>|\S+", arg.strip()) for arg in re.split(r",(?![^<(]*[>)])", args)]
-        self._declarations[name] = f"declare {result} @{name}({', '.join(t.group() for t in types if t)})"
-
-    def call(self, name: str, result: str, args: list[str], kind: str) -> str:
-        """Call an external function of ``args`` that all have type ``kind``."""
-        types = ", ".join([kind] * len(args))
-        # Compilers may treat C's mathematical functions as pure: nobody reads errno.
-        self._declarations[name] = f"declare {result} @{name}({types}) nounwind willreturn memory(none)"
-        return self.op(f"call {result} @{name}({', '.join(f'{kind} {a}' for a in args)})")
 
 
 # -------------------------------------------------------------------------------------------------- constants

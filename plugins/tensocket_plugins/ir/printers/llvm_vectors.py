@@ -16,7 +16,6 @@ from typing import Final, Protocol
 from ...contract.dtypes import DType, int32, int64
 from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
 from .llvm_functions import (
-    Writer,
     apply,
     bitcast,
     cast,
@@ -29,6 +28,7 @@ from .llvm_functions import (
     value_type,
 )
 from .llvm_shuffles import Spread, fits, shuffled
+from .llvm_writer import Writer
 
 #: Bytes of a line of the caches.
 LINE: Final = 64
@@ -190,7 +190,7 @@ class VectorLoop:
         if isinstance(e, Var) and e.name in self._names:
             known = self._names[e.name]
             kind = self._kind(value_type(e.dtype))
-            return self._w.op(f"load {kind}, ptr {known.text}") if known.mutable else known.text
+            return self._w.load(kind, known.text, e.name) if known.mutable else known.text
         if id(e) not in self._known:
             if not self._varies(e):
                 text = self._splat(self._outer.value(e), value_type(e.dtype))

@@ -1,0 +1,165 @@
+"""Writing LLVM IR: one function's instructions, each once and outside of the loops that it does not depend on.
+
+LLVM could do the same, but its passes over a whole module take several times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+#: Values in an instruction.
+_VALUES: Final = re.compile(r"%[\w.]+")
+#: What begins instructions whose result may be another one the next time, or which do something.
+_MEMORY: Final = ("load ", "call ", "atomicrmw ")
+#: What begins instructions that may trap.
+_TRAPPING: Final = ("sdiv ", "srem ", "udiv ", "urem ")
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop that is being printed.
+
+    Attributes:
+        written: Names of arrays and variables that its iterations write.
+        before: Instructions in front of it.
+        place: Where they go among all lines.
+        known: What is known after it.
+    """
+
+    written: frozenset[str]
+    place: int
+    known: dict[str, str]
+    before: list[str] = field(default_factory=list)
+
+
+class Writer:
+    """The instructions of one function; values are numbered, blocks are labelled.
+
+    Args:
+        declarations: Lines for external functions, shared by the functions of a module.
+
+    Attributes:
+        lanes: Elements of the vectors that instructions work on; 0 for scalars.
+        certain: Number of loops around the innermost condition; what may fail stays within.
+    """
+
+    def __init__(self, declarations: dict[str, str]) -> None:
+        self.lines: list[str] = []
+        self.label = "entry"
+        self.lanes = 0
+        self.certain = 0
+        self._count = 0
+        self._declarations = declarations
+        self._loops: list[_Loop] = []
+        # Results that hold where the next instruction stands, and in how many loops values are.
+        self._known: dict[str, str] = {}
+        self._depths: dict[str, int] = {}
+
+    def fresh(self, prefix: str) -> str:
+        """A new name."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def op(self, text: str) -> str:
+        """Add an instruction with a result, unless it is known; returns the result."""
+        name = self._known.get(text)
+        if name is not None:
+            return name
+        if text.startswith(_MEMORY):
+            return self._add(text, len(self._loops))
+        name = self._known[text] = self._add(text, self._depth(text, self.certain if text.startswith(_TRAPPING) else 0))
+        return name
+
+    def load(self, kind: str, place: str, array: str, annotation: str = "") -> str:
+        """Read from an array or variable of this name; behind a loop that does not write it, once before the loop."""
+        text = f"load {kind}, ptr {place}{annotation}"
+        least = next((depth for depth in range(len(self._loops), self.certain, -1)
+                      if array in self._loops[depth - 1].written), self.certain)
+        return self._add(text, self._depth(text, least))
+
+    def _depth(self, text: str, least: int) -> int:
+        """In how many loops an instruction has to be."""
+        if len(self._loops) <= least:
+            return len(self._loops)
+        depths = self._depths
+        return max([least, *[depths.get(value, 0) for value in _VALUES.findall(text)]])
+
+    def _add(self, text: str, depth: int) -> str:
+        name = "%" + self.fresh("v")
+        if depth:
+            self._depths[name] = depth
+        lines = self.lines if depth == len(self._loops) else self._loops[depth].before
+        lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def enter_loop(self, counter: str, following: str, written: frozenset[str]) -> None:
+        """Begin a block in front of a loop.
+
+        Args:
+            counter: Value that counts its iterations.
+            following: The same of the next one.
+            written: Names of what they write.
+        """
+        self.start(self.fresh("before"))
+        self._loops.append(_Loop(written, len(self.lines), self._known))
+        self._known = dict(self._known)
+        self._depths[counter] = self._depths[following] = len(self._loops)
+        self.lines.append("")
+
+    def leave_loop(self) -> None:
+        """The innermost loop ends."""
+        loop = self._loops.pop()
+        self.lines[loop.place] = "\n".join(loop.before)
+        self._known = loop.known
+
+    def enter_condition(self) -> tuple[int, dict[str, str]]:
+        """What follows may not happen; the result is for ``leave_condition``."""
+        state = self.certain, self._known
+        self.certain, self._known = len(self._loops), dict(self._known)
+        return state
+
+    def leave_condition(self, state: tuple[int, dict[str, str]]) -> None:
+        """The innermost condition ends."""
+        self.certain, self._known = state
+
+    def kind(self, scalar: str) -> str:
+        """The type of values whose elements have type ``scalar``."""
+        return f"<{self.lanes} x {scalar}>" if self.lanes else scalar
+
+    def literal(self, scalar: str, text: str) -> str:
+        """A constant as an operand of type ``kind(scalar)``."""
+        return f"splat ({scalar} {text})" if self.lanes else text
+
+    def intrinsic(self, function: str, scalar: str, args: list[str]) -> str:
+        """Call one of LLVM's own functions, which exist for vectors, too."""
+        suffix = {"float": "f32", "double": "f64"}[scalar]
+        kind = self.kind(scalar)
+        return self.call(f"llvm.{function}.{f'v{self.lanes}' if self.lanes else ''}{suffix}", kind, args, kind)
+
+    def declare(self, name: str, result: str, args: str) -> None:
+        """Declare an external function by the arguments of a call of it."""
+        # An argument is its type and its value; the type may have spaces within brackets.
+        types = [re.match(r"<[^>]*>|\S+", arg.strip()) for arg in re.split(r",(?![^<(]*[>)])", args)]
+        self._declarations[name] = f"declare {result} @{name}({', '.join(t.group() for t in types if t)})"
+
+    def call(self, name: str, result: str, args: list[str], kind: str) -> str:
+        """Call an external function of ``args`` that all have type ``kind``."""
+        types = ", ".join([kind] * len(args))
+        # Compilers may treat C's mathematical functions as pure: nobody reads errno.
+        self._declarations[name] = f"declare {result} @{name}({types}) nounwind willreturn memory(none)"
+        text = f"call {result} @{name}({', '.join(f'{kind} {a}' for a in args)})"
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._add(text, self._depth(text, 0))
+        return known
