@@ -22,6 +22,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 #: What is called the first time, over ``t`` (the package), ``F`` and arguments made by ``_inputs``.
 OPERATORS: Final = {
     "add": "a + b",
@@ -122,7 +124,7 @@ def _watch(clock: Clock) -> None:
 def _inputs(t: Any) -> dict[str, Any]:
     """Arguments large enough for generated kernels, filled without any."""
     def make(*shape: int, grad: bool = False) -> Any:
-        made = t.tensor(_NUMBERS(shape)).float()
+        made = t.tensor(_numbers(shape)).float()
         return made.requires_grad_() if grad else made
 
     g = make(70000, grad=True)
@@ -134,9 +136,7 @@ def _inputs(t: Any) -> dict[str, Any]:
             "s": make(16, 8, 32), "g": g}
 
 
-def _NUMBERS(shape: tuple[int, ...]) -> Any:
-    import numpy as np
-
+def _numbers(shape: tuple[int, ...]) -> Any:
     return np.linspace(0.1, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
@@ -183,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=list(OPERATORS), choices=list(OPERATORS), metavar="OPERATOR")
     parser.add_argument("--modules", action="store_true", help="a line for every module, too")
-    parser.add_argument("--cached", action="store_true", help="measure a second process that finds the first one's code")
+    parser.add_argument("--cached", action="store_true", help="measure a second process that finds the code")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:

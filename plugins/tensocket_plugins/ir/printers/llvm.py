@@ -57,7 +57,7 @@ from .llvm_functions import (
     value_type,
 )
 from .llvm_vectors import VectorLoop
-from .llvm_writer import Writer
+from .llvm_writer import Metadata, Writer
 
 #: Name of all memory but local arrays.
 _MEMORY = ""
@@ -126,22 +126,10 @@ def print_llvm(program: Program, *, pointer_field: int | None = None, internal: 
         IRError: The program is not scheduled for kind ``cpu``, or uses a dtype or function that it cannot.
     """
     declarations: dict[str, str] = {}
-    metadata = _Metadata()
+    metadata = Metadata()
     functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text(pointer_field, internal)
                  for number, kernel in enumerate(program.kernels)]
     return "\n".join([f"; {program.name}", *sorted(declarations.values()), *functions, *metadata.lines, ""])
-
-
-class _Metadata:
-    """Numbered metadata nodes of a module."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def add(self, text: str) -> str:
-        name = f"!{len(self.lines)}"
-        self.lines.append(f"{name} = {text.replace('self', name)}")
-        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +145,7 @@ class _KernelPrinter:
     """Prints one kernel."""
 
     def __init__(self, program: Program, number: int, kernel: Kernel, declarations: dict[str, str],
-                 metadata: _Metadata) -> None:
+                 metadata: Metadata) -> None:
         self.program = program
         self.kernel = kernel
         self.name = entry_name(number, kernel)

@@ -163,3 +163,16 @@ class Writer:
         if known is None:
             known = self._known[text] = self._add(text, self._depth(text, 0))
         return known
+
+
+class Metadata:
+    """Numbered metadata nodes of a module."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, text: str) -> str:
+        """Add a node; ``self`` in its text stands for its own name, which is returned."""
+        name = f"!{len(self.lines)}"
+        self.lines.append(f"{name} = {text.replace('self', name)}")
+        return name
