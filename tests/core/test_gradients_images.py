@@ -46,6 +46,7 @@ RECORDS: dict[str, Case] = {
     "max_pool2d_with_indices_backward": (
         lambda g, x: call(OPERATORS["max_pool2d_with_indices_backward"], g, x, 2, 1, 0, 1, False,
                           torch.tensor([[[0], [3]]], device="ref")), ((1, 2, 1), (1, 3, 2))),
+    "border": (record("border", (2, 1), "reflect"), (LINE,)),
     "constant_pad": (record("constant_pad", (1, -1, 2, 0), 3.0), (IMAGE,)),
     "convolve": (record("convolve", WINDOW), (LINE, (2, 1, 2))),
     "convolve_input": (record("convolve_input", WINDOW, (3,)), ((1, 2, 2), (2, 1, 2))),

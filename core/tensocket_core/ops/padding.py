@@ -10,10 +10,15 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from .. import tensors
 from .._generated import functions
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import dtype_bit
 from ..dispatch.registry import COMPOSITES
+from ..execute.borders import border_array
+from ..execute.views import Custom
 from .views import sizes
 from .windows import constant_pad, laid_like
 
@@ -96,7 +101,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
             raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
                              f"{mode} has an element for every place of the border", "use a smaller border")
     if mode == "circular" or (mode == "reflect" and dims == 3):
-        return _surrounded(input, sides, mode)
+        return _with_border(input, sides, mode)
     return call(COMPOSITES["border_of_elements"], input, sides, mode)
 
 
@@ -107,10 +112,59 @@ def _surrounded(input: Any, sides: tuple[int, ...], mode: str) -> Any:
     return laid_like(result if result is not input else input.clone(), input._array)
 
 
+def _border(entry: Any, input: Any, pad: tuple[int, ...], mode: str) -> Any:
+    source, dtype, lead = input._array, input.dtype, input.ndim - len(pad) // 2
+    shape = (*source.shape[:lead], *(n + low + high for n, low, high in zip(
+        source.shape[lead:], pad[-2::-2], pad[::-2], strict=True)))
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    if 0 in shape or not border_array(entry, out, source, pad, mode, None, dtype):
+        return _surrounded(input.detach(), pad, mode)
+    return tensors.wrap(out, entry.key | dtype_bit(dtype))
+
+
+def _unbordered(grad: Any, pad: tuple[int, ...], mode: str) -> Any:
+    """The gradient of what has a border: that of each element of the border is added where it was taken from."""
+    for k in range(len(pad) // 2):
+        axis, low, high = grad.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
+        n = grad.shape[axis] - low - high
+        total = grad.narrow(axis, low, n)
+        for first, extent, behind in ((0, low, False), (low + n, high, True)):
+            if extent:
+                start, moved = _returned(grad.narrow(axis, first, extent), axis, n, mode, behind)
+                total = total + functions.constant_pad_nd(
+                    moved, (*(0, 0) * k, start, n - start - moved.shape[axis]), 0)
+        grad = total
+    return grad
+
+
+def _returned(part: Any, axis: int, n: int, mode: str, behind: bool) -> tuple[int, Any]:
+    """One end of a border as what is added to the line of ``n`` elements, and from which place on."""
+    extent = part.shape[axis]
+    if mode == "reflect":
+        return (n - 1 - extent if behind else 1), part.flip(axis)
+    if mode == "replicate":
+        return (n - 1 if behind else 0), part.sum(axis, True)
+    return (0 if behind else n - extent), part
+
+
+border: Final[Custom] = Custom(
+    "border(Tensor input, any pad, str mode) -> Tensor",
+    "The tensor with a border of its own elements; ``pad`` is as in ``constant_pad_nd`` and not negative.",
+    _border,
+    method=False,
+    function=False,
+    derivative=Derivative(input=_unbordered),
+)
+
+
+def _with_border(input: Any, pad: tuple[int, ...], mode: str) -> Any:
+    return call(border, input, pad, mode) if min(pad) >= 0 else _surrounded(input, pad, mode)
+
+
 @composite("border_of_elements(Tensor input, any pad, str mode) -> Tensor", method=False, function=False)
 def border_of_elements(input: Any, pad: tuple[int, ...], mode: str) -> Any:
     """The modes of ``pad`` for which autocast has a rule, with checked arguments."""
-    return _surrounded(input, pad, mode)
+    return _with_border(input, pad, mode)
 
 
 # -------------------------------------------------------------------------------------------------- rearrangements

@@ -11,7 +11,7 @@ from ..dispatch.call import call
 from .batching import Info, batching_rule, spread
 
 
-@batching_rule("resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad")
+@batching_rule("resample", "fold_columns", "unfold_columns", "pool_max", "pool_max_gradient", "constant_pad", "border")
 def _leading(info: Info, in_dims: Any, *args: Any) -> Any:
     """The last dimensions are those of one example."""
     values = [spread(info, x, d) if hasattr(x, "_key") else x for x, d in zip(args, in_dims, strict=True)]

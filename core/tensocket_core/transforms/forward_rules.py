@@ -172,7 +172,7 @@ def _as_strided(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
 
 
 @forward_rule("clone", "convert", "embed_index", "sum", "mean", "gather_valid", "cumsum", "conj_physical",
-              "reverse", "fft_c2c", "fft_r2c", "fft_c2r")
+              "reverse", "border", "fft_c2c", "fft_r2c", "fft_c2r")
 def _linear(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if tangents[0] is None or result.dtype.kind not in ("float", "complex"):
         return None
