@@ -98,7 +98,9 @@ def test_randn_is_box_and_muller(device: str, host: Callable[[Any], np.ndarray],
     np.testing.assert_allclose(host(drawn), normals64(words(seed, 12, first=3)), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 10), (-5, 6), (0, 1 << 40), (-(1 << 62), 1 << 62)])
+@pytest.mark.parametrize(("low", "high"), [
+    (0, 10), (-5, 6), (7, 8), (0, (1 << 31) + 1), (0, 1 << 40), (0, (1 << 53) - 1), (-(1 << 61), (1 << 62) + 12345),
+    (5, (1 << 63) - 1), (-(1 << 62), 1 << 62)])
 def test_randint_is_63_bits_modulo_the_range(device: str, low: int, high: int) -> None:
     torch.manual_seed(3)
     bits = words(3, 14)

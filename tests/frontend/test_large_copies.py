@@ -103,3 +103,13 @@ def test_reversed_arrays_are_numpys(dtype: str) -> None:
     for dims in ((0,), (2,), (0, 1), (1, 2)):
         np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
         np.testing.assert_array_equal(x.permute(2, 0, 1).flip(dims).numpy(), np.flip(array.transpose(2, 0, 1), dims))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int16", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(300, 401), (7, 33, 1000), (70000,), (70000, 1), (5, 100, 3, 200)])
+def test_dimensions_in_reverse(dtype, shape):
+    array = (np.random.default_rng(5).standard_normal(shape) * 5).astype(dtype)
+    x = torch.from_numpy(array)
+    for dims in {(-1,), (0,), tuple(range(len(shape))), tuple(range(1, len(shape))) or (0,)}:
+        np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
+    np.testing.assert_array_equal(x[..., 1:].flip(-1).numpy(), np.flip(array[..., 1:], -1))

@@ -152,6 +152,18 @@ def test_lanes_beyond_a_local_array_are_masked_off(device, rng):
     np.testing.assert_array_equal(out, np.concatenate([x[1:6:2], np.zeros(5), expected]))
 
 
+@pytest.mark.parametrize(("bound", "lanes"), [(16, 16), (11, 16), (0, 16), (5, 8)])
+@pytest.mark.parametrize("dtype", [float32, int8, bool_, int64, bfloat16])
+def test_neighbours_are_read_backwards_at_once(device, rng, dtype, bound, lanes):
+    """Nothing before the last lane's element is read."""
+    built = program([loop(J, lanes, [If(J < N, (Store("out", J, Load("in0", N - 1 - J, dtype)),))], V)],
+                    [("out", dtype), ("in0", dtype)])
+    assert "gather" not in print_llvm(built)
+    x = values(dtype, rng, bound)
+    out = run(device, built, [np.zeros(lanes, dtype.numpy), x], (bound,))
+    np.testing.assert_array_equal(out[:bound], x[::-1])
+
+
 def test_narrow_numbers_of_wide_positions(device):
     built = program([loop(J, 16, [Store("out", J, cast(cast(J, int64) * 3 + cast(N, int64), int32))], V)],
                     [("out", int32)])

@@ -18,12 +18,13 @@ from ..execute import direct
 from ..execute.copying import copy_elements
 from ..execute.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from ..execute.layout import empty_preserved
+from ..execute.reversals import reverse_array
 from ..execute.views import Custom
 from ..formats import contiguous_format
 from .indexing import gather_valid, rows_index
 from .views import sizes
 
-#: Elements of the first tensor up to which NumPy stacks arrays.
+#: Elements of the first tensor up to which NumPy stacks arrays, or turns them round.
 _SMALL: Final = 1 << 16
 
 
@@ -52,7 +53,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 
 def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
-    """Copied from a view with negative strides in host memory; elsewhere gathered, which kernels' arrays can be."""
+    """Copied from a view with negative strides in host memory, where no kernel does it; elsewhere gathered."""
     source, dtype = input._array, input.dtype
     if type(source) is not np.ndarray:
         for axis in dims:
@@ -60,7 +61,7 @@ def _reverse(entry: Any, input: Any, dims: tuple[int, ...]) -> Any:
             input = call(gather_valid, input, axis, rows_index(places, tuple(source.shape), axis))
         return input
     out = empty_preserved(entry, source, dtype)
-    if source.size:
+    if source.size < _SMALL or not reverse_array(entry, out, source, dims, dtype):
         copy_elements(entry, out, dtype, np.flip(source, dims), dtype)
     return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
 

@@ -11,6 +11,9 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.nodes import Expr, call, cast, select
 from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
 
+#: Numbers in the widest range that whole numbers are drawn from.
+INT_RANGE: Final = 1 << 63
+
 
 def _words(i: Expr, state: tuple[Expr, ...], per_element: int) -> tuple[Expr, ...]:
     """The words of the block that element ``i`` is made of, ``4 // per_element`` elements to a block."""
@@ -62,6 +65,25 @@ def bits64(i: Expr, *state: Expr) -> Expr:
     u64 = dtypes.uint64
     word = (cast(select(low, a, c), u64) << 32) | cast(select(low, b, d), u64)
     return cast(word >> 1, dtypes.int64)
+
+
+def integers64(i: Expr, *given: Expr) -> Expr:
+    """``bits64`` modulo a size of the range, plus its first number."""
+    *state, size, first = given
+    return _modulo(bits64(i, *state), size) + first
+
+
+def _modulo(x: Expr, size: Expr) -> Expr:
+    """The remainder of numbers that are not negative, through quotients in float64: those of integers are no vectors.
+
+    A quotient is wrong by 2^-51 of itself and 1 at most, so the second one, of what is left, by 1. The factor keeps the
+    quotient by 1 below 2^63.
+    """
+    part = (1.0 - 2.0**-53) / cast(size, dtypes.float64)
+    for _ in range(2):
+        x = x - cast(cast(x, dtypes.float64) * part, dtypes.int64) * size
+    x = select(x < 0, x + size, x)
+    return select(x < size, x, x - size)
 
 
 def _upper(word: Expr, bits: int, dtype: DType) -> Expr:

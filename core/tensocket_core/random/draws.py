@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.nodes import Expr
+from tensocket_plugins.ir.nodes import Expr, Program
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
@@ -23,13 +23,16 @@ from ..execute.nests import Operand, pointwise_nest
 from ..execute.pointwise import kind_letter
 from ..execute.primitive import primitive, run_formula
 from ..execute.programs import index_dtype, launch
-from .distributions import NORMAL, PLAIN_NORMAL, PLAIN_UNIFORM, plain_bits64
+from .distributions import INT_RANGE, NORMAL, PLAIN_NORMAL, PLAIN_UNIFORM, bits64, integers64, plain_bits64
 from .generator import Generator, default_generator
 
 
 def draw_array(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
-               words: int, generator: Generator | None) -> Any:
-    """Fill a new array with one formula of the position and the generator's state."""
+               words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
+    """Fill a new array with one formula of the position, the generator's state and perhaps ``numbers`` (int64).
+
+    A device without a code generator knows formulas without numbers only.
+    """
     out = entry.runtime.empty(shape, dtype, entry.stream)
     count = math.prod(shape)
     if count == 0:
@@ -39,16 +42,21 @@ def draw_array(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shap
         _draw_primitives(name, entry, out, dtype, words, seed, offset)
         return out
     index = index_dtype(entry, (count,))
-    state = (Operand("number", dtypes.uint32), Operand("number", dtypes.uint32), Operand("number", dtypes.uint64))
     launch(
         entry,
         (name, dtype, index),
-        lambda: pointwise_nest(name, formula, state, [Operand("flat", dtype)], 1, index, position=True),
+        lambda: _nest(name, formula, dtype, index, len(numbers)),
         Strategy.SERIAL,
         [out],
-        [count, seed & 0xFFFFFFFF, seed >> 32, offset],
+        [count, seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
     )
     return out
+
+
+def _nest(name: str, formula: Callable[..., Expr], dtype: DType, index: DType, numbers: int) -> Program:
+    given = [dtypes.uint32, dtypes.uint32, dtypes.uint64, *[dtypes.int64] * numbers]
+    operands = [Operand("number", kind) for kind in given]
+    return pointwise_nest(name, formula, operands, [Operand("flat", dtype)], 1, index, position=True)
 
 
 def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
@@ -62,10 +70,22 @@ def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any
 
 
 def drawn_tensor(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
-           words: int, generator: Generator | None) -> Any:
-    """A tensor of drawn numbers."""
+           words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
+    """A tensor of drawn numbers; arguments are those of ``draw_array``."""
     return through_transforms(name, lambda lead: tensors.wrap(
-        draw_array(name, formula, entry, (*lead, *shape), dtype, words, generator), entry.key | dtype_bit(dtype)))
+        draw_array(name, formula, entry, (*lead, *shape), dtype, words, generator, numbers),
+        entry.key | dtype_bit(dtype)))
+
+
+def whole_numbers(entry: DeviceEntry, shape: tuple[int, ...], dtype: DType, low: int, high: int,
+                  generator: Generator | None) -> Any:
+    """A tensor of whole numbers in [low, high), of ``dtype`` or int64: 63 random bits modulo the range."""
+    size, target = high - low, entry.runtime.target
+    # All 63 bits are in a range of 2^63 numbers, which int64 does not hold.
+    if target is not None and target.float64 and dtype.kind == "int" and size < INT_RANGE:
+        return drawn_tensor("randint", integers64, entry, shape, dtype, 2, generator, (size, low))
+    drawn = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
+    return (drawn if size == INT_RANGE else drawn % size) + low
 
 
 def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:

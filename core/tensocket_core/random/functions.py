@@ -22,10 +22,9 @@ from ..dispatch.modes import ACTIVE
 from ..execute.copying import converted
 from ..execute.sorting import sorted_positions
 from ..formats import contiguous_format, preserve_format
-from .distributions import NORMAL, UNIFORM, bits64
-from .draws import draw_array, drawn_tensor, floats, through_transforms
+from .distributions import INT_RANGE, NORMAL, UNIFORM, bits64
+from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
-from .inplace import INT_RANGE
 
 
 def _random(
@@ -112,9 +111,8 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
         raise ArgumentError(
             "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
         )
-    drawn = drawn_tensor("bits", bits64, entry, shape_of("randint", (size,)), dtypes.int64, 2, generator)
-    # All 63 bits are in a range of that size, which int64 does not hold.
-    result = ((drawn if high - low == INT_RANGE else drawn % (high - low)) + low).to(chosen)
+    shape = shape_of("randint", (size,))
+    result = whole_numbers(entry, shape, chosen, low, high, generator).to(chosen)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -12,12 +12,10 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..creation import check_range
 from ..execute.math import arithmetic_dtype
 from ..ops.choices import true_somewhere
-from .distributions import NORMAL, UNIFORM, bits64
-from .draws import drawn_tensor, floats
+from .distributions import INT_RANGE, NORMAL, UNIFORM
+from .draws import floats, whole_numbers
 from .generator import Generator
 
-#: Numbers that 63 bits choose between.
-INT_RANGE: Final = 1 << 63
 #: Whole numbers up to which a float dtype holds all.
 _EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24, dtypes.float64: 1 << 53}
 
@@ -129,7 +127,7 @@ def random_(input: Any, low: int | None = None, to: int | None = None, *, genera
 
 
 def _whole(operator: str, input: Any, low: int, high: int, generator: Generator | None) -> Any:
-    """int64 numbers in [low, high)."""
+    """Whole numbers in [low, high), of the input's dtype or int64."""
     if high <= low:
         raise ArgumentError(operator, f"from={low}, to={high}", "from is less than to", "exchange them")
     check_range(operator, low, input.dtype)
@@ -137,8 +135,7 @@ def _whole(operator: str, input: Any, low: int, high: int, generator: Generator 
     if high - low > INT_RANGE:
         raise ArgumentError(operator, f"from={low}, to={high}", "a range has at most 2 ** 63 numbers",
                             "pass a smaller range")
-    drawn = drawn_tensor("bits", bits64, input._entry, tuple(input.shape), dtypes.int64, 2, generator)
-    return (drawn if high - low == INT_RANGE else drawn % (high - low)) + low
+    return whole_numbers(input._entry, tuple(input.shape), input.dtype, low, high, generator)
 
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:

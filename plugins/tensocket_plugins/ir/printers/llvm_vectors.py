@@ -313,6 +313,8 @@ class VectorLoop:
                 text = self._intrinsic("load", element, args, "p0")
         elif affine is not None and affine[1] == 0:
             text = self._load_one(self._address(e.buffer, affine[0], e.dtype), element, align)
+        elif affine is not None and affine[1] == -1:
+            text = self._load_backwards(e.buffer, affine[0], e.dtype)
         elif affine is not None and affine[1] == 2:
             text = self._load_every_second(self._address(e.buffer, affine[0], e.dtype), element, align)
         else:
@@ -330,6 +332,21 @@ class VectorLoop:
         found = self._masked_access("load", element, self._lanes, f"ptr {place}, i32 {align}, {masks} {first}, {kind} "
                                     "zeroinitializer", "p0")
         return shuffled(self._w, kind, found, "poison", ["0"] * self._lanes)
+
+    def _load_backwards(self, buffer: str, last: str, dtype: DType) -> str:
+        """The elements up to ``last``, turned round: in the first lane is the last one."""
+        element, align = memory_type(dtype), dtype.itemsize
+        kind, first = self._kind(element), index_apply(self._w, "sub", [last, str(self._lanes - 1)])
+        place = self._address(buffer, first, dtype)
+        turned = ", ".join(f"i32 {lane}" for lane in reversed(range(self._lanes)))
+        if self._mask is None:
+            text = self._w.op(f"load {kind}, ptr {place}, align {align}")
+        else:
+            truth = self._kind("i1")
+            mask = self._w.op(f"shufflevector {truth} {self._mask}, {truth} poison, {self._kind('i32')} <{turned}>")
+            text = self._masked_access("load", element, self._lanes, f"ptr {place}, i32 {align}, {truth} {mask}, "
+                                       f"{kind} zeroinitializer", "p0")
+        return self._w.op(f"shufflevector {kind} {text}, {kind} poison, {self._kind('i32')} <{turned}>")
 
     def _load_every_second(self, place: str, element: str, align: int) -> str:
         """Every second element from ``place`` on: twice as many neighbours, of which those between are masked off."""

@@ -116,15 +116,21 @@ def vector_loops(body: Iterable[Stmt], names: Names, lanes: int) -> list[Stmt]:
 
 
 def _over_neighbours(statement: For) -> bool:
-    """Whether a loop reads and writes neighbours, or what is the same in all iterations."""
+    """Whether a loop reads neighbours, perhaps backwards, or the same in all iterations, and writes neighbours."""
     name = statement.var.name
     if statement.kind is not LoopKind.PARALLEL or any(isinstance(s, For | Reduce) for s in statement.body):
         return False
-    indices = [load.index for load in loads(statement.body)]
-    indices += [s.index for s in walk(statement.body) if isinstance(s, Store)]
     named = definitions(statement.body)
-    return all(unit_step(index, name) or not _uses(index, name)
-               for index in (substitute(index, named) for index in indices))
+    read = [substitute(load.index, named) for load in loads(statement.body)]
+    written = [substitute(s.index, named) for s in walk(statement.body) if isinstance(s, Store)]
+    return all(unit_step(index, name) or not _uses(index, name) for index in written) and all(
+        unit_step(index, name) or _is_backwards(index, name) or not _uses(index, name) for index in read)
+
+
+def _is_backwards(index: Expr, name: str) -> bool:
+    """Whether an index is what does not change, minus what grows by one."""
+    return (isinstance(index, Call) and index.function == "sub" and not _uses(index.args[0], name)
+            and unit_step(index.args[1], name))
 
 
 def _uses(index: Expr, name: str) -> bool:
