@@ -9,7 +9,7 @@ with stride s is one convolution for each of the s phases of its result, every o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
@@ -229,6 +229,12 @@ def _known_step(step: int) -> int | None:
     return step if step in (0, 1, 2) else None
 
 
+def _layer(x: Any, out: Any, scalars: Sequence[Any], turned: bool) -> winograd.Layer:
+    _, (high, wide), _, groups = scalars
+    return winograd.Layer(x.shape[0], groups, x.shape[1] // groups, out.shape[1] // groups, x.shape[2:], out.shape[2:],
+                          (2 - high, 2 - wide) if turned else (high, wide), turned)
+
+
 class Convolutions:
     """The three kernels of one device.
 
@@ -271,21 +277,35 @@ class Convolutions:
     def _tiled(self, operator: str, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any],
                stream: Stream) -> bool:
         """Compute ``out`` by Winograd's method, or queue that, if this is faster and all results are finite."""
-        stride, padding, dilation, groups = scalars
-        if w.shape[2:] != (3, 3) or stride != (1, 1) or dilation != (1, 1):
+        if w.shape[2:] != (3, 3) or scalars[0] != (1, 1) or scalars[2] != (1, 1):
             return False
-        turned = operator == "convolve_input"
-        layer = winograd.Layer(x.shape[0], groups, x.shape[1] // groups, out.shape[1] // groups, x.shape[2:],
-                               out.shape[2:], (2 - padding[0], 2 - padding[1]) if turned else padding, turned)
+        layer = _layer(x, out, scalars, operator == "convolve_input")
         plan = winograd.plan(layer, work, self._device.get_num_threads())
         if plan is None:
             return False
-        if type(stream) is CpuQueue:
-            # Whether results are finite is known only when the work is done.
-            run = self._transposed if turned else self._forward
-            stream.submit(operator, partial(run, dtype, work, (out,), (x, w), scalars, self._device.default_stream))
-            return True
-        return winograd.convolve(self._device, dtype, work, out, x, w, layer, plan, stream)
+        again = partial(self._transposed if layer.turned else self._forward, dtype, work, (out,), (x, w), scalars)
+        return self._queued(operator, again, stream) or winograd.convolve(
+            self._device, dtype, work, out, x, w, layer, plan, stream)
+
+    def _tiled_weight(self, dtype: DType, work: DType, out: Any, grad: Any, x: Any, scalars: Sequence[Any],
+                      stream: Stream) -> bool:
+        """As ``_tiled``."""
+        if out.shape[2:] != (3, 3) or scalars[0] != (1, 1) or scalars[2] != (1, 1):
+            return False
+        layer = _layer(x, grad, scalars, False)
+        plan = winograd.weight_plan(layer, work, self._device.get_num_threads())
+        if plan is None:
+            return False
+        again = partial(self._weight, dtype, work, (out,), (grad, x), scalars)
+        return self._queued("convolve_weight", again, stream) or winograd.convolve_weight(
+            self._device, dtype, work, out, grad, x, layer, plan, stream)
+
+    def _queued(self, operator: str, again: Callable[[Stream], None], stream: Stream) -> bool:
+        """Queue what makes a result on a stream with a thread: if it is finite is known only when it is there."""
+        if type(stream) is not CpuQueue:
+            return False
+        stream.submit(operator, partial(again, self._device.default_stream))
+        return True
 
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, groups: int, plan: _Plan, turned: bool,
                   stream: Stream) -> None:
@@ -342,6 +362,8 @@ class Convolutions:
                 stream: Stream) -> None:
         """``outs[0]`` [O, C / groups, kernel..] of ``ins``: upstream [B, O, outputs..] and image [B, C, sizes..]."""
         (out,), (grad, x), (stride, padding, dilation, groups) = outs, ins, scalars
+        if self._tiled_weight(dtype, work, out, grad, x, scalars, stream):
+            return
         span = _span(grad.shape[1] // groups, work)
         plan = _forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, span)
         image = self._flat(dtype, work, x, plan, stream)

@@ -10,6 +10,7 @@ from tensocket_plugins.contract.backend import Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.schedule import convolution as direct
 from tensocket_plugins.ir.schedule import winograd as programs
+from tensocket_plugins.ir.schedule import winograd_weight as weight_programs
 from tensocket_plugins.ir.schedule.tiles import lanes
 
 if TYPE_CHECKING:
@@ -30,8 +31,16 @@ _WINDOW: Final = 20
 #: The same of the direct method: a vector of the image laid out flat, and a window of the weight in blocks.
 _FLAT: Final = 12
 _BLOCK: Final = 40
+#: A square of elements that is turned; a vector of windows of a weight's gradient, and of sums of one chunk for it.
+_TURN: Final = 100
+_GRADIENT: Final = 300
+_CHUNK: Final = 130
+#: An element of the weight's gradient by the direct method, whose sums are vectors to the end.
+_FOLD: Final = 10
 #: Vectors that are multiplied and added up in a cycle, as measured: twice in the best case.
 _PRODUCTS: Final = 1.75
+#: The same for the direct gradient of a weight.
+_DIRECT_PRODUCTS: Final = 1.5
 
 
 @dataclass(frozen=True)
@@ -158,8 +167,106 @@ def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: 
         step_w), stream)
     infinite = device.empty((plan.tasks * lanes(work),), work, stream)
     step_n, step_x, *line = _steps(x)
-    known = line[1] if line[1] in (0, 1) else None
-    device.program(programs.convolution, dtype, work, plan.columns, known)(
+    device.program(programs.convolution, dtype, work, plan.columns, _known(line[1]))(
         (out, device.empty((plan.room,), work, stream), infinite, x, weight),
         (*plan.scalars, step_n, layer.depth * step_x, step_x, *line, _steps(out)[0], *layer.outputs), stream)
     return not infinite.any()
+
+
+@dataclass(frozen=True)
+class WeightPlan:
+    """How the gradient of a layer's weight is divided.
+
+    Attributes:
+        columns: Vectors of channels in a register tile.
+        tasks: What threads may take.
+        room: Elements of memory for all tasks.
+        chunks: Parts of the tiles that are added up first.
+        height: Channels of a group's result, padded.
+        padded: Channels of a group's images, padded.
+        scalars: The program's numbers up to the sizes of images.
+    """
+
+    columns: int
+    room: int
+    chunks: int
+    height: int
+    padded: int
+    scalars: Sizes
+
+
+#: Parts of the tiles that sums are taken of, and the most elements of all sums.
+_CHUNKS: Final = 8
+_SUMS: Final = 1 << 21
+
+
+def _weight_cost(layer: Layer, plan: WeightPlan, work: DType) -> float:
+    """Estimated cycles."""
+    width, (height, line) = lanes(work), (n + 1 >> 1 for n in layer.outputs)
+    tiles, vectors = layer.batch * height * line, plan.padded // width
+    panels = -(-tiles // (weight_programs.PANEL * width))
+    sums = layer.groups * programs.PLACES * plan.height * vectors
+    lines = layer.groups * (layer.batch * height * -(-line // (width - 1)) + panels)
+    turned = layer.groups * programs.PLACES * vectors * -(-tiles // width)
+    return (sums * (tiles / _PRODUCTS + 3 * (panels + plan.chunks)) + turned * _TURN
+            + lines * (layer.depth * _TAKE + layer.made * _GIVE)
+            + layer.groups * layer.made * vectors * (_GRADIENT + _CHUNK * plan.chunks))
+
+
+def _direct_weight_cost(layer: Layer, work: DType) -> float:
+    """Estimated cycles of the direct method."""
+    height, width = layer.outputs
+    block = direct.CHANNELS if layer.made > 4 else 4 if layer.made > 2 else layer.made
+    columns, images = direct.vectors(block), layer.groups * layer.batch
+    vectors = -(-height * (width + 2) // lanes(work))
+    products = vectors * (-(-layer.made // block) * block) * (-(-9 * layer.depth // columns) * columns)
+    return (images * (products / _DIRECT_PRODUCTS + vectors * (layer.depth + layer.made) * _FLAT)
+            + layer.groups * layer.made * layer.depth * 9 * _FOLD)
+
+
+@lru_cache(maxsize=256)
+def weight_plan(layer: Layer, work: DType, threads: int) -> WeightPlan | None:
+    """How to compute the gradient of a layer's weight; None where the direct method is faster."""
+    plan = weight_divided(layer, work, threads)
+    return plan if _weight_cost(layer, plan, work) < _direct_weight_cost(layer, work) else None
+
+
+def weight_divided(layer: Layer, work: DType, threads: int) -> WeightPlan:
+    """A plan for the gradient of the weight of a layer; only the number of chunks, from sizes alone, changes bits."""
+    height, width = (n + 1 >> 1 for n in layer.outputs)
+    tiles = layer.batch * height * width
+    columns = min((3, 2, 1), key=lambda c: weight_programs.turned(layer.depth, c, work))
+    padded, rows = weight_programs.turned(layer.depth, columns, work), programs.rows(columns)
+    blocks = -(-layer.made // rows)
+    panels = -(-tiles // (weight_programs.PANEL * lanes(work)))
+    chunks = max(1, min(panels, _CHUNKS, _SUMS // (layer.groups * programs.PLACES * blocks * rows * padded)))
+    parts = 1 if layer.groups * chunks >= threads * _TASKS else min(threads * _TASKS, blocks)
+    part = -(-blocks // parts)
+    parts = -(-blocks // part)
+    turned_at, up_at, place, room = weight_programs.sizes(padded, part * rows, work)
+    tasks, line = layer.groups * chunks * parts, programs.pitch(part * rows, weight_programs.PANEL, work)
+    return WeightPlan(columns, tasks * room, chunks, blocks * rows, padded, (
+        tasks, parts, part, blocks, chunks, panels, tiles, height, width, layer.depth, padded, layer.made, room,
+        turned_at, place, up_at, line, *layer.sizes, *layer.padding))
+
+
+def convolve_weight(device: CpuDevice, dtype: DType, work: DType, out: Any, grad: Any, x: Any, layer: Layer,
+                    plan: WeightPlan, stream: Stream) -> bool:
+    """As ``convolve``, the gradient of the weight."""
+    totals = device.empty((layer.groups * plan.chunks * programs.PLACES * plan.height * plan.padded,), work, stream)
+    (step_n, step_c, *line), (up_n, up_c, *up_line) = _steps(x), _steps(grad)
+    known = (_known(line[1]), _known(up_line[1]))
+    device.program(weight_programs.sums, dtype, work, plan.columns, known)(
+        (totals, device.empty((plan.room,), work, stream), x, grad),
+        (*plan.scalars, step_n, layer.depth * step_c, step_c, *line, up_n, layer.made * up_c, up_c, *up_line,
+         *layer.outputs), stream)
+    channels = layer.groups * layer.made
+    infinite = device.empty((channels * lanes(work),), work, stream)
+    device.program(weight_programs.gradient, dtype, work)(
+        (out, infinite, totals), (channels, layer.made, layer.depth, plan.chunks, plan.height, plan.padded), stream)
+    return not infinite.any()
+
+
+def _known(step: int) -> int | None:
+    """A stride that vectors can be read with."""
+    return step if step in (0, 1) else None

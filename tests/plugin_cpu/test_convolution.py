@@ -88,14 +88,19 @@ def test_all_three_kernels(device, rng, case, name):
     dtype = BY_NAME[name]
     x, w, grad = operands(case, dtype, rng)
     wide_x, wide_w, wide_grad = (exact(a, dtype) for a in (x, w, grad))
-    batch, groups, taken, made = case[:4]
-    taps = math.prod(case[5])
+    taken, made, taps = case[2], case[3], math.prod(case[5])
     close(run(device, "convolve", dtype, grad.shape, [x, w], case), convolve(wide_x, wide_w, case), dtype, taken * taps)
-    by_group = wide_grad.reshape(batch, groups, made, -1)
-    expected = np.einsum("bgcok,bgmo->gmck", windows(wide_x, case), by_group).reshape(w.shape)
-    close(run(device, "convolve_weight", dtype, w.shape, [grad, x], case), expected, dtype, by_group.size)
+    close(run(device, "convolve_weight", dtype, w.shape, [grad, x], case), weight(wide_grad, wide_x, case), dtype,
+          grad.size)
     expected = transposed(wide_grad, wide_w, case)
     close(run(device, "convolve_input", dtype, x.shape, [grad, w], case), expected, dtype, made * taps)
+
+
+def weight(grad, x, case):
+    """The gradient of the weight."""
+    batch, groups, taken, made, _, kernel = case[:6]
+    found = np.einsum("bgcok,bgmo->gmck", windows(x, case), grad.reshape(batch, groups, made, -1))
+    return found.reshape(groups * made, taken, *kernel)
 
 
 def transposed(grad, w, case):
@@ -205,13 +210,18 @@ def tiled(monkeypatch):
 
     def choose(columns, threads=1):
         monkeypatch.setattr(winograd, "plan", lambda layer, work, _: winograd.divided(layer, work, threads, columns))
+        monkeypatch.setattr(winograd, "weight_plan",
+                            lambda layer, work, _: winograd.weight_divided(layer, work, threads))
 
-    def convolve(*args):
-        done.append(found := plain(*args))
-        return found
+    def noted(plain):
+        def call(*args):
+            done.append(found := plain(*args))
+            return found
 
-    plain = winograd.convolve
-    monkeypatch.setattr(winograd, "convolve", convolve)
+        return call
+
+    for name in ("convolve", "convolve_weight"):
+        monkeypatch.setattr(winograd, name, noted(getattr(winograd, name)))
     choose.done = done
     return choose
 
@@ -227,21 +237,25 @@ def test_tiles(device, rng, tiled, case, name, columns):
     close(run(device, "convolve", dtype, grad.shape, [x, w], case), convolve(wide_x, wide_w, case), dtype, case[2] * 9)
     close(run(device, "convolve_input", dtype, x.shape, [grad, w], case), transposed(wide_grad, wide_w, case), dtype,
           case[3] * 9)
-    assert tiled.done == [True, True]
+    close(run(device, "convolve_weight", dtype, w.shape, [grad, x], case), weight(wide_grad, wide_x, case), dtype,
+          grad.size)
+    assert tiled.done == [True, True, True]
 
 
 def test_tiles_of_any_layout(device, rng, tiled):
     case, dtype = (2, 1, 5, 6, (11, 13), *THREES, (1, 2), (1, 1)), BY_NAME["float32"]
     x, w, grad = operands(case, dtype, rng)
     tiled(3)
-    for operator, shape, first in (("convolve", grad.shape, x), ("convolve_input", x.shape, grad)):
-        expected = run(device, operator, dtype, shape, [first, w], case)
+    for operator, shape, first, second in (("convolve", grad.shape, x, w), ("convolve_input", x.shape, grad, w),
+                                           ("convolve_weight", w.shape, grad, x)):
+        expected = run(device, operator, dtype, shape, [first, second], case)
         for turn in (lambda a: np.asfortranarray(a[..., ::-1])[..., ::-1], lambda a: np.repeat(a, 2, axis=3)[..., ::2]):
-            got = run(device, operator, dtype, shape, [turn(first), turn(w)], case)
+            got = run(device, operator, dtype, shape, [turn(first), turn(second)], case)
             assert got.tobytes() == expected.tobytes()
     one = np.broadcast_to(np.float32(0.7), grad.shape)
-    expected = run(device, "convolve_input", dtype, x.shape, [np.ascontiguousarray(one), w], case)
-    assert run(device, "convolve_input", dtype, x.shape, [one, w], case).tobytes() == expected.tobytes()
+    for operator, shape, second in (("convolve_input", x.shape, w), ("convolve_weight", w.shape, x)):
+        expected = run(device, operator, dtype, shape, [np.ascontiguousarray(one), second], case)
+        assert run(device, operator, dtype, shape, [one, second], case).tobytes() == expected.tobytes()
 
 
 def test_programs_of_tiles_mean_what_the_interpreter_says(device, rng, tiled, monkeypatch):
@@ -251,7 +265,8 @@ def test_programs_of_tiles_mean_what_the_interpreter_says(device, rng, tiled, mo
     tiled(2)
     run(other, "convolve", dtype, grad.shape, [x, w], case)
     run(other, "convolve_input", dtype, x.shape, [grad, w], case)
-    assert set(ran) == {"winograd", "winograd_weights"}
+    run(other, "convolve_weight", dtype, w.shape, [grad, x], case)
+    assert set(ran) == {"winograd", "winograd_weights", "winograd_sums", "winograd_gradient"}
 
 
 def test_any_division_gives_the_same_bits(device, rng, tiled):
@@ -260,7 +275,8 @@ def test_any_division_gives_the_same_bits(device, rng, tiled):
     results = set()
     for threads in (1, 2, 3, 50):
         tiled(3, threads)
-        results.add(run(device, "convolve", dtype, grad.shape, [x, w], case).tobytes())
+        results.add(run(device, "convolve", dtype, grad.shape, [x, w], case).tobytes()
+                    + run(device, "convolve_weight", dtype, w.shape, [grad, x], case).tobytes())
     assert len(results) == 1
 
 
@@ -283,6 +299,18 @@ def test_tiles_that_are_not_finite_are_computed_directly(device, rng, tiled, val
     assert wrong.sum() == 64 * 9
 
 
+def test_a_weights_gradient_that_is_not_finite_is_computed_directly(device, rng, tiled):
+    dtype = BY_NAME["float32"]
+    x, w, grad = operands(WIDE, dtype, rng)
+    # In the first row, which the last row of a window never meets.
+    x[1, 3, 0, 5] = np.inf
+    out = run(device, "convolve_weight", dtype, w.shape, [grad, x], WIDE)
+    assert tiled.done == [False]
+    wrong = ~np.isfinite(out)
+    assert wrong[:, 3, :2].all()
+    assert wrong.sum() == 64 * 6
+
+
 def test_tiles_whose_parts_overflow_are_computed_directly(device, rng, tiled):
     dtype = BY_NAME["float32"]
     x, w, _ = operands(WIDE, dtype, rng)
@@ -300,8 +328,10 @@ def test_where_tiles_are_faster():
     float32 = BY_NAME["float32"]
 
     def chosen(batch, depth, size, made):
-        sizes = (size, size)
-        return winograd.plan(winograd.Layer(batch, 1, depth, made, sizes, sizes, (1, 1), False), float32, 2)
+        layer = winograd.Layer(batch, 1, depth, made, (size, size), (size, size), (1, 1), False)
+        plans = winograd.plan(layer, float32, 2), winograd.weight_plan(layer, float32, 2)
+        assert (plans[0] is None) == (plans[1] is None)
+        return plans[0]
 
     assert all(chosen(*layer) for layer in ((8, 32, 28, 64), (16, 64, 56, 64), (1, 512, 7, 512), (4, 256, 14, 256)))
     assert not any(chosen(*layer) for layer in ((1, 1, 28, 16), (16, 3, 56, 64), (64, 1, 100, 1)))

@@ -27,6 +27,7 @@ from ..nodes import (
     Load,
     Local,
     LoopKind,
+    Operand,
     Program,
     Stmt,
     Store,
@@ -117,7 +118,7 @@ def _results(values: Sequence[Expr]) -> list[Expr]:
     return [a + b + c, b - c - d]
 
 
-class _Lines:
+class Lines:
     """Tiles of a panel by lines of one image: what stands around the transforms of both sides.
 
     Attributes:
@@ -151,10 +152,21 @@ class _Lines:
         ], start=first // width)
 
 
-def _take(lines: _Lines, source: DType, work: DType, columns: int, v: dict[str, Expr], at: Expr) -> list[Stmt]:
-    """Transform the elements of some tiles, 4 lines of 2 count + 2, of each channel."""
+def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr], at: tuple[Expr, Expr],
+         channels: tuple[Operand, Expr]) -> list[Stmt]:
+    """Transform the elements of some tiles, 4 lines of 2 count + 2, to [line, channel, 4, tiles].
+
+    Args:
+        lines: The tiles.
+        source: Element type of the image.
+        work: Element type of the result.
+        span: Tiles in a panel.
+        v: The kernel's numbers by name.
+        at: Where the result begins, and the distance of its lines.
+        channels: The first channel, and where they end.
+    """
     c, lane, first, target, left, top = map(index, ("c", "lane", "first", "target", "left", "top"))
-    width, span = lanes(work), columns * lanes(work)
+    width, (begin, pitch) = lanes(work), at
     low, high = [index(f"low{r}") for r in range(4)], v["width"] - left
     taken = [[Var(f"taken{r}_{half}", work) for half in range(2)] for r in range(4)]
     read: list[Stmt] = [Declare(var, const(0, work)) for line in taken for var in line]
@@ -170,24 +182,24 @@ def _take(lines: _Lines, source: DType, work: DType, columns: int, v: dict[str, 
     for k in range(4):
         parts = [Var(f"part{k}_{s}", work) for s in range(4)]
         stores += [Let(part, Load(f"line{k}", lane * 2 + s, work)) for s, part in enumerate(parts)]
-        stores += [Store("room", target + k * v["taken_line"] + (lane + s * span), value)
+        stores += [Store("room", target + k * pitch + (lane + s * span), value)
                    for s, value in enumerate(_combined(parts))]
     inside = [(top + r >= 0) & (top + r < v["height"]) for r in range(4)]
     return [
         Let(top, lines.row * 2 - v["pad_h"]),
         Let(left, lines.column * 2 - v["pad_w"]),
         *(Let(low[r], select(inside[r], -left, const(2 * width, int64))) for r in range(4)),
-        loop(c, v["depth"], [
+        loop(c, channels[1], [
             Let(first, v["image_at"] + lines.image * v["image_n"] + c * v["image_c"] + top * v["step_h"]
                 + left * v["step_w"]),
-            Let(target, at + c * (4 * span) + lines.place),
+            Let(target, begin + (c - channels[0]) * (4 * span) + lines.place),
             loop(lane, width, read, LoopKind.VECTOR),
             loop(lane, width, [If(lane < lines.count, tuple(stores))], LoopKind.VECTOR),
-        ]),
+        ], start=channels[0]),
     ]
 
 
-def _give(lines: _Lines, result: DType, work: DType, columns: int, v: dict[str, Expr], at: Expr,
+def _give(lines: Lines, result: DType, work: DType, columns: int, v: dict[str, Expr], at: Expr,
           channels: tuple[Expr, Expr]) -> list[Stmt]:
     """Transform the sums of some tiles to results, of each channel from the first up to the last of ``channels``."""
     c, lane, source, target, left, top = map(index, ("c", "lane", "source", "target", "left", "top"))
@@ -251,7 +263,7 @@ def convolution(result: DType, work: DType, columns: int, step: int | None) -> P
         index, ("taken_at", "made_at", "weight_at", "end_block", "last_block", "sums_at"))
     tile = Tile(rows(columns), columns, work)
     width, span = lanes(work), columns * lanes(work)
-    lines, sizes = _Lines(work), (v["lines_h"], v["lines_w"])
+    lines, sizes = Lines(work), (v["lines_h"], v["lines_w"])
     products = loop(place, PLACES, [loop(block, end, [
         Let(weight, ((group * v["blocks"] + block) * PLACES + place) * (v["depth"] * tile.rows)),
         Let(target, made_at + place // 4 * v["made_line"] + ((block - some_at) * (tile.rows * 4) + place % 4) * span),
@@ -267,7 +279,8 @@ def convolution(result: DType, work: DType, columns: int, step: int | None) -> P
         Let(last, smaller(first + span, v["tiles"])),
         Let(image_at, group * v["image_g"]),
         Let(out_at, group * v["made"] * (v["out_h"] * v["out_w"])),
-        lines.each(first, last, sizes, _take(lines, result, work, columns, v, taken_at)),
+        lines.each(first, last, sizes, take(
+            lines, result, work, span, v, (taken_at, v["taken_line"]), (0, v["depth"]))),
         loop(some_at, last_block, [
             Let(end, smaller(some_at + v["some"], last_block)),
             products,
