@@ -201,6 +201,9 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "lstm_layer": one_way("lstm", 4), "gru_layer": one_way("gru", 3), "rnn_tanh_layer": one_way("rnn_tanh", 1),
     "rnn_relu_layer": one_way("rnn_relu", 1),
 }
+COMPOSED["normalize_known"] = [(lambda x, w, b, m, v: call(COMPOSITES["normalize_known"], x, w, b, m, v * v, 0.1),
+                               CUBE, ROW[:2], X[0, :2], Y[0, :2], Y[1, :2]),
+                              (lambda x, m: call(COMPOSITES["normalize_known"], x, None, None, m, m * m, 0.1), X, ROW)]
 COMPOSED["normalize_backward_columns"] = [(
     lambda g, x, w, k=k: call(COMPOSITES["normalize_backward_columns"], g, x, w, *rows_statistics(x, True), 0.1, (-1,),
                               (-2,))[k], X, Y, ROW) for k in range(3)]
@@ -211,7 +214,8 @@ OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm"
 #: What second derivatives of the operators call, below.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
 TWICE = ["attend", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell",
-         "cdist", "normalize_backward_columns", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer"]
+         "cdist", "normalize_known", "normalize_backward_columns", "lstm_layer", "gru_layer", "rnn_tanh_layer",
+         "rnn_relu_layer"]
 
 
 def placed(args: Case) -> tuple[list[Any], list[int]]:

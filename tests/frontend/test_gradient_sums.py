@@ -138,3 +138,54 @@ def test_operators_with_several_results(x):
     y, w = x.detach().double().numpy(), W.double().numpy()
     wanted = np.concatenate([2 * y[: N // 2] + np.exp(y[: N // 2]) * w[: N // 2], w[N // 2:]]) + 8
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=2e-5, atol=1e-5)
+
+
+class Noting(torch.autograd.Function):
+    """Twice its input; notes where the gradient that it passes on lies, and keeps it if asked to."""
+
+    @staticmethod
+    def forward(ctx, x, noted, kept):
+        ctx.noted, ctx.kept = noted, kept
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        made = grad * 2
+        ctx.noted.append(made.data_ptr())
+        if ctx.kept is not None:
+            ctx.kept.append(made)
+        return made, None, None
+
+
+def test_a_reshaped_gradient_that_nobody_knows_is_not_copied(x):
+    noted = []
+    Noting.apply(x.view(-1), noted, None).sum().backward()
+    assert x.grad.data_ptr() == noted[0]
+    assert x.grad.shape == x.shape
+    assert not x.grad._is_view()
+    np.testing.assert_array_equal(x.grad.numpy(), 2)
+
+
+def test_a_reshaped_gradient_that_somebody_knows_is_copied(x):
+    kept, given = [], torch.full((N * N,), 2.0)
+    Noting.apply(x.view(-1), [], kept).sum().backward()
+    x.grad.zero_()
+    np.testing.assert_array_equal(kept[0].numpy(), 2)
+    x.grad = None
+    x.view(-1).backward(given)
+    x.grad.zero_()
+    np.testing.assert_array_equal(given.numpy(), 2)
+    x.grad = None
+    y = x.view(-1)
+    z = y * 1
+    z.register_hook(kept.append)
+    z.view(N, N).backward(torch.full((N, N), 3.0))
+    x.grad.zero_()
+    np.testing.assert_array_equal(kept[1].numpy(), 3)
+
+
+def test_a_reshaped_gradient_of_two_leaves_is_not_shared(x):
+    other = numbers(1).requires_grad_()
+    (x.view(-1) + other.view(-1)).backward(torch.ones(N * N))
+    x.grad.zero_()
+    np.testing.assert_array_equal(other.grad.numpy(), 1)

@@ -101,11 +101,15 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
 
 
 def _can_keep(leaf: Any, grad: Any) -> bool:
-    if grad._key & AUTOGRAD or grad._base is not None:
+    if grad._key & AUTOGRAD:
         return False
     x, y = leaf._array, grad._array
     if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
         return False
+    if grad._base is not None:
+        if not _is_all_of(grad, y):
+            return False
+        grad._base = grad._version_counter = None
     if type(x) is type(y) is np.ndarray and x.flags.c_contiguous and y.flags.c_contiguous:
         return True
     strides = element_strides(grad._array)
@@ -113,6 +117,16 @@ def _can_keep(leaf: Any, grad: Any) -> bool:
     return strides == own or (
         is_contiguous(grad._array.shape, strides) and (is_contiguous(leaf._array.shape, own) or not _dense(leaf))
     )
+
+
+def _is_all_of(grad: Any, array: Any) -> bool:
+    """Whether a view has all elements of another tensor, which nobody else knows: a reshaped gradient."""
+    base = grad._base
+    if sys.getrefcount(base) != SOLE + 1 or base._grad_fn is not None or base._key & _PARTS:
+        return False
+    whole = base._array
+    return (type(array) is type(whole) is np.ndarray and array.base is whole and array.size == whole.size
+            and bool(array.flags.c_contiguous) and sys.getrefcount(whole) == SOLE + 2)
 
 
 def _dense(leaf: Any) -> bool:

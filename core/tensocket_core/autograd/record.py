@@ -47,6 +47,8 @@ def attach(
                 else None
                 if k == UNUSED
                 else args[SHAPE - k]._array.shape
+                if k != WANTED
+                else tuple([edge is not None for edge in edges])
                 for k in positions
             ]
         )

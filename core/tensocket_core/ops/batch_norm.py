@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
-from .normalization import _by_channel, _check_channels, _scaled, check_running, normalized
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.registry import COMPOSITES
+from .normalization import _by_channel, _check_channels, _fits, _scaled, check_running, normalized
+from .normalized import normalize_sums
 
 
 def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> None:
@@ -44,11 +49,48 @@ def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var:
 
 
 def _of_earlier(operator: str, input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
-    """``input * scale + shift``, computed per channel first."""
     with blame(operator):
-        scale = (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
-        shift = -mean * scale if bias is None else bias - mean * scale
-        return _scaled(input, _by_channel(scale, input.ndim), _by_channel(shift, input.ndim), input)
+        return call(COMPOSITES["normalize_known"], input, weight, bias, mean, var, eps)
+
+
+def _factor(weight: Any, var: Any, eps: float) -> Any:
+    return (var + eps).rsqrt() if weight is None else weight * (var + eps).rsqrt()
+
+
+def _known_sums(grad: Any, input: Any, mean: Any, var: Any, eps: float) -> tuple[Any, Any]:
+    """Sums of ``grad * y`` and of ``grad`` per channel, where y are the normalised values."""
+    rank = input.ndim
+    dims = (-rank, *range(2 - rank, 0))
+    center, square = _by_channel(mean, rank), _by_channel(var, rank)
+    if (grad._key | input._key | mean._key | var._key) & AUTOGRAD or not _fits(input, grad, mean, var):
+        y = (input - center) * (square + eps).rsqrt()
+        return (grad * y).sum(dims), grad.sum(dims)
+    along, total = call(normalize_sums, grad, input, center, square, eps, dims, dims)
+    return along.reshape((-1,)), total.reshape((-1,))
+
+
+def _known_gradients(grad: Any, input: Any, weight: Any, mean: Any, var: Any, eps: float, wanted: Any) -> Any:
+    """Gradients of input, weight, bias, mean and variance."""
+    scale = _factor(weight, var, eps)
+    first = along = total = None
+    if wanted[0]:
+        first = (grad * _by_channel(scale, input.ndim)).to(input.dtype)
+    if any(wanted[1:]):
+        along, total = _known_sums(grad, input, mean, var, eps)
+    of_mean = -scale * total if wanted[3] else None
+    of_var = -0.5 * _factor(weight, var, eps) * (var + eps).rsqrt() * along if wanted[4] else None
+    return first, along, total, of_mean, of_var
+
+
+@composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
+           method=False, function=False, derivative=Derivative(
+               lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
+                   grad, input, weight, mean, var, eps, wanted)))
+def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+    """``input * scale + shift``, computed per channel first: (input - mean) / sqrt(var + eps) * weight + bias."""
+    scale = _factor(weight, var, eps)
+    shift = -mean * scale if bias is None else bias - mean * scale
+    return _scaled(input, _by_channel(scale, input.ndim), _by_channel(shift, input.ndim), input)
 
 
 @composite(

@@ -87,6 +87,28 @@ def test_batches(shape, dtype):
     np.testing.assert_allclose(var.numpy(), 0.9 + 0.1 * x.var(axes, ddof=1), **near)
 
 
+@pytest.mark.parametrize("shape", [(40, 3), (700, 70), (6, 5, 7), (5, 3, 7, 7)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_statistics_of_earlier_batches(shape, dtype):
+    kind, rank = getattr(torch, dtype), len(shape)
+    channels, axes = tuple(n if d == 1 else 1 for d, n in enumerate(shape)), (0, *range(2, rank))
+    x, g, w, b = (torch.tensor(a).to(kind) for a in draw(shape, channels, channels))
+    mean, var = (torch.tensor(a) for a in draw((shape[1],)))
+    mean, var = mean.float() if dtype != "float64" else mean, (var.square() + 0.5).to(mean.dtype)
+    exact = [a.double().numpy() for a in (x, g, w, b)]
+    leaves = [x.requires_grad_(), *(p.reshape(-1).clone().requires_grad_() for p in (w, b))]
+    result = F.batch_norm(leaves[0], mean.to(kind), var.to(kind), leaves[1], leaves[2], False)
+    result.backward(g)
+    center, scale = mean.to(kind).double().numpy(), 1 / np.sqrt(var.to(kind).double().numpy() + EPS)
+    y = (exact[0] - center.reshape(channels)) * scale.reshape(channels)
+    wanted = [y * exact[2] + exact[3], exact[1] * exact[2] * scale.reshape(channels), (exact[1] * y).sum(axes),
+              exact[1].sum(axes)]
+    unit = {"float32": 2e-6, "float64": 1e-13, "bfloat16": 2e-2}[dtype]
+    for found, expected in zip((result, *(leaf.grad for leaf in leaves)), wanted, strict=True):
+        size = max(np.abs(expected).max(), 1)
+        np.testing.assert_allclose(found.detach().double().numpy(), expected, rtol=4 * unit, atol=unit * size)
+
+
 def test_batches_keep_their_layout():
     result = compare(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (4, 24, 5, 6), (1, 24, 1, 1), (0, 2, 3),
                      order=(0, 2, 3, 1))
