@@ -32,6 +32,8 @@ from .threads import Entry, ThreadPool
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 #: Simple operations that are worth a second thread, about 15 microseconds of them.
 _GRAIN: Final = 1 << 17
+#: Sets of scalars for which a program keeps what follows from them.
+_KEPT: Final = 64
 
 _Slot = Callable[[Any], int]
 #: What stands in a slot for an array.
@@ -202,23 +204,31 @@ class _Run:
         self._pack = pack
         self._launches = launches
         self._pool = pool
+        self._plans: dict[tuple[int | float, ...], tuple[tuple[tuple[int], ...], tuple[int | None, ...]]] = {}
 
     def __call__(self, buffers: Sequence[Any], scalars: Sequence[int | float], stream: Stream | None) -> None:
         if type(stream) is CpuQueue:
             stream.submit(self._name, partial(self, tuple(buffers), tuple(scalars), None))
             return
-        named: Any = dict(zip(self._names, scalars, strict=True))
-        temporaries = [self._empty((size,), dtype)
-                       for size, dtype in zip(self._sizes(named), self._dtypes, strict=True)]
-        arrays = [*buffers, *temporaries]
+        key = tuple(scalars)
+        plan = self._plans.get(key) or self._plan(key)
+        sizes, counts = plan
+        arrays = [*buffers, *map(self._empty, sizes, self._dtypes)]
         args = self._pack(*map(array_slot, arrays), *scalars)
-        largest = max((array.size for array in arrays), default=0)
-        for launch in self._launches:
-            if launch.position is not None:
-                count: Any = scalars[launch.position]
-            else:
-                count = launch.extent(named)[0] if launch.extent is not None else 1
-            if largest > launch.grain and (launch.position is not None or launch.extent is not None):
+        largest = max([array.size for array in arrays], default=0)
+        for launch, count in zip(self._launches, counts, strict=True):
+            if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:
-                launch.entry(args, 0, count)
+                launch.entry(args, 0, 1 if count is None else count)
+
+    def _plan(self, scalars: tuple[int | float, ...]) -> tuple[tuple[tuple[int], ...], tuple[int | None, ...]]:
+        """Shapes of temporaries, and for each kernel how many iterations may be divided; kept for these scalars."""
+        if len(self._plans) >= _KEPT:
+            self._plans.clear()
+        named: Any = dict(zip(self._names, scalars, strict=True))
+        counts: list[Any] = [scalars[launch.position] if launch.position is not None
+                             else None if launch.extent is None else launch.extent(named)[0]
+                             for launch in self._launches]
+        plan = self._plans[scalars] = tuple((size,) for size in self._sizes(named)), tuple(counts)
+        return plan

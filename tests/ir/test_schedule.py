@@ -237,8 +237,8 @@ def test_names_of_the_nest_do_not_clash_with_new_ones() -> None:
     (1, 10**6, SEQUENTIAL, Strategy.SPLIT),
     (10**6, 1000, CPU, Strategy.GROUP),
     (10**6, 8, CPU, Strategy.SERIAL),
-    (10**6, 32, CPU, Strategy.SMALL),
-    (10**6, 33, CPU, Strategy.GROUP),
+    (10**6, 128, CPU, Strategy.SMALL),
+    (10**6, 129, CPU, Strategy.GROUP),
     (1, 10**6, CPU, Strategy.SPLIT),
 ])
 def test_strategy_follows_sizes(outer: int, length: int, target: Target, expected: Strategy) -> None:
@@ -246,7 +246,7 @@ def test_strategy_follows_sizes(outer: int, length: int, target: Target, expecte
 
 
 def test_the_innermost_loop_decides_on_lanes() -> None:
-    assert pick_strategy(100, 64 * 49, CPU, 49) is Strategy.GROUP
+    assert pick_strategy(100, 64 * 196, CPU, 196) is Strategy.GROUP
     assert pick_strategy(100, 64 * 16, CPU, 16) is Strategy.SMALL
 
 

@@ -20,7 +20,7 @@ from tensocket_core.execute.native import ENABLED
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native.boxes import slot_offsets
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.native import Box, NativeForm
+from tensocket_plugins.contract.native import LAST, Box, NativeForm
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
 from tensocket_plugins.ir.schedule import Strategy, schedule
 
@@ -150,6 +150,18 @@ def test_further_arguments_are_the_very_objects_by_position_or_name() -> None:
     assert fallback.calls == []
     assert add(x, x, -1, dtype=1) == add(x, x, 0, None) == add(x, x) == add(x, x, -1, None, None) == "fallback"
     assert fallback.calls[0] == ((x, x, -1), {"dtype": 1})
+
+
+@pytest.mark.parametrize("rank", range(6))
+def test_the_last_dimension_is_counted_from_either_end(rank: int) -> None:
+    fallback = Recorder()
+    add = entry_for(F4, fallback, rest=(LAST, None))
+    x = hold(np.ones((2,) * rank, np.float32))
+    for dim in range(-2, 7):
+        served = dim == -1 or (dim == rank - 1 and rank <= 4)
+        assert (type(add(x, x, dim, None)) is Holder) is served
+        assert (type(add(x, x, dim=dim, dtype=None)) is Holder) is served
+    assert add(x, x, -1.0, None) == add(x, x, None, None) == add(x, x, "1", None) == "fallback"
 
 
 # ---------------------------------------------------------------------------------------------------------- in place

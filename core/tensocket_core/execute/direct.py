@@ -260,14 +260,20 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
     Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
     total = None if everything is None else everything.run
     along = None if last is None else last.run
+    most = limit if last is None else max(limit, size_limit(last))
 
     def direct_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         x = a._array
         rank = x.ndim
-        if dtype is not None or not 0 < x.size <= limit:
+        size = x.size
+        if dtype is not None or not 0 < size <= most:
             return general(a, dim, keepdim) if positional else general(a, dim, keepdim, dtype)
         try:
-            if dim is None:
+            if size > limit:
+                if type(dim) is not int or keepdim or (dim != -1 and dim + 1 != rank):
+                    return general(a, dim, keepdim)
+                r = along(x)  # type: ignore[misc]  # there is one: its limit is the higher one
+            elif dim is None:
                 r = total(x) if total is not None and not keepdim else run(x, _ALL[rank], keepdim)
             elif type(dim) is not int or not -rank <= dim < rank:
                 return general(a, dim, keepdim)
@@ -291,15 +297,19 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
 
 def row(kernel: Kernel, last: Kernel, key: int, general: Closure) -> Closure:
     """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` along the last dimension."""
-    Tensor, run, limit, along = tensors.Tensor, kernel.run, size_limit(kernel), last.run
+    Tensor, run, along = tensors.Tensor, kernel.run, last.run
+    limit, along_limit = size_limit(kernel), size_limit(last)
 
     def direct_row(a: Any, dim: int, dtype: Any = None) -> Any:
         x = a._array
         rank = x.ndim
-        if dtype is not None or type(dim) is not int or not -rank <= dim < rank or not 0 < x.size <= limit:
+        if dtype is not None or type(dim) is not int or not -rank <= dim < rank:
+            return general(a, dim, dtype=dtype)
+        is_last = dim == -1 or dim + 1 == rank
+        if not 0 < x.size <= (along_limit if is_last else limit):
             return general(a, dim, dtype=dtype)
         try:
-            r = along(x) if dim == -1 or dim + 1 == rank else run(x, dim)
+            r = along(x) if is_last else run(x, dim)
         except REFUSED:
             return general(a, dim)
         t = _new(Tensor)

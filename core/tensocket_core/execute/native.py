@@ -75,8 +75,9 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
         def boxed() -> tuple[Program, NativeForm]:
             program, form = build()
-            # One pass over a row costs less than NumPy's five, however many rows there are.
-            limit = form.limit if operator.kind == "row" else min(form.limit, kernel.limit or form.limit)
+            # Of what NumPy does in several passes, or slowly, a kernel does more before threads are worth it.
+            several = operator.kind in ("row", "reduction")
+            limit = form.limit if several else min(form.limit, kernel.limit or form.limit)
             return program, replace(form, box=box, limit=limit)
 
         made: Callable[..., Any] = _entry(entry, slow, boxed) or slow
@@ -128,7 +129,7 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
         entry: The device.
         variant: What tells this kernel from others of the operator.
         kernel: What runs where operands do not fit.
-        build: Makes the unscheduled program and its form.
+        build: Makes the unscheduled program and its form, whose limit becomes the kernel's.
         instead: What serves where there is no native form.
     """
     place = (operator.name, *variant)
@@ -138,8 +139,10 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
     with _LOCK:  # so that what many threads ask for at once is made once
         known = entry.natives.get(place)
         if known is None:
-            made = _entry(entry, kernel.run, build) if ENABLED and entry.runtime.target is not None else None
-            known = entry.natives[place] = instead() if made is None else Kernel(made, True, kernel.limit)
+            native = ENABLED and entry.runtime.target is not None
+            program, form = build()
+            made = _entry(entry, kernel.run, lambda: (program, form)) if native else None
+            known = entry.natives[place] = instead() if made is None else Kernel(made, True, form.limit)
     return known
 
 
@@ -176,8 +179,10 @@ def _entry(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Ca
     program, form = build()
     target = entry.runtime.target
     assert target is not None
+    # Rows are short, but all of an array may be long.
+    strategy = Strategy.GROUP if form.shape == "scalar" else Strategy.SMALL
     try:
-        return entry.runtime.native_entry(scheduled(program, target, Strategy.SMALL), form, fallback)
+        return entry.runtime.native_entry(scheduled(program, target, strategy), form, fallback)
     except KernelError as error:  # the reference serves as well
         note_failure(entry, program, error)
         return None

@@ -30,6 +30,9 @@ from .primitive import tracked
 from .programs import index_dtype, program
 from .usage import note_use
 
+#: Elements that one thread reduces before others have started: all together, and in rows.
+_FEW: Final = 1 << 18
+_FEW_IN_ROWS: Final = 1 << 16
 #: Geometries that are kept for an operator.
 _KEPT: Final = 256
 
@@ -78,6 +81,8 @@ class Reduction(Operator):
         self.keywords = {"axis": ("None", "dim = axis")}
         #: Kernels and scalars by device, dtypes and geometry.
         self._plans: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
+        #: What calls over all dimensions or one launch, by the array's geometry; () where that is not settled so.
+        self._calls: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
@@ -119,9 +124,50 @@ class Reduction(Operator):
         size = "size" if rest else "columns"
         count: str | int = f"float_{size}" if accumulator.kind == "float" else 1
         scalars: tuple[str | int, ...] = ("size", 1, count) if rest else ("rows", "columns", "columns", 1, count)
-        return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, rest=rest)
+        limit = _FEW if rest else _FEW_IN_ROWS
+        return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, limit=limit, rest=rest)
 
     def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        """As an earlier call over all dimensions or one of an array like this one, or in general."""
+        if dtype is not None or not (dim is None or type(dim) is int) or type(keepdim) is not bool:
+            return self._run(entry, input, dim, keepdim, dtype)
+        array = input._array
+        place = entry.key, input.dtype, array.shape, array.strides, dim, keepdim
+        call = self._calls.get(place)
+        if call is None:
+            if len(self._calls) >= _KEPT:
+                self._calls.clear()
+            call = self._calls[place] = self._call(entry, input, dim, keepdim) or ()
+        if not call:
+            return self._run(entry, input, dim, keepdim, None)
+        kernel, scalars, stored, outer, shape = call
+        stream = entry.stream
+        out = entry.runtime.empty(outer, stored, stream)
+        note_use((out, array), stream)
+        kernel((out, array), scalars, stream)
+        return tensors.wrap(out if outer == shape else out.reshape(shape), entry.key | dtype_bit(stored))
+
+    def _call(self, entry: DeviceEntry, input: Any, dim: int | None, keepdim: bool) -> tuple[Any, ...] | None:
+        """Kernel, scalars, dtype, shape of the result as it is computed and as it is returned; None where the general
+        way does more than to run a generated kernel.
+        """
+        dtype, array, runtime = input.dtype, input._array, entry.runtime
+        if runtime.target is None or dtype.kind in ("complex", "bool") or dtype is dtypes.uint8 or not array.size:
+            return None
+        direct_kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
+        if runtime.profile.host_resident and direct_kernel is not None and (
+                direct_kernel.limit is None or array.size <= direct_kernel.limit):
+            return None
+        if self._compute_dtype(dtype) is not dtype or self._must_decompose(entry, dtype):
+            return None
+        check_dtype(self.name, entry, dtype)
+        axes = normalize_axes(self.name, dim, len(array.shape))
+        outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
+        shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
+        stored = self._stored_dtype(dtype)
+        return (*self._plan(entry, array, axes, dtype, stored), stored, outer, shape)
+
+    def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         axes = normalize_axes(self.name, dim, input.ndim)
         if dtype is dtypes.bool_ and self.bools:

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.contract.kernels import Kernel
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.native import LAST, NativeForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy, pick_strategy
 
@@ -28,6 +28,9 @@ from .nests import row_nest
 from .pointwise import kind_letter
 from .programs import compiled, index_dtype, launch
 from .reduction import accumulation_dtype
+
+#: Elements of rows that one thread computes before others have started.
+_FEW: Final = 1 << 15
 
 
 class TensorRow:
@@ -93,7 +96,8 @@ class Row(Operator):
 
         def build() -> tuple[Program, NativeForm]:
             nest = row_nest(self.name, self.formula, ExprMath, [dtype], dtype, accumulator, 1, True, dtypes.int64)
-            return nest, NativeForm((dtype,), dtype, "same", ("rows", "columns", "columns", 1, "columns", 1))
+            scalars = ("rows", "columns", "columns", 1, "columns", 1)
+            return nest, NativeForm((dtype,), dtype, "same", scalars, limit=_FEW)
 
         along = _along_last(kernel)
         last = native.native_kernel(self, entry, (dtype,), along, build, partial(
@@ -192,8 +196,8 @@ def _compiled(entry: DeviceEntry, kernel: Kernel, key: Hashable, build: native.B
 
 
 def _on_last(program: Program, form: NativeForm) -> tuple[Program, NativeForm]:
-    """The form for calls with ``dim=-1`` and no dtype."""
-    return program, replace(form, rest=(-1, None))
+    """The form for calls with the last dimension and no dtype."""
+    return program, replace(form, rest=(LAST, None))
 
 
 def _same(value: Any, position: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.native import NativeForm
+from tensocket_plugins.contract.native import LAST, NativeForm
 from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program, Var
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, slots, split_loop
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: Flags of C functions that take an array of arguments: with those by name at its end, and their names in a tuple.
 _FASTCALL: Final = 0x0080 | 0x0002
 _NAME: Final = "tensocket_native"
+#: Ranks for which a dimension's number is looked at.
+_RANKS: Final = 4
 #: Everything that compiled entries point to; they live as long as the process.
 _ALIVE: Final[list[Any]] = []
 
@@ -97,9 +99,9 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
     given = len(form.operands)
     count_arguments(w, layout, given + len(form.rest))
     items = [w.item("%args", k, "ptr") for k in range(given + len(form.rest))]
-    if form.rest:
-        w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}")
-                  for item, value in zip(items[given:], form.rest, strict=True)])
+    rest = list(zip(items[given:], form.rest, strict=True))
+    if rest:
+        w.branch([w.op(f"icmp eq ptr {item}, {w.known(id(value))}") for item, value in rest if value is not LAST])
     words: dict[int, str] = {}
     target = items[0]
     if form.box is not None:
@@ -107,7 +109,7 @@ def _text(w: Text, program: Program, form: NativeForm, layout: Layout, offsets: 
         items = [item if k in words else open_box(w, layout, form.box, offsets[form.box.array], item)
                  for k, item in enumerate(items[:given])]
     arrays = {k: items[k] for k in range(given) if k not in words}
-    _check(w, form, layout, arrays)
+    _check(w, form, layout, arrays, [item for item, value in rest if value is LAST])
     sizes = _sizes(w, form, layout, arrays)
     if form.shape == "into":
         assert form.box is not None
@@ -158,8 +160,8 @@ def call_fallback(w: Text, layout: Layout, fallback: Callable[..., Any]) -> None
     w.do(f"ret ptr {answer}")
 
 
-def _check(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) -> None:
-    """Types first, because only arrays have the fields that are read next."""
+def _check(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str], dims: list[str]) -> None:
+    """Types first, because only arrays have the fields that are read next; ``dims`` are to be the last dimension."""
     array_type = w.known(id(np.ndarray))
     w.branch([w.op(f"icmp eq ptr {w.field(array, layout.type, 'ptr')}, {array_type}") for array in arrays.values()])
     conditions = []
@@ -175,7 +177,18 @@ def _check(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) ->
             conditions.append(w.op(f"icmp eq i32 {ranks[k]}, {wanted_rank}"))
     if form.shape in ("rows", "scalar") or form.rows:
         conditions.append(w.op(f"icmp sge i32 {ranks[0]}, 1"))
+    conditions += [_is_last(w, ranks[0], dim) for dim in dims]
     w.branch(conditions, "dense")
+
+
+def _is_last(w: Text, rank: str, dim: str) -> str:
+    """Whether an argument is the object -1, or that of the number before the rank, of which there is one for each."""
+    found = w.op(f"icmp eq ptr {dim}, {w.known(id(-1))}")
+    for last in range(_RANKS):
+        here = w.op(f"icmp eq i32 {rank}, {last + 1}")
+        same = w.op(f"icmp eq ptr {dim}, {w.known(id(last))}")
+        found = w.op(f"or i1 {found}, {w.op(f'and i1 {here}, {same}')}")
+    return found
 
 
 def _sizes(w: Text, form: NativeForm, layout: Layout, arrays: dict[int, str]) -> dict[str, str]:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import Enum
+from typing import Any, Final, Literal
 
 from .dtypes import DType
+
+
+class _Last(Enum):
+    LAST = "last"
+
+
+#: An argument of a native entry that is the number of the last dimension.
+LAST: Final = _Last.LAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ class NativeForm:
         limit: Most elements.
         box: What operands and result come in; None for plain arrays.
         rest: What arguments behind the operands are, the very objects; others go to the fallback. They may be given by
-            name: the fallback has no other names than theirs.
+            name: the fallback has no other names than theirs. ``LAST`` stands for the number of the last dimension,
+            counted from either end.
     """
 
     operands: tuple[DType, ...]

@@ -14,9 +14,8 @@ from typing import Final
 
 from ...contract.dtypes import DType
 from ..lanes import is_vector_loop
-from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, const, loop
+from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, loop
 from .nest import (
-    Axis,
     Names,
     ceil_div,
     definitions,
@@ -30,11 +29,10 @@ from .nest import (
     unit_step,
     walk,
 )
-from .reduce import BLOCK, accumulate, declare, fold_into
+from .partials import LANES, Partials, VectorReduction
+from .reduce import accumulate
 
-#: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
-LANES: Final = 64
-#: The same for arrays of few elements.
+#: Partial results for rows of few elements.
 FEW_LANES: Final = 16
 #: Neighbours in a row that are computed together.
 ROW_LANES: Final = 32
@@ -51,8 +49,8 @@ def _lower(body: Iterable[Stmt], reduction: Callable[[Reduce], Sequence[Stmt]]) 
         match statement:
             case Reduce():
                 result += reduction(statement)
-            case For(var, start, stop, step, inside, kind):
-                result.append(For(var, start, stop, step, _lower(inside, reduction), kind))
+            case For(_, _, _, _, inside):
+                result.append(replace(statement, body=_lower(inside, reduction)))
             case If(condition, inside):
                 result.append(If(condition, _lower(inside, reduction)))
             case _:
@@ -74,7 +72,7 @@ def schedule_vectors(kernel: Kernel, names: Names, lanes: int = LANES) -> Kernel
         return arrays[-1].name
 
     def reduction(reduce: Reduce) -> list[Stmt]:
-        return _Vectors(reduce, [array(result.dtype) for result in reduce.results], names, lanes).build()
+        return VectorReduction(reduce, array, names, lanes).build()
 
     outer, inner = peel(kernel.body)
     if outer:
@@ -291,103 +289,3 @@ class _Columns:
         self._known += [Let(result, value) for result, value in
                         zip(reduce.results, partials.get(self._at), strict=True)]
         return [*first, *rows]
-
-
-class Partials:
-    """Partial results of a reduction in arrays, one array per accumulator."""
-
-    def __init__(self, reduce: Reduce, arrays: Sequence[str]) -> None:
-        self._reduce = reduce
-        self._arrays = arrays
-
-    def get(self, at: Expr) -> list[Expr]:
-        """Element ``at`` of every array."""
-        return [Load(array, at, result.dtype) for array, result in zip(self._arrays, self._reduce.results, strict=True)]
-
-    def put(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        """Set element ``at``."""
-        return [Store(array, at, value) for array, value in zip(self._arrays, values, strict=True)]
-
-    def fold(self, at: Expr, values: Sequence[Expr]) -> list[Stmt]:
-        """Combine ``values`` into element ``at``. Needs a block of its own, for it defines names."""
-        combine = self._reduce.combine
-        return [
-            *(Let(var, value) for var, value in zip(combine.right, values, strict=True)),
-            *(Let(var, value) for var, value in zip(combine.left, self.get(at), strict=True)),
-            *self.put(at, combine.values),
-        ]
-
-
-def _is_wide(reduce: Reduce) -> bool:
-    """Whether accumulators are wider than the elements, so that the order of additions does not matter."""
-    widest = max((load.dtype.itemsize for load in loads((reduce,)) if load.dtype.kind == "float"), default=8)
-    return all(result.dtype.itemsize > widest for result in reduce.results)
-
-
-class _Vectors:
-    """Builds the loops of one reduction over arrays of partial results."""
-
-    def __init__(self, reduce: Reduce, arrays: Sequence[str], names: Names, lanes: int) -> None:
-        self._lanes = lanes
-        self._reduce = reduce
-        self._partials = Partials(reduce, arrays)
-        self._names = names
-        self._dtype = reduce.loops[0][0].dtype
-
-    def build(self) -> list[Stmt]:
-        """The results, declared and computed."""
-        *outer, (var, extent) = self._reduce.loops
-        if outer and _is_wide(self._reduce):
-            return self._at_once(outer, var, extent)
-        block = self._names.var(f"{var.name}_block", self._dtype)
-        inside: Sequence[Stmt] = [loop(block, extent, self._block(var, extent, block), step=self._lanes * BLOCK)]
-        for outer_var, outer_extent in reversed(outer):
-            inside = [loop(outer_var, outer_extent, inside)]
-        return [*declare(self._reduce.results, self._reduce.identity), *inside]
-
-    def _block(self, var: Var, extent: Expr, block: Var) -> list[Stmt]:
-        """Add one block of the innermost loop to the results."""
-        end, at = self._names.var("end", self._dtype), self._names.var("at", self._dtype)
-        return [
-            Let(end, smaller(block + self._lanes * BLOCK, extent)),
-            loop(at, self._lanes, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
-            *self._row(var, at, block, end),
-            *self._folded(at),
-        ]
-
-    def _at_once(self, outer: Sequence[Axis], var: Var, extent: Expr) -> list[Stmt]:
-        """All loops with the same partial results, which are wide enough to add up many elements."""
-        at = self._names.var("at", self._dtype)
-        rows: Sequence[Stmt] = self._row(var, at, const(0, self._dtype), extent)
-        for outer_var, outer_extent in reversed(outer):
-            rows = [loop(outer_var, outer_extent, rows)]
-        return [
-            *declare(self._reduce.results, self._reduce.identity),
-            loop(at, self._lanes, self._partials.put(at, self._reduce.identity), LoopKind.VECTOR),
-            *rows,
-            *self._folded(at),
-        ]
-
-    def _row(self, var: Var, at: Var, start: Expr, end: Expr) -> list[Stmt]:
-        """Fold elements from ``start`` to ``end`` of the innermost loop into the partial results."""
-        tail, chunk = self._names.var("tail", self._dtype), self._names.var("chunk", self._dtype)
-        fold = [*self._reduce.body, *self._partials.fold(at, self._reduce.values)]
-        return [
-            Let(tail, end - (end - start) % self._lanes),
-            loop(chunk, tail, [loop(at, self._lanes, [Let(var, chunk + at), *fold], LoopKind.VECTOR)], start=start,
-                 step=self._lanes),
-            If(tail < end, (loop(at, self._lanes, [Let(var, tail + at), If(var < end, tuple(fold))],
-                                 LoopKind.VECTOR),)),
-        ]
-
-    def _folded(self, at: Var) -> list[Stmt]:
-        """Add the partial results to the results."""
-        first = const(0, self._dtype)
-        return [*self._halve(at),
-                *fold_into(self._reduce.combine, self._reduce.results, self._partials.get(first))]
-
-    def _halve(self, at: Var) -> list[Stmt]:
-        """Fold the upper half of the arrays into the lower one until one element is left."""
-        sizes = [self._lanes >> level for level in range(1, self._lanes.bit_length())]
-        partials = self._partials
-        return [loop(at, size, partials.fold(at, partials.get(at + size)), LoopKind.VECTOR) for size in sizes]

@@ -8,9 +8,10 @@ from typing import Final
 
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
-from .cpu import FEW_LANES, LANES, schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
+from .cpu import FEW_LANES, schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
+from .partials import LANES
 from .reduce import split, splittable
 from .rows import schedule_groups
 from .simt import schedule_lanes
@@ -21,7 +22,7 @@ SHORT: Final = 64
 #: The same on a processor, where a vector may be partly filled.
 SHORT_VECTOR: Final = 8
 #: Neighbours in a row of a reduction that few lanes do best.
-FEW: Final = 32
+FEW: Final = 128
 #: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
 GRAIN: Final = 1 << 14
 
