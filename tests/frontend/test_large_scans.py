@@ -17,14 +17,14 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "complex64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "complex64"])
 @pytest.mark.parametrize(("shape", "dim"), SHAPES)
 def test_running_sums(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], dim: int) -> None:
-    array = (rng.uniform(0.5, 1, shape) * (100 if dtype == "int32" else 0.1)).astype(dtype)
+    array = (rng.uniform(0.5, 1, shape) * (100 if "int" in dtype else 0.1)).astype(dtype)
     wide = array.astype("complex128" if dtype == "complex64" else "float64")
     result = torch.cumsum(torch.tensor(array), dim)
     expected = np.cumsum(wide, dim)
-    tolerance = {"float64": 1e-13, "float16": 1e-3, "int32": 0}.get(dtype, 2e-7)
+    tolerance = {"float64": 1e-13, "float16": 1e-3, "int32": 0, "int64": 0}.get(dtype, 2e-7)
     np.testing.assert_allclose(result.numpy().astype(expected.dtype), expected, tolerance)
     turned = torch.tensor(np.ascontiguousarray(array.T)).permute(*reversed(range(len(shape))))
     np.testing.assert_allclose(torch.cumsum(turned, dim).numpy(), result.numpy(), tolerance)

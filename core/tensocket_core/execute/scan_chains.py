@@ -84,8 +84,11 @@ class _VectorNest(ScanNest):
         assert scan.identity is not None
         self.identity = [const(value, dtype) for value, dtype in zip(
             scan.identity(form.accumulator), self.types, strict=True)]
+        # Integers wrap around, in any order alike, and follow each other faster than vectors are transposed.
+        self.exact = len(self.types) == 1 and self.types[0].kind in ("int", "uint")
         # What is rounded to a narrower type needs no exact order.
-        self.loose = len(self.types) == 1 and form.source is not None and form.source.itemsize < self.types[0].itemsize
+        self.loose = len(self.types) == 1 and form.source is not None and (
+            self.exact or form.source.itemsize < self.types[0].itemsize)
         self.locals: list[Local] = []
         self.sums = self._arrays("sum", self.types, SIDE)
         self.accs = [Var(f"acc{k}", dtype) for k, dtype in enumerate(self.types)]
@@ -195,6 +198,7 @@ class _TilesNest(_VectorNest):
         """The finished nest: a block of a row an iteration."""
         stop = Var("stop", self.form.index)
         step = LANES if self.loose and not self.form.running else SIDE * SIDE
+        in_squares = self.form.source is not None and step != LANES and not self.exact
         body: list[Stmt] = [
             *self._enter(self.number // self.blocks, self.number % self.blocks, "row"),
             Let(self.first, self.block * self.length), Let(stop, call("min", self.first + self.length, self.count)),
@@ -204,9 +208,9 @@ class _TilesNest(_VectorNest):
                     if self.loose and self.form.carried else self.identity)
         if self.form.source is not None and step == LANES:
             body += self._folded()
-        elif self.form.source is not None:
+        elif in_squares:
             body.append(loop(self.piece, self.rest, self._piece(), start=self.first, step=BLOCK))
-        body.append(self._scalar(self.first if self.form.source is None else self.rest, stop))
+        body.append(self._scalar(self.rest if in_squares or step == LANES else self.first, stop))
         if not self.form.running:
             body += self._write(self.block, tuple(self.accs))
         extent = product([*self.sizes, self.blocks], self.form.index)

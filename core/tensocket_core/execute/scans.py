@@ -99,7 +99,7 @@ class _Processor(_Rows):
         assert target is not None
         apart = any(step and step[-1] != 1 for step in strides)
         # Additions that need no conversion follow each other as fast as vectors are transposed.
-        narrow = source is None or source.itemsize < 8 or len(self.types) > 1
+        narrow = source is None or len(self.types) > 1 or (self.accumulator.kind == "float" and source.itemsize < 8)
         enough = self.count >= target.parallelism
         if self.scan.identity is None or self.accumulator in COMPONENT or apart or (enough and not narrow):
             super().run(outs, ins, length, strides, source, result)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import bool_
 
 from ..dispatch.modes import STATE, untransformed
+from ..execute.extremes import both_extremes
 
 #: Elements up to which NumPy looks at them sooner than a kernel is called.
 _SMALL: Final = 1 << 15
@@ -34,7 +35,8 @@ def extremes(index: Any) -> tuple[int, int]:
     if index._entry.runtime.profile.host_resident and index._array.size <= _SMALL:
         array = index._host()
         return int(array.min()), int(array.max())
-    return index.amin().item(), index.amax().item()
+    found = index._entry.holds_data and both_extremes(index._entry, index._array, index.dtype)
+    return found or (index.amin().item(), index.amax().item())
 
 
 def room_for(input: Any, *parts: Any) -> Any:

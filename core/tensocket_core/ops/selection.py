@@ -35,24 +35,27 @@ def positions(like: Any, size: int) -> Any:
     return like.new_arange(0, size, 1)
 
 
-def _distance(operator: str, input: Any) -> Any:
-    """Column minus row of every element of a matrix."""
+def _places(operator: str, input: Any, diagonal: int) -> tuple[Any, Any]:
+    """The column of each element of a matrix, and that of the diagonal in its row, as tensors that broadcast."""
     if input.ndim < 2:
         raise ShapeError(operator, f"a tensor of shape {list(input.shape)}", "matrices have at least 2 dimensions",
                          "unsqueeze it first")
-    return positions(input, input.shape[-1]) - positions(input, input.shape[-2]).unsqueeze(1)
+    rows, columns = input.shape[-2:]
+    return positions(input, columns), positions(input, rows).unsqueeze(1) + min(max(diagonal, -rows), columns)
 
 
 @composite("tril(Tensor input, int diagonal=0) -> Tensor")
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangles of matrices, up to a diagonal; zeros elsewhere."""
-    return input.masked_fill(_distance("tril", input) > diagonal, 0)
+    column, limit = _places("tril", input, diagonal)
+    return input.masked_fill(column > limit, 0)
 
 
 @composite("triu(Tensor input, int diagonal=0) -> Tensor")
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangles of matrices, from a diagonal on; zeros elsewhere."""
-    return input.masked_fill(_distance("triu", input) < diagonal, 0)
+    column, limit = _places("triu", input, diagonal)
+    return input.masked_fill(column < limit, 0)
 
 
 def _diagonal(array: Any, offset: int, dim1: int, dim2: int) -> Any:
