@@ -16,7 +16,7 @@ from tensocket_plugins.ir.nodes import Program
 from ..autograd.conjugate import for_key
 from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
+from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
 from . import dense, direct, native
@@ -136,7 +136,7 @@ class InPlace(InPlaceOperator):
         """The kernel for small arrays, where the key settles that dtype and number kind fit."""
         origin, bits = self.origin, key & DTYPE_MASK
         number = (key & SCALAR_MASK).bit_length()
-        if origin.count != 2 or origin.extras or bits & (bits - 1) or key & DIM0:
+        if origin.count != 2 or origin.extras or bits & (bits - 1):
             return None
         dtype = DTYPE_OF[bits]
         if (number or origin.guard_values) and origin.guarded(dtype):

@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -34,6 +36,12 @@ from .views import sizes, strided
 @composite("reshape(Tensor input, int... shape) -> Tensor")
 def reshape(input: Any, *shape: Any) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
+    given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    if given and type(given[0]) is int and type(input._array) is np.ndarray and input._array.flags.c_contiguous:
+        try:
+            return input.view(*given)
+        except (ShapeError, ArgumentTypeError, ArgumentError):
+            pass  # what is wrong is said below, by this operator's name
     wanted = normalize_shape("reshape", sizes(shape), input._array.size)
     try:
         return input.view(wanted)

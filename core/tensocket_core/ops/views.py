@@ -54,7 +54,8 @@ def _view_host(array: Any, shape: tuple[Any, ...]) -> Any:
         try:
             result = array.reshape(shape)
         except (TypeError, ValueError):
-            return _view(array, shape)
+            one = len(shape) == 1 and isinstance(shape[0], tuple)
+            return _view_host(array, shape[0]) if one else _view(array, shape)
         if result.shape == shape or -1 in shape:
             return result
     return _view(array, shape)
