@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -179,8 +180,9 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
                 "sections add up to the size",
                 "change the sections",
             )
-    starts = [sum(parts[:k]) for k in range(len(parts))]
-    return tuple(input.narrow(dim, start, length) for start, length in zip(starts, parts, strict=True))
+    before, part = (slice(None),) * _own_axis("split", input, dim), input.basic_index
+    return tuple([part((*before, slice(end - length, end))) for length, end in zip(
+        parts, accumulate(map(operator.index, parts)), strict=True)])
 
 
 @composite("chunk(Tensor input, int chunks, int dim=0) -> any")
@@ -198,4 +200,5 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
     axis = _own_axis("unbind", input, dim, DimensionError)
-    return tuple(input.select(axis, k) for k in range(input._array.shape[axis]))
+    before, part = (slice(None),) * axis, input.basic_index
+    return tuple([part((*before, k)) for k in range(input._array.shape[axis])])

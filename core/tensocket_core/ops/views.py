@@ -161,6 +161,8 @@ def sliced(array: Any, index: tuple[Any, ...]) -> Any:
         IndexOutOfRange: An index lies outside its dimension.
     """
     shape = array.shape
+    if len(index) == 1 and shape and type(index[0]) is int and -shape[0] <= index[0] < shape[0]:
+        return array[index[0], ...]
     used = sum(item is not None and item is not Ellipsis for item in index)
     if used > len(shape):
         raise DimensionError(
