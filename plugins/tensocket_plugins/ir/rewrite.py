@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from .nodes import (
     Assign,
@@ -105,14 +106,15 @@ class _Namer:
 
     def __init__(self, program: Program) -> None:
         self._taken = {x.name for x in (*program.params, *program.temporaries)}
-        self._mutable: set[str] = set()
+        self._count = 0
+        mutable: set[str] = set()
         for kernel in program.kernels:
             self._taken.update(local.name for local in kernel.locals)
             for s in _statements(kernel.body):
                 self._taken.update(v.name for v in _variables(s))
                 if isinstance(s, Declare):
-                    self._mutable.add(s.var.name)
-        self._count = 0
+                    mutable.add(s.var.name)
+        self.uses = _Uses(mutable)
 
     def fresh(self, e: Expr) -> Var:
         """A new variable for the value of ``e``."""
@@ -123,8 +125,7 @@ class _Namer:
 
     def block(self, statements: Sequence[Stmt], outer: _Block | None = None) -> tuple[Stmt, ...]:
         """The statements with names for shared parts; names of the outer block hold inside, too."""
-        roots = [e for s in _statements(statements) for e in _named_in(s)]
-        block = _Block(self.fresh, self._mutable, roots, outer)
+        block = _Block(self.fresh, self.uses, self.uses.shared(statements), outer)
         for s in statements:
             block.out.append(self._statement(block, s))
             block.forget(s)
@@ -150,42 +151,90 @@ class _Namer:
         return s
 
     def _reduce(self, s: Reduce, outer: _Block) -> Reduce:
-        block = _Block(self.fresh, self._mutable, [*(let.value for let in s.body), *s.values], outer)
+        block = _Block(self.fresh, self.uses, self.uses.shared([s]), outer)
         for let in s.body:
             block.out.append(Let(let.var, block.name(let.value, let.var)))
         values = tuple(map(block.name, s.values))
         return replace(s, body=tuple(b for b in block.out if isinstance(b, Let)), values=values)
 
 
+class _Uses:
+    """What the expressions of statements consist of; each is looked at once. Expressions are told by their ids.
+
+    Attributes:
+        fragile: Whether the value of an expression can change with a store, and with an assignment.
+    """
+
+    def __init__(self, mutable: set[str]) -> None:
+        self.fragile: dict[int, tuple[bool, bool]] = {}
+        self._mutable = mutable
+        self._parts: dict[int, frozenset[int]] = {}
+        self._children: dict[int, tuple[int, ...]] = {}
+        self._inside: dict[int, tuple[set[int], list[int]]] = {}
+
+    def parts(self, e: Expr) -> frozenset[int]:
+        """All that an expression consists of."""
+        found = self._parts.get(id(e))
+        if found is None:
+            for part in (every := parts(e)):
+                if id(part) not in self.fragile:
+                    self._learn(part)
+            found = self._parts[id(e)] = frozenset(map(id, every))
+        return found
+
+    def _learn(self, e: Expr) -> None:
+        if not isinstance(e, Call | Load):
+            self.fragile[id(e)] = False, isinstance(e, Var) and e.name in self._mutable
+            return
+        inner = self._children[id(e)] = tuple(map(id, children(e)))
+        self.fragile[id(e)] = (isinstance(e, Load) or any(self.fragile[part][0] for part in inner),
+                               any(self.fragile[part][1] for part in inner))
+
+    def shared(self, statements: Sequence[Stmt]) -> set[int]:
+        """Calls and loads that statements, with those inside them, use more than once."""
+        inside = [self._statement(s) for s in statements]
+        every = set().union(*[expressions for expressions, _ in inside])
+        uses = Counter(chain.from_iterable([self._children[e] for e in every if e in self._children]))
+        uses.update(chain.from_iterable([roots for _, roots in inside]))
+        return {e for e, count in uses.items() if count > 1 and e in self._children}
+
+    def _statement(self, s: Stmt) -> tuple[set[int], list[int]]:
+        """All expressions in a statement, and those that are no parts of others."""
+        found = self._inside.get(id(s))
+        if found is None:
+            named = _named_in(s)
+            found = self._inside[id(s)] = set().union(*map(self.parts, named)), list(map(id, named))
+            for inner in s.body if isinstance(s, For | If | Reduce) else ():
+                expressions, roots = self._statement(inner)
+                found[0].update(expressions)
+                found[1].extend(roots)
+        return found
+
+
 class _Block:
     """The statements of one block while they are rebuilt, and the names that hold at its end."""
 
-    def __init__(self, fresh: Callable[[Expr], Var], mutable: set[str], roots: list[Expr],
-                 outer: _Block | None) -> None:
+    def __init__(self, fresh: Callable[[Expr], Var], uses: _Uses, shared: set[int], outer: _Block | None) -> None:
         self.out: list[Stmt] = []
         self._fresh = fresh
-        self._mutable = mutable
-        self._uses = Counter(id(child) for e in parts(*roots) for child in children(e))
-        self._uses.update(map(id, roots))
-        # Whether the value of an expression can change with a store, and with an assignment.
-        self._fragile: dict[int, tuple[bool, bool]] = dict(outer._fragile) if outer else {}
+        self._uses = uses
+        self._shared = shared
         self._names: dict[int, Var] = {}
         if outer:
-            self._names.update((key, v) for key, v in outer._names.items() if not any(self._fragile[key]))
+            self._names.update((key, v) for key, v in outer._names.items() if not any(uses.fragile[key]))
 
     def name(self, e: Expr, own: Var | None = None) -> Expr:
         """``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` gets anyway."""
+        inside = self._uses.parts(e)
+        if self._shared.isdisjoint(inside) and self._names.keys().isdisjoint(inside):
+            return e
         new: dict[int, Expr] = {}
         for part in parts(e):
-            inner = [self._fragile[id(child)] for child in children(part)]
-            self._fragile[id(part)] = (isinstance(part, Load) or any(load for load, _ in inner),
-                                       (isinstance(part, Var) and part.name in self._mutable)
-                                       or any(assigned for _, assigned in inner))
             if id(part) in self._names:
                 new[id(part)] = self._names[id(part)]
                 continue
             built = with_children(part, [new[id(child)] for child in children(part)])
-            if self._uses[id(part)] > 1 and isinstance(part, Call | Load):
+            if id(part) in self._shared:
                 if part is e and own is not None:
                     self._names[id(part)] = own
                 else:
@@ -200,8 +249,9 @@ class _Block:
         if isinstance(s, Let | Declare | Reduce):
             return
         stored, assigned = not isinstance(s, Assign), isinstance(s, Assign | For | If)
+        fragile = self._uses.fragile
         self._names = {key: var for key, var in self._names.items()
-                       if not ((self._fragile[key][0] and stored) or (self._fragile[key][1] and assigned))}
+                       if not ((fragile[key][0] and stored) or (fragile[key][1] and assigned))}
 
 
 def _named_in(s: Stmt) -> tuple[Expr, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -99,21 +99,25 @@ class Scope:
         return replace(self, loops=(*self.loops, loop)).define([loop.var])
 
 
-def parts(*expressions: Expr) -> Iterator[Expr]:
+def parts(*expressions: Expr) -> list[Expr]:
     """The expressions and all that they consist of, each once, parts before wholes."""
+    found: list[Expr] = []
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(e, False) for e in reversed(expressions)]
+    # None stands on top of an expression whose parts are done.
+    stack: list[Expr | None] = [*reversed(expressions)]
     while stack:
-        e, ready = stack.pop()
-        if ready:
-            yield e
-            continue
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        stack.append((e, True))
-        inner = e.args if isinstance(e, Call) else (e.index,) if isinstance(e, Load) else ()
-        stack.extend((part, False) for part in reversed(inner))
+        e = stack.pop()
+        if e is None:
+            found.append(stack.pop())  # type: ignore[arg-type]
+        elif id(e) not in seen:
+            seen.add(id(e))
+            if isinstance(e, Call):
+                stack += (e, None, *reversed(e.args))
+            elif isinstance(e, Load):
+                stack += (e, None, e.index)
+            else:
+                found.append(e)
+    return found
 
 
 def lane_dependent(body: tuple[Stmt, ...]) -> frozenset[str]:
