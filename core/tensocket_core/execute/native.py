@@ -2,8 +2,9 @@
 
 An operator whose result does not depend on who computes it starts with NumPy and is promoted when it is called often;
 compiling at once would cost more than most programs win. Functions that NumPy rounds differently are native from the
-start, so that a result never depends on how often something was called before. ``TENSOCKET_NATIVE=0`` turns all of
-this off: the Python paths, which are the reference for these entries, serve everything.
+first call that is small enough for it, so that a result never depends on how often something was called before.
+``TENSOCKET_NATIVE=0`` turns all of this off: the Python paths, which are the reference for these entries, serve
+everything.
 """
 
 from __future__ import annotations
@@ -69,23 +70,22 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
     if known is not None:
         return known
 
-    def promote() -> Callable[..., Any]:
-        slow = make(kernel)
-        box = tensor_box(key)
+    slow = make(kernel)
 
-        def boxed() -> tuple[Program, NativeForm]:
-            program, form = build()
-            # Of what NumPy does in several passes, or slowly, a kernel does more before threads are worth it.
-            several = operator.kind in ("row", "reduction")
-            limit = form.limit if several else min(form.limit, kernel.limit or form.limit)
-            return program, replace(form, box=box, limit=limit)
+    def boxed() -> tuple[Program, NativeForm]:
+        program, form = build()
+        # Of what NumPy does in several passes, or slowly, a kernel does more before threads are worth it.
+        several = operator.kind in ("row", "reduction")
+        limit = form.limit if several else min(form.limit, kernel.limit or form.limit)
+        return program, replace(form, box=tensor_box(key), limit=limit)
 
-        made: Callable[..., Any] = _entry(entry, slow, boxed) or slow
+    def promote(build: Build = boxed) -> Callable[..., Any]:
+        made: Callable[..., Any] = _entry(entry, slow, build) or slow
         entry.natives[place] = made
         return made
 
     if operator.name.removesuffix("_") not in _EXACT:
-        return promote()
+        return _when_small(operator, entry, place, slow, boxed, promote)
     return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
 
 
@@ -122,7 +122,7 @@ def native_product(operator: str, entry: DeviceEntry, dtype: DType, key: int, sl
 
 def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], kernel: Kernel, build: Build,
                   instead: Callable[[], Kernel]) -> Kernel:
-    """The native form of ``kernel`` on arrays, for closures with arguments of their own.
+    """The native form of ``kernel`` on arrays, made when it is called, for closures with arguments of their own.
 
     Args:
         operator: Whose kernel it is: one that is native from the start.
@@ -136,14 +136,21 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
     known: Kernel | None = entry.natives.get(place)
     if known is not None:
         return known
-    with _LOCK:  # so that what many threads ask for at once is made once
-        known = entry.natives.get(place)
-        if known is None:
-            native = ENABLED and entry.runtime.target is not None
-            program, form = build()
-            made = _entry(entry, kernel.run, lambda: (program, form)) if native else None
-            known = entry.natives[place] = instead() if made is None else Kernel(made, True, form.limit)
-    return known
+    if not ENABLED or entry.runtime.target is None:
+        known = entry.natives[place] = instead()
+        return known
+    program, form = build()
+
+    def first(*args: Any) -> Any:
+        with _LOCK:  # so that what many threads ask for at once is made once
+            made: Kernel | None = entry.natives.get(place)
+            if made is None:
+                run = _entry(entry, kernel.run, lambda: (program, form))
+                made = entry.natives[place] = instead() if run is None else Kernel(run, True, form.limit)
+                _forget(operator)
+        return made.run(*args)
+
+    return Kernel(first, True, form.limit)
 
 
 def exact(operator: str) -> bool:
@@ -166,13 +173,41 @@ def _counted(operator: Operator, entry: DeviceEntry, place: tuple[Any, ...], run
         # Threads may count past zero together; later calls of a closure that is still held find the entry made.
         if left <= 0 and place not in entry.natives:
             promote()
-            operator.table.clear()
-            for item in list(COMPOSITES.values()):
-                if item.direct is not None:  # may hold this operator's closure
-                    item.table.clear()
+            _forget(operator)
         return run(*args)
 
     return counted
+
+
+def _when_small(operator: Operator, entry: DeviceEntry, place: tuple[Any, ...], slow: Callable[..., Any],
+                build: Build, promote: Callable[[Build], Callable[..., Any]]) -> Callable[..., Any]:
+    """``slow``, until a call comes that the native form would not leave to it."""
+    built: tuple[Program, NativeForm] | None = None
+
+    def first(*args: Any, **named: Any) -> Any:
+        nonlocal built
+        made = entry.natives.get(place)
+        if made is None:
+            if built is None:
+                built = build()
+            array = getattr(args[0], "_array", None) if args else None
+            if array is not None and array.size > built[1].limit:
+                return slow(*args, **named)
+            known = built
+            with _LOCK:
+                made = entry.natives.get(place) or promote(lambda: known)
+            _forget(operator)
+        return made(*args, **named)
+
+    return first
+
+
+def _forget(operator: Operator) -> None:
+    """Let an operator's closures be looked up again: a better one is known."""
+    operator.table.clear()
+    for item in list(COMPOSITES.values()):
+        if item.direct is not None:  # may hold this operator's closure
+            item.table.clear()
 
 
 def _entry(entry: DeviceEntry, fallback: Callable[..., Any], build: Build) -> Callable[..., Any] | None:
