@@ -162,7 +162,8 @@ def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: 
     if layer.turned:
         step_o, step_c, origin, step_h, step_w = step_c, step_o, 2 * (step_h + step_w), -step_h, -step_w
     weight = device.empty((layer.groups * plan.blocks * programs.PLACES * layer.depth * rows,), work, stream)
-    device.program(programs.weights, dtype, work, rows)((weight, w), (
+    near = (step_o, step_h, step_w) == (9, -3, -1)
+    device.program(programs.weights, dtype, work, rows, near)((weight, w), (
         layer.groups * plan.blocks, plan.blocks, layer.depth, layer.made, origin, step_g, step_o, step_c, step_h,
         step_w), stream)
     infinite = device.empty((plan.tasks * lanes(work),), work, stream)

@@ -43,6 +43,8 @@ from .tiles import Tile, index, lanes, numbers
 
 #: Places of a tile: 4 x 4.
 PLACES: Final = 16
+#: Channels of the image whose windows are transformed at a time: a multiple of a vector.
+_STAGE: Final = 16
 
 
 def rows(columns: int) -> int:
@@ -58,7 +60,15 @@ def pitch(depth: int, columns: int, dtype: DType) -> int:
     return (4 * depth * columns | 1) * lanes(dtype)
 
 
-def weights(source: DType, work: DType, count: int) -> Program:
+def _window(values: Sequence[Expr]) -> list[Expr]:
+    """A line of 3 elements of the window times G': 4 factors."""
+    a, b, c = values
+    half = const(0.5, a.dtype)
+    ends, middle = half * (a + c), half * b
+    return [a, ends + middle, ends - middle, c]
+
+
+def weights(source: DType, work: DType, count: int, near: bool) -> Program:
     """``out[g, block, place, c, o] = G w[g, block * count + o, c] G'``, 0 beyond the last channel.
 
     Parameters: result, weight; then: tasks (groups times blocks), blocks, channels of the image and of the result in a
@@ -68,42 +78,65 @@ def weights(source: DType, work: DType, count: int) -> Program:
         source: Element type of the weight.
         work: Element type of the result.
         count: Channels in a block: no more than a vector has elements.
+        near: Whether the windows of neighbouring channels of the result stand next to each other, each turned around,
+            the first one's last element being the first. Then they are copied for some channels of the image at a
+            time: they are far from each other, and a processor can wait for many copies at once.
     """
     scalars, (tasks, blocks, depth, made, origin, step_g, step_o, step_c, step_h, step_w) = numbers(
         "tasks blocks depth made origin step_g step_o step_c step_h step_w")
-    task, c, lane, at, out_at, channel, o = map(index, ("task", "c", "lane", "at", "out_at", "channel", "o"))
-    first, half = index("first"), const(0.5, work)
+    task, c, lane, at, out_at, channel, o, first, some_at = map(
+        index, ("task", "c", "lane", "at", "out_at", "channel", "o", "first", "some_at"))
     some = max(1, lanes(work) // count)
     taps = [[Var(f"tap{h}{w}", work) for w in range(3)] for h in range(3)]
-
-    def transform(name: str, line: Sequence[Expr], body: list[Stmt]) -> list[Var]:
-        made = [Var(f"{name}{k}", work) for k in range(4)]
-        ends, middle = half * (line[0] + line[2]), half * line[1]
-        body += [Let(var, value) for var, value in zip(
-            made, (line[0], ends + middle, ends - middle, line[2]), strict=True)]
-        return made
-
+    place = (channel - some_at) * (9 * count) + lane % count * 9
+    read = [[Load("stage", place + (8 - 3 * h - w), work) if near else
+             cast(Load("weight", first + h * step_h + w * step_w, source), work) for w in range(3)] for h in range(3)]
     body: list[Stmt] = [Let(channel, c + lane // count), Let(o, task % blocks * count + lane % count),
                         Let(first, at + o * step_o + channel * step_c)]
     body += [Declare(tap, const(0, work)) for line in taps for tap in line]
-    body.append(If(o < made, tuple(
-        Assign(tap, cast(Load("weight", first + h * step_h + w * step_w, source), work))
-        for h, line in enumerate(taps) for w, tap in enumerate(line))))
-    columns = [transform(f"column{w}_", [taps[h][w] for h in range(3)], body) for w in range(3)]
+    body.append(If(o < made, tuple(Assign(taps[h][w], read[h][w]) for h in range(3) for w in range(3))))
+    columns = [_window([taps[h][w] for h in range(3)]) for w in range(3)]
     for h in range(4):
-        line = transform(f"line{h}_", [columns[w][h] for w in range(3)], body)
+        parts = [Var(f"part{h}_{w}", work) for w in range(3)]
+        body += [Let(part, columns[w][h]) for w, part in enumerate(parts)]
         body += [Store("out", out_at + ((4 * h + w) * count * depth + c * count + lane), value)
-                 for w, value in enumerate(line)]
-
-    whole = depth // some * some
+                 for w, value in enumerate(_window(parts))]
+    end, whole = smaller(some_at + _STAGE, depth), depth // some * some
     task_body = [
         Let(at, origin + task // blocks * step_g),
         Let(out_at, task * (PLACES * count * depth)),
-        loop(c, whole, [loop(lane, some * count, body, LoopKind.VECTOR)], step=some),
-        loop(c, depth, [loop(lane, count, body, LoopKind.VECTOR)], start=whole),
+        loop(some_at, depth, [
+            *([_staged(source, work, count, (at - 8, some_at, end, step_c), (task % blocks * count, made))]
+              if near else []),
+            loop(c, smaller(some_at + _STAGE, whole), [loop(lane, some * count, body, LoopKind.VECTOR)], start=some_at,
+                 step=some),
+            loop(c, end, [loop(lane, count, body, LoopKind.VECTOR)], start=larger(some_at, whole)),
+        ], step=_STAGE),
     ]
-    kernel = Kernel("winograd_weights", (loop(task, tasks, task_body, LoopKind.PARALLEL),))
+    locals_ = (Local("stage", work, _STAGE * 9 * count),) if near else ()
+    kernel = Kernel("winograd_weights", (loop(task, tasks, task_body, LoopKind.PARALLEL),), locals_)
     return Program("winograd_weights", (Buffer("out", work, True), Buffer("weight", source), *scalars), (kernel,))
+
+
+def _staged(source: DType, work: DType, count: int, place: tuple[Expr, Expr, Expr, Expr],
+            channels: tuple[Expr, Expr]) -> Stmt:
+    """Copy the windows of a block of channels of the result, for some channels of the image.
+
+    Args:
+        source: Element type of the weight.
+        work: Element type of the copy.
+        count: Channels in a block.
+        place: Where the weight begins, the first channel of the image and the end of them, and their distance.
+        channels: The first channel of the result, and the number of all.
+    """
+    c, q, lane, run = map(index, ("c", "q", "lane", "run"))
+    (at, first, end, step), (o, made) = place, channels
+    value = cast(Load("weight", at + c * step + o * 9 + (q + lane), source), work)
+    return loop(c, end, [
+        Let(run, smaller(made - o, count) * 9),
+        loop(q, run, [loop(lane, lanes(work), [
+            If(q + lane < run, (Store("stage", (c - first) * (9 * count) + (q + lane), value),))], LoopKind.VECTOR)],
+            step=lanes(work))], start=first)
 
 
 def _combined(values: Sequence[Expr]) -> list[Expr]:
