@@ -11,7 +11,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.schedule import convolution as direct
 from tensocket_plugins.ir.schedule import winograd as programs
 from tensocket_plugins.ir.schedule import winograd_weight as weight_programs
-from tensocket_plugins.ir.schedule.tiles import lanes
+from tensocket_plugins.ir.schedule.tiles import VECTOR_BYTES, lanes
 
 if TYPE_CHECKING:
     from .device import CpuDevice
@@ -23,7 +23,13 @@ _SOME: Final = 16
 #: Tasks for each thread: few, because each begins with memory that is not in the cache.
 _TASKS: Final = 2
 #: What panels of so many vectors cost, relative to each other: narrow ones read more of the weight for each product.
-_WIDTHS: Final = {3: 1.0, 2: 1.02, 1: 1.15}
+_WIDTHS: Final = {3: 1.0, 2: 1.0, 1: 1.05}
+#: Bytes of a panel that the second cache holds beside the weight, and what products cost where it does not.
+_HELD: Final = 1 << 19
+_SPILLED: Final = 1.25
+#: Bytes of a transformed weight that only the last cache holds, and how many a cycle brings when all cores read it.
+_FAR: Final = 1 << 22
+_STREAM: Final = 5
 #: Cycles that transforms take: a line of tiles of one channel on either side, and a window of the weight.
 _TAKE: Final = 65
 _GIVE: Final = 40
@@ -92,10 +98,16 @@ def _cost(layer: Layer, vectors: int, columns: int, work: DType) -> float:
     height, width = (n + 1 >> 1 for n in layer.outputs)
     panels = layer.groups * -(-vectors // columns)
     rows = programs.rows(columns)
-    products = programs.PLACES * panels * columns * layer.depth * (-(-layer.made // rows) * rows)
+    products: float = programs.PLACES * panels * columns * layer.depth * (-(-layer.made // rows) * rows)
     lines = layer.groups * layer.batch * height * -(-width // (lanes(work) - 1)) + panels
     windows = layer.groups * layer.depth * layer.made
-    return (products * _WIDTHS[columns] / _PRODUCTS + lines * (layer.depth * _TAKE + layer.made * _GIVE)
+    if programs.PLACES * columns * VECTOR_BYTES * layer.depth > _HELD:
+        products *= _SPILLED
+    products *= _WIDTHS[columns] / _PRODUCTS
+    weight = programs.PLACES * layer.depth * layer.made * work.itemsize
+    if weight > _FAR:
+        products = max(products, panels * weight / _STREAM)
+    return (products + lines * (layer.depth * _TAKE + layer.made * _GIVE)
             + windows * _WINDOW)
 
 
