@@ -7,19 +7,28 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.schedule import Strategy
 
 from ..device import DeviceEntry
 from ..dispatch.operator import check_dtype
 from .convert import native_values, to_dtype
 from .elements import MOVED_AS, moved_handle
-from .generated import run_generated
+from .generated import prepared, run_generated
 from .geometry import contiguous, element_strides, expand
 from .layout import empty_preserved, memory_order
 from .primitive import primitive
-from .usage import copy_arrays
+from .programs import program
+from .usage import copy_arrays, note_use
 
-#: Elements from which a generated copy kernel is worth its call on a host-resident device.
+#: Elements from which a generated copy kernel is worth its call on a host-resident device; between element types, and
+#: where NumPy converts element by element or in several passes.
 _HOST_LIMIT: Final = 65536
+_CONVERTED: Final = 8192
+_SLOWLY_CONVERTED: Final = 1024
+#: Elements up to which devices count with 32 bits.
+_MOST: Final = 1 << 30
+#: Kernels for contiguous arrays, by device and element types.
+_FLAT: Final[dict[tuple[int, DType, DType], Any]] = {}
 
 
 def _identity(value: Any) -> Any:
@@ -32,7 +41,7 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
     if 0 in shape:
         return
     runtime = entry.runtime
-    if runtime.profile.host_resident and (runtime.target is None or out.size < _HOST_LIMIT):
+    if runtime.profile.host_resident and (runtime.target is None or out.size < _host_limit(stored, dtype)):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif stored is dtype and _in_runs(out, source) and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:
@@ -40,10 +49,33 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
     elif runtime.target is not None:
         if stored is dtype:
             _move(entry, out, source, dtype)
-            return
-        run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
+        elif out.shape == source.shape and "complex" not in (stored.kind, dtype.kind) and contiguous(out) and (
+                contiguous(source)) and out.size < _MOST:
+            _convert_flat(entry, out, stored, source, dtype)
+        else:
+            run_generated(entry, ("copy", dtype, stored), _identity, [(source, dtype)], shape, [(out, stored)])
     else:
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
+
+
+def _host_limit(stored: DType, dtype: DType) -> int:
+    if stored is dtype:
+        return _HOST_LIMIT
+    narrow = any(kind.kind == "float" and kind.itemsize < 4 for kind in (stored, dtype))
+    return _SLOWLY_CONVERTED if narrow else _CONVERTED
+
+
+def _convert_flat(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtype: DType) -> None:
+    """The usual case, without looking at geometry."""
+    place = entry.key, stored, dtype
+    run = _FLAT.get(place)
+    if run is None:
+        key, build, _ = prepared(entry, ("copy", dtype, stored), _identity, [(source, dtype)], out.shape,
+                                 [(out, stored)])
+        run = _FLAT[place] = program(entry, key, build, Strategy.SERIAL)
+    stream = entry.stream
+    note_use((out, source), stream)
+    run((out, source), (out.size,), stream)
 
 
 def _in_runs(out: Any, source: Any) -> bool:
