@@ -14,7 +14,24 @@ from typing import Final
 
 from ...contract.dtypes import DType
 from ..lanes import is_vector_loop
-from ..nodes import Call, Expr, For, If, Kernel, Let, Load, Local, LoopKind, Reduce, Stmt, Store, Var, loop
+from ..nodes import (
+    Assign,
+    Call,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    LoopKind,
+    Reduce,
+    Stmt,
+    Store,
+    Var,
+    cast,
+    loop,
+)
 from .nest import (
     Names,
     ceil_div,
@@ -29,8 +46,8 @@ from .nest import (
     unit_step,
     walk,
 )
-from .partials import LANES, Partials, VectorReduction
-from .reduce import accumulate
+from .partials import LANES, RUN, Partials, VectorReduction, narrowed
+from .reduce import accumulate, declare
 
 #: Partial results for rows of few elements.
 FEW_LANES: Final = 16
@@ -282,10 +299,28 @@ class _Columns:
         arrays = [Local(self._names.fresh("partial"), result.dtype, COLUMNS) for result in reduce.results]
         self.arrays += arrays
         partials = Partials(reduce, [array.name for array in arrays])
-        rows = self._over([*reduce.body, *partials.fold(self._at, reduce.values)])
-        for var, extent in reversed(reduce.loops):
-            rows = [loop(var, extent, rows)]
+        *loops, (row, extent) = reduce.loops
+        narrow = narrowed(reduce)
+        if narrow is None:
+            every = [*reduce.body, *partials.fold(self._at, reduce.values)]
+            rows: Sequence[Stmt] = [loop(row, extent, self._over(every))]
+        else:
+            rows = self._runs(narrow, row, extent, partials)
+        for var, stop in reversed(loops):
+            rows = [loop(var, stop, rows)]
         first = self._over(partials.put(self._at, reduce.identity), once=True)
         self._known += [Let(result, value) for result, value in
                         zip(reduce.results, partials.get(self._at), strict=True)]
         return [*first, *rows]
+
+    def _runs(self, reduce: Reduce, row: Var, extent: Expr, partials: Partials) -> list[Stmt]:
+        """Sums over short runs of rows, which stay in registers, added to the partial results."""
+        run, end = (self._names.var(stem, row.dtype) for stem in ("run", "end"))
+        sums = [self._names.var("sum", value.dtype) for value in reduce.values]
+        added = [Assign(total, total + value) for total, value in zip(sums, reduce.values, strict=True)]
+        wide = [cast(total, result.dtype) for total, result in zip(sums, partials.results, strict=True)]
+        return [loop(run, extent, [
+            Let(end, smaller(run + RUN, extent)),
+            *self._over([*declare(sums, reduce.identity), loop(row, end, [*reduce.body, *added], start=run),
+                         *partials.fold(self._at, wide)]),
+        ], step=RUN)]

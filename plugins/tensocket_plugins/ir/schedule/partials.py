@@ -47,6 +47,7 @@ class Partials:
     def __init__(self, reduce: Reduce, arrays: Sequence[str]) -> None:
         self._reduce = reduce
         self._arrays = arrays
+        self.results = reduce.results
 
     def get(self, at: Expr) -> list[Expr]:
         """Element ``at`` of every array."""
