@@ -37,7 +37,7 @@ from .broad_nests import BroadMath
 from .elements import load
 from .math import ExprMath, arithmetic_dtype
 from .nests import Nest, parallel
-from .programs import launch
+from .programs import program
 from .reduction import accumulation_dtype
 
 #: Rows of a block at most, elements up to which all rows are one, and rows from which blocks have the most.
@@ -66,31 +66,34 @@ class BlockRow:
     formula: Callable[..., tuple[Any, ...]]
     sums: int
 
-    def run(self, entry: DeviceEntry, operands: Sequence[tuple[Any, DType, Lies] | None], shape: tuple[int, ...],
-            sizes: tuple[int, int], numbers: Sequence[float]) -> list[Any]:
-        """The result of the first operand's shape and dtype, and the sums of ``sizes[1]`` elements each.
+    def launcher(self, entry: DeviceEntry, operands: Sequence[tuple[DType, Lies] | None], shape: tuple[int, ...],
+                 sizes: tuple[int, int], numbers: int) -> Callable[[Sequence[Any], Sequence[float]], list[Any]]:
+        """A function of contiguous arrays and numbers: the result, and the sums of ``sizes[1]`` elements each.
 
         Args:
             entry: A processor.
-            operands: Contiguous arrays with their dtypes, and how they lie; the first one is full.
-            shape: Shape of the result.
+            operands: Dtypes of the operands, and how they lie; the first one is full. The function takes no arrays for
+                those that are None.
+            shape: Shape of the result, whose dtype is the first operand's.
             sizes: Numbers of rows and of positions, neither of them 0.
-            numbers: What else the formula takes.
+            numbers: How many numbers the formula takes.
         """
         assert operands[0] is not None
-        (rows, length), dtype = sizes, operands[0][1]
-        runtime, work = entry.runtime, arithmetic_dtype(dtype)
-        outs = [runtime.empty(shape, dtype, entry.stream)]
-        outs += [runtime.empty((length,), work, entry.stream) for _ in range(self.sums)]
-        lying = tuple([None if x is None else x[1:] for x in operands])
-        accumulator = accumulation_dtype(entry, dtype)
+        (rows, length), dtype = sizes, operands[0][0]
+        work, accumulator, lying = arithmetic_dtype(dtype), accumulation_dtype(entry, dtype), tuple(operands)
         size = block_size(rows, length)
-        launch(entry, (self.name, lying, accumulator, rows > size),
-               lambda: _program(self, lying, accumulator, len(numbers), rows > size),
-               Strategy.SMALL if length <= _FEW else Strategy.GROUP,
-               [*outs, *[x[0] for x in operands if x is not None]],
-               [-(-rows // size), rows, length, size, *map(float, numbers)])
-        return outs
+        run = program(entry, (self.name, lying, accumulator, rows > size),
+                      lambda: _program(self, lying, accumulator, numbers, rows > size),
+                      Strategy.SMALL if length <= _FEW else Strategy.GROUP)
+        counts, empty, sums = (-(-rows // size), rows, length, size), entry.runtime.empty, range(self.sums)
+
+        def launch(arrays: Sequence[Any], values: Sequence[float]) -> list[Any]:
+            stream = entry.stream
+            outs = [empty(shape, dtype, stream), *[empty((length,), work, stream) for _ in sums]]
+            run((*outs, *arrays), (*counts, *map(float, values)), stream)
+            return outs
+
+        return launch
 
 
 def block_size(rows: int, length: int) -> int:
@@ -132,12 +135,12 @@ def _program(record: BlockRow, operands: Sequence[tuple[DType, Lies] | None], ac
     stores += [Store(part, at, var) for part, var in zip(parts, found[1:], strict=True)]
     zero = [Store(part, at, const(0, work)) for part in parts]
     walk = loop(i, smaller(rows - block * size, size), [*lets, *row.statements, *parallel([j], [length], stores)])
-    program = nest.program(parallel([block], [blocks], [*parallel([j], [length], zero), walk]))
+    made_of = nest.program(parallel([block], [blocks], [*parallel([j], [length], zero), walk]))
     if not several:
-        return program
-    kernels = (*program.kernels, _added(record.name, parts, totals, (blocks, length), (work, accumulator)))
+        return made_of
+    kernels = (*made_of.kernels, _added(record.name, parts, totals, (blocks, length), (work, accumulator)))
     lines = tuple([Temporary(part, work, blocks * length) for part in parts])
-    return Program(record.name, program.params, kernels, lines)
+    return Program(record.name, made_of.params, kernels, lines)
 
 
 def _added(name: str, parts: Sequence[str], totals: Sequence[str], sizes: tuple[Expr, Expr],

@@ -23,8 +23,9 @@ from .geometry import Shape, coalesce, contiguous, element_strides, expanded_str
 from .layout import empty_strided_array, preserved_strides, reach
 from .math import TensorMath, arithmetic_dtype
 from .pointwise import kind_letter
-from .programs import index_dtype, launch
+from .programs import index_dtype, program
 from .reduction import accumulation_dtype
+from .usage import note_use
 
 #: Plans that an operator keeps; a program has few shapes.
 _PLANS: Final = 512
@@ -71,7 +72,7 @@ class TensorRows:
         return mean, (value(None) - mean).square().mean(self._dims, True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Plan:
     """What a call with operands of known shapes, strides and dtypes comes to.
 
@@ -84,6 +85,9 @@ class _Plan:
         ranks: Outer dimensions and those of a row.
         index: Integer type of index arithmetic.
         scalars: Sizes and strides.
+        keys: Keys of the results.
+        owner: The device that ``program`` was compiled for.
+        program: What is launched, once it is known.
     """
 
     key: Any
@@ -94,6 +98,9 @@ class _Plan:
     ranks: tuple[int, int]
     index: DType
     scalars: tuple[int, ...]
+    keys: tuple[int, ...]
+    owner: DeviceEntry | None = None
+    program: Any = None
 
 
 class BroadRow(Operator):
@@ -133,21 +140,25 @@ class BroadRow(Operator):
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap."""
-        operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], args[-1]
-        dtype = operands[0].dtype
-        if kind_letter(dtype) != "f":
-            raise UndefinedDtype(self.label, f"dtype {dtype.name}",
-                                 f"{self.label} is defined for floating-point dtypes", "convert with .to(dtype)")
-        check_dtype(self.label, entry, dtype)
-        work = arithmetic_dtype(dtype)
-        if entry.runtime.target is None or not dims or 0 in operands[0]._array.shape:
-            found = self._decomposed(operands, numbers, dims, dtype, work)
-        else:
-            arrays = self._generated(entry, operands, numbers, tuple(dims))
-            kinds = [dtype if result == "full" else work for result in self.results]
-            found = tuple([tensors.wrap(array, entry.key | dtype_bit(kind))
-                           for array, kind in zip(arrays, kinds, strict=True)])
-        return found if len(found) > 1 else found[0]
+        operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
+        key = (entry.key, dims, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands])
+        plan = self._plans.get(key)
+        if plan is None:
+            dtype = operands[0].dtype
+            if kind_letter(dtype) != "f":
+                raise UndefinedDtype(self.label, f"dtype {dtype.name}",
+                                     f"{self.label} is defined for floating-point dtypes", "convert with .to(dtype)")
+            check_dtype(self.label, entry, dtype)
+            if entry.runtime.target is None or not dims or 0 in operands[0]._array.shape:
+                found = self._decomposed(operands, numbers, dims, dtype, arithmetic_dtype(dtype))
+                return found if len(found) > 1 else found[0]
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(entry, operands, dims)
+        arrays = self._generated(entry, plan, operands, numbers)
+        if len(arrays) == 1:
+            return tensors.wrap(arrays[0], plan.keys[0])
+        return tuple(map(tensors.wrap, arrays, plan.keys))
 
     def _decomposed(self, operands: Sequence[Any], numbers: Sequence[float], dims: Shape, dtype: DType,
                     work: DType) -> tuple[Any, ...]:
@@ -158,23 +169,22 @@ class BroadRow(Operator):
         return tuple([value(None).to(dtype) if result == "full" else value
                       for value, result in zip(made, self.results, strict=True)])
 
-    def _generated(self, entry: DeviceEntry, operands: Sequence[Any], numbers: Sequence[float],
-                   dims: Shape) -> list[Any]:
-        key = (entry.key, dims, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands])
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
-            plan = self._plans[key] = self._plan(entry, operands, dims)
-        outs = [entry.runtime.empty(shape, lying.dtype, entry.stream) if strides is None
+    def _generated(self, entry: DeviceEntry, plan: _Plan, operands: Sequence[Any], numbers: list[float]) -> list[Any]:
+        stream, empty = entry.stream, entry.runtime.empty
+        outs = [empty(shape, lying.dtype, stream) if strides is None
                 else empty_strided_array(entry, shape, lying.dtype, strides)
                 for (shape, strides), lying in zip(plan.shapes, plan.results, strict=True)]
-        launch(
-            entry, plan.key,
-            lambda: broad_nest(self.name, self.formula, plan.operands, plan.results,
-                               accumulation_dtype(entry, operands[0].dtype), plan.ranks, plan.index, len(numbers)),
-            plan.strategy, [*outs, *[x._array for x in operands if x is not None]],
-            [*plan.scalars, *map(float, numbers)])
+        if plan.owner is not entry:
+            plan.program = program(
+                entry, plan.key,
+                lambda: broad_nest(self.name, self.formula, plan.operands, plan.results,
+                                   accumulation_dtype(entry, operands[0].dtype), plan.ranks, plan.index, len(numbers)),
+                plan.strategy)
+            plan.owner = entry
+        buffers = [*outs, *[x._array for x in operands if x is not None]]
+        if not entry.runtime.profile.host_resident:
+            note_use(buffers, stream)
+        plan.program(buffers, (*plan.scalars, *map(float, numbers)), stream)
         return outs
 
     def _plan(self, entry: DeviceEntry, operands: Sequence[Any], dims: Shape) -> _Plan:
@@ -209,7 +219,8 @@ class BroadRow(Operator):
         return _Plan(
             (self.name, self._texts.setdefault(text, len(self._texts))), strategy, placed, results,
             tuple([(shape, layout) if result == "full" else (single, None) for result in self.results]), ranks, index,
-            (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]))
+            (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]),
+            tuple([entry.key | dtype_bit(lying.dtype) for lying in results]))
 
 
 def _beside(sizes: Shape, across: Sequence[Shape], along: Sequence[Shape]) -> bool:

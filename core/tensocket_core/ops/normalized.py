@@ -8,7 +8,7 @@ sums of ``g * y`` and of g. Statistics are saved, normalised values are not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .. import tensors
@@ -302,30 +302,49 @@ def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Call
     target = entry.runtime.target
     if key & AUTOGRAD or target is None or target.kind != "cpu":
         return None
+    plans: dict[Any, Any] = {}
 
     def gradients(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                   dims: Any) -> Any:
-        shape, dtype = input._array.shape, upstream.dtype
-        lead = len(shape) - len(rows)
-        length, statistics = math.prod(shape[lead:]), [x for x in (mean, square) if x is not None]
-        count = input._array.size // length if length else 0
-        given = [x for x in (upstream, input, weight, *statistics) if x is not None]
-        if (rows[0] != -len(rows) or len(dims) != lead or dims[-1] != rows[0] - 1 or not count
-                or upstream._array.shape != shape or square._array.size != count
-                or (weight is not None and weight._array.size != length)
-                or not all(contiguous(x._array) for x in given)):
-            return general(upstream, input, weight, mean, square, eps, rows, dims)
-        arrays = [None if x is None else (x._array, x.dtype, lies) for x, lies in zip(
-            (upstream, input, weight, mean, square), _LYING, strict=True)]
-        first, *sums = _ALL_GRADIENTS.run(entry, arrays, shape, (count, length), (eps,))
-        key = entry.key | dtype_bit(arithmetic_dtype(dtype))
-        if len(rows) > 1:
-            sums = [x.reshape(shape[lead:]) for x in sums]
-        return tensors.wrap(first, entry.key | dtype_bit(dtype)), *[tensors.wrap(x, key) for x in sums]
+        operands = upstream, input, weight, mean, square
+        along, across = tuple(rows), tuple(dims)
+        place = along, across, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands]
+        plan = plans.get(place, plans)
+        if plan is plans:
+            if len(plans) >= _PLANS:
+                plans.clear()
+            plan = plans[place] = _plan_all(entry, operands, along, across)
+        if plan is None:
+            return general(*operands, eps, rows, dims)
+        launch, sizes, keys = plan
+        first, *sums = launch([x._array for x in operands if x is not None], (eps,))
+        if len(sizes) > 1:
+            sums = [x.reshape(sizes) for x in sums]
+        return tensors.wrap(first, keys[0]), *[tensors.wrap(x, keys[1]) for x in sums]
 
     return gradients
 
 
+def _plan_all(entry: DeviceEntry, operands: Sequence[Any], rows: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """What computes all three gradients, the shape of sums, and the results' keys; None where something else does."""
+    upstream, input, weight, _, square = operands
+    shape, dtype = input._array.shape, upstream.dtype
+    lead = len(shape) - len(rows)
+    sizes = shape[lead:]
+    length = math.prod(sizes)
+    count = input._array.size // length if length else 0
+    if (rows[0] != -len(rows) or len(dims) != lead or dims[-1] != rows[0] - 1 or not count
+            or upstream._array.shape != shape or square._array.size != count
+            or (weight is not None and weight._array.size != length)
+            or not all(x is None or contiguous(x._array) for x in operands)):
+        return None
+    lying = [None if x is None else (x.dtype, lies) for x, lies in zip(operands, _LYING, strict=True)]
+    launch = _ALL_GRADIENTS.launcher(entry, lying, shape, (count, length), 1)
+    return launch, sizes, tuple([entry.key | dtype_bit(x) for x in (dtype, arithmetic_dtype(dtype))])
+
+
+#: Plans that are kept; a program has few shapes.
+_PLANS: Final = 512
 _LYING: Final[tuple[Lies, ...]] = ("full", "full", "column", "row", "row")
 _ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_columns, 2)
 
