@@ -200,6 +200,18 @@ def test_library_functions_are_accurate(device, rng, name, dtype):
     np.testing.assert_allclose(out, exact, rtol=4 * np.finfo(dtype.numpy).eps, atol=4 * np.finfo(dtype.numpy).eps)
 
 
+@pytest.mark.parametrize("dtype", [float32, float64], ids=["f32", "f64"])
+def test_remainders_are_exact_next_to_multiples_and_for_long_quotients(device, rng, dtype):
+    y = rng.uniform(0.1, 10, 4000).astype(dtype.numpy)
+    x = (rng.integers(0, 1 << 22, 4000) * y).astype(dtype.numpy)
+    near = [np.nextafter(x, x.dtype.type(end)) for end in (-np.inf, np.inf)]
+    far = (x * 2.0**rng.integers(-20, 90, 4000)).astype(dtype.numpy)
+    for first, second in ((x, y), (near[0], y), (-near[1], y), (near[1], -y), (far, y), (y, np.nextafter(y, y * 2))):
+        program = pointwise(lambda a, b: call("fmod", a, b), [dtype] * 2, dtype)
+        got = check(device, program, dtype, [first, second])
+        assert (np.abs(got) < np.abs(second)).all()
+
+
 @pytest.mark.parametrize("name", LIBM)
 @pytest.mark.parametrize("lanes", [1, 16])
 def test_float64_functions_as_arithmetic_match_the_interpreter(device, rng, name, lanes):

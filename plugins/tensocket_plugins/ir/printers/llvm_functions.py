@@ -228,6 +228,8 @@ def _extreme(w: Writer, function: str, dtype: DType, x: str, y: str) -> str:
 def _float(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
     scalar = value_type(dtype)
     kind = w.kind(scalar)
+    if function == "fmod" and not w.lanes:
+        return _fmod(w, scalar, *args)
     if function in _FLOAT:
         return w.op(f"{_FLOAT[function]} {kind} {args[0]}, {args[1]}")
     if function == "neg":
@@ -237,6 +239,33 @@ def _float(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
     if function in _LIBM:
         return w.call(function + ("f" if dtype is float32 else ""), scalar, args, scalar)
     raise IRError(f"{function} of {dtype.name} has no LLVM form")
+
+
+def _fmod(w: Writer, scalar: str, x: str, y: str) -> str:
+    """The remainder of a division, exactly: in place where the quotient has few bits, else by the C library.
+
+    A quotient below 2^23 (2^52) is cut off to the right integer or, where it was rounded up, to the next one; the
+    product with either is subtracted without error.
+    """
+    near, far, after = (w.fresh(stem) for stem in ("near", "far", "remainder"))
+    size, finite = (w.intrinsic("fabs", scalar, [v]) for v in (w.op(f"fdiv {scalar} {x}, {y}"), y))
+    few = w.op(f"fcmp olt {scalar} {size}, {_float_bits(2.0 ** (23 if scalar == 'float' else 52))}")
+    few = w.op(f"and i1 {few}, {w.op(f'fcmp one {scalar} {finite}, {_float_bits(math.inf)}')}")
+    w.do(f"br i1 {few}, label %{near}, label %{far}")
+    w.start(near)
+    # All positive: the remainder has the sign of the dividend.
+    quotient, start = w.intrinsic("trunc", scalar, [size]), w.intrinsic("fabs", scalar, [x])
+    rest = w.intrinsic("fma", scalar, [w.op(f"fneg {scalar} {quotient}"), finite, start])
+    under = w.op(f"fcmp olt {scalar} {rest}, {_float_bits(0.0)}")
+    rest = choose(w, under, w.op(f"fadd {scalar} {rest}, {finite}"), rest, scalar)
+    signed = w.intrinsic("copysign", scalar, [rest, x])
+    w.do(f"br label %{after}")
+    w.start(far)
+    # A call, for LLVM takes a remainder for cheap enough to find it in any case.
+    other = w.call("fmodf" if scalar == "float" else "fmod", scalar, [x, y], scalar)
+    w.do(f"br label %{after}")
+    w.start(after)
+    return w.op(f"phi {scalar} [ {signed}, %{near} ], [ {other}, %{far} ]")
 
 
 def _integer(w: Writer, function: str, dtype: DType, args: list[str]) -> str:
