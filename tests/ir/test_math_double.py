@@ -149,3 +149,20 @@ def test_special_values_of_powers_are_those_of_c():
     signs = ~np.isnan(wanted)
     assert np.array_equal(np.signbit(got[signs]), np.signbit(wanted[signs]))
     np.testing.assert_allclose(got[~exact], wanted[~exact], rtol=4e-16, atol=SMALLEST)
+
+
+@needs_extended
+def test_powers_of_two(rng):
+    """The base is a constant: nothing but the power itself is computed."""
+    i, n = Var("i", int32), Var("n", int32)
+    x = np.concatenate([rng.uniform(-1100, 1100, 20_000), np.arange(-1080.0, 1030), [0.0, -0.0, INF, -INF, NAN, 1e300]])
+    store = Store("out", i, call("pow", 2.0, Load("x", i, float64)))
+    params = (Buffer("x", float64), Buffer("out", float64, True), Scalar("n", int32))
+    program = decompose(Program("p", params, (Kernel("p", (loop(i, n, [store], LoopKind.PARALLEL),)),)),
+                        Target("interpreter", wide_arithmetic=True))
+    out = np.empty(len(x))
+    interpret(program, [x, out], [len(x)])
+    with np.errstate(all="ignore"):
+        assert worst_error(out, np.exp2(x.astype(Wide))) < 1.0
+    whole = (x == np.floor(x)) & (np.abs(x) < 1022)
+    assert (out[whole] == np.ldexp(1.0, x[whole].astype(int))).all()

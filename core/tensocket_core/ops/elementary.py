@@ -240,17 +240,12 @@ def _log_base(m: Any, x: Any, base: float) -> Any:
     whole = m.rint(plain)
     # Powers round to subnormal numbers from afar.
     near = m.abs(plain - whole) < 0.001
-    return m.where(near & m.eq(m.pow(_same_shape(m, x, base), whole), x), whole, plain)
-
-
-def _same_shape(m: Any, x: Any, value: float) -> Any:
-    """A constant as a value of the formula's dtype."""
-    return m.where(m.eq(x, x), value, 0 * x + value)
+    return m.where(near & m.eq(m.pow(base, whole), x), whole, plain)
 
 
 exp2: Final = Pointwise(
     "exp2(Tensor input) -> Tensor", "2 ** input.",
-    lambda m, x: m.exp(x * _LN2) if m.dtype.is_complex else m.pow(_same_shape(m, x, 2.0), x),
+    lambda m, x: m.exp(x * _LN2) if m.dtype.is_complex else m.pow(2.0, x),
     derivative=Derivative(input=lambda grad, result: grad * result * _LN2), **_ANY_FLOAT)
 log2: Final = Pointwise(
     "log2(Tensor input) -> Tensor", "Logarithm to base 2.", lambda m, x: _log_base(m, x, 2.0),

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from ...contract.dtypes import DType, float32, float64
-from ..nodes import Expr, call, cast, const, select
+from ..nodes import Const, Expr, call, cast, const, select
 from .build import (
     FORMATS,
     INFINITY,
@@ -100,7 +100,13 @@ def _magnitude(x: Expr, y: Expr) -> Expr:
 
 
 def pow(x: Expr, y: Expr) -> Expr:
-    """Power, within 2 ULP; subnormal results are rounded once more. Special cases are those of C."""
+    """Power, within 2 ULP; subnormal results are rounded once more. Special cases are those of C.
+
+    Of the constant 2 no logarithm is computed.
+    """
+    if isinstance(x, Const) and x.value == 2.0:
+        _, highest, lowest = _LIMITS[x.dtype]
+        return _exp2(at_least(at_most(y, highest), lowest), number(0.0, x.dtype))
     a, form = abs(x), FORMATS[x.dtype]
     # Nothing must overflow on the way.
     bound = _LIMITS[x.dtype][0]
