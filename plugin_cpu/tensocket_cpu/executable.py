@@ -129,7 +129,7 @@ class Streaming:
     """The form of a program whose results go past the caches, compiled when the first large arrays come.
 
     Attributes:
-        least: Elements of a result from which the arrays together leave little of the caches.
+        least: Elements of a result from which the arrays together may leave little of the caches.
     """
 
     __slots__ = ("_program", "_recompile", "_row", "_run", "_written", "least")
@@ -142,7 +142,11 @@ class Streaming:
         self.least: float = streaming_bytes() / sum(buffer.dtype.itemsize for buffer in program.buffers)
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[int | float]) -> bool:
-        """Run, if results are contiguous, begin with a line, consist of rows of whole lines and replace no operand."""
+        """Run, if the arrays are large enough together, and results are contiguous, begin with a line, consist of rows
+        of whole lines and replace no operand.
+        """
+        if sum([array.nbytes for array in buffers]) < streaming_bytes():  # operands may be smaller than results
+            return False
         for k in self._written:
             out = buffers[k]
             if not out.flags.c_contiguous or not begins_line(out) or any(

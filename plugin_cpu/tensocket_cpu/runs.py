@@ -22,7 +22,7 @@ from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.kit.disk_cache import BuildStats
 
 from . import run_code
-from .caches import begins_line, streaming_bytes
+from .caches import begins_line, cache_bytes
 from .executable import make_entry
 from .pointers import address_of
 from .streams import CpuQueue
@@ -61,8 +61,11 @@ def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
 
 
 def _gathering(target: Array, source: Array, run: int) -> str:
-    """The function that gathers runs of so many bytes: past the caches where they are many, and consist of lines."""
-    many = target.nbytes + min(target.nbytes, source.nbytes) >= streaming_bytes()
+    """The function that gathers runs of so many bytes: past the caches where they are many, and consist of lines.
+
+    Caches help longer here than with what is read once: some runs are read several times.
+    """
+    many = target.nbytes + min(target.nbytes, source.nbytes) >= cache_bytes()
     lines = many and begins_line(target) and run % LINE == 0 and target.strides[0] % LINE == 0
     return "gather_lines" if lines else "gather_runs"
 

@@ -56,7 +56,7 @@ def lines(shape, dtype, shift=0):
 @pytest.fixture
 def always(monkeypatch):
     monkeypatch.setattr(executable, "streaming_bytes", lambda: 1)
-    monkeypatch.setattr(runs, "streaming_bytes", lambda: 1)
+    monkeypatch.setattr(runs, "cache_bytes", lambda: 1)
 
 
 @pytest.mark.parametrize("result", [float32, float64, float16, bool_])
@@ -154,3 +154,11 @@ def test_no_size_of_the_caches(monkeypatch, tmp_path):
         assert caches.cache_bytes() == 1 << 25
     finally:
         caches.cache_bytes.cache_clear()
+
+
+def test_small_operands_count_as_such(device, monkeypatch, rng):
+    x, y = rng.standard_normal((40, 64)).astype(np.float32), rng.standard_normal(64).astype(np.float32)
+    out = lines(x.shape, np.float32)
+    for limit, streams in ((2 * x.nbytes + y.nbytes, True), (2 * x.nbytes + y.nbytes + 1, False)):
+        monkeypatch.setattr(executable, "streaming_bytes", lambda limit=limit: limit)
+        assert Streaming(rows(), device.compile_ir).run([out, x, y], x.shape) is streams
