@@ -113,3 +113,17 @@ def test_dimensions_in_reverse(dtype, shape):
     for dims in {(-1,), (0,), tuple(range(len(shape))), tuple(range(1, len(shape))) or (0,)}:
         np.testing.assert_array_equal(x.flip(dims).numpy(), np.flip(array, dims))
     np.testing.assert_array_equal(x[..., 1:].flip(-1).numpy(), np.flip(array[..., 1:], -1))
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (1, 1), (0, 2), (2, 1, 3), (2, 2, 1, 1), (60, 200)])
+def test_repeats_of_small_and_large_arrays_are_numpys(counts: tuple[int, ...]) -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    for given, x in ((array, torch.tensor(array)), (array.T, torch.tensor(array).t())):
+        for result in (x.repeat(*counts), x.repeat(counts)):
+            np.testing.assert_array_equal(result.numpy(), np.tile(given, counts))
+            assert result.is_contiguous()
+            assert not result._is_view()
+    assert torch.tensor(3.0).repeat(2, 2).tolist() == [[3.0, 3.0]] * 2
+    x = torch.ones(3, requires_grad=True)
+    x.repeat(2, 2).sum().backward()
+    assert x.grad.tolist() == [4.0] * 3

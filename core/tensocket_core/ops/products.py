@@ -33,9 +33,9 @@ def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> An
                          "all operands have one dtype", "convert them with .to(dtype)")
     if result.dtype.category < 2 and any(isinstance(x, (float, complex)) for x in (beta, alpha)):
         beta, alpha = int(beta), int(alpha)
-    shape = tuple(result.shape)
-    if broadcast_shapes(operator, [shape, tuple(input.shape)]) != shape:
-        raise ShapeError(operator, f"an input of shape {list(input.shape)} for a product of shape {list(shape)}",
+    shape, given = tuple(result._array.shape), tuple(input._array.shape)
+    if given != shape[len(shape) - len(given):] and broadcast_shapes(operator, [shape, given]) != shape:
+        raise ShapeError(operator, f"an input of shape {list(given)} for a product of shape {list(shape)}",
                          "the input broadcasts to the product's shape", "reshape the input")
     scaled = result if alpha == 1 else result * alpha
     if beta == 0:

@@ -18,25 +18,31 @@ from ..execute import direct
 from ..execute.copying import copy_elements
 from ..execute.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from ..execute.layout import empty_preserved
+from ..execute.repeats import repeated
 from ..execute.reversals import reverse_array
 from ..execute.views import Custom
 from ..formats import contiguous_format
 from .indexing import gather_valid, rows_index
 from .views import sizes
 
-#: Elements of the first tensor up to which NumPy stacks arrays, or turns them round.
+#: Elements up to which NumPy stacks arrays (of the first), repeats (of the result), and turns round.
 _SMALL: Final = 1 << 16
 
 
-def _stack_direct(key: int, entry: Any, general: Any) -> Any:
-    bits = key & DTYPE_MASK
-    if key & AUTOGRAD or not bits or bits & (bits - 1):
-        return None
-    dtype, runtime = DTYPE_OF[bits], entry.runtime
-    return direct.stacked(key, _SMALL, lambda shape: runtime.empty(shape, dtype, entry.stream), general)
+def _direct(make: Any) -> Any:
+    """A closure over small host arrays of one dtype without gradients, made by ``make``."""
+
+    def direct_closure(key: int, entry: Any, general: Any) -> Any:
+        bits = key & DTYPE_MASK
+        if key & AUTOGRAD or not bits or bits & (bits - 1):
+            return None
+        dtype, runtime = DTYPE_OF[bits], entry.runtime
+        return make(key, _SMALL, lambda shape: runtime.empty(shape, dtype, entry.stream), general)
+
+    return direct_closure
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_stack_direct)
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_direct(direct.stacked))
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
     for x in tensors:
@@ -80,7 +86,7 @@ def flip(input: Any, *dims: Any) -> Any:
     return call(reverse, input, tuple(axes)) if axes and input.ndim else input.clone()
 
 
-@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False)
+@composite("repeat(Tensor input, int... repeats) -> Tensor", function=False, direct=_direct(repeated))
 def repeat(input: Any, *repeats: Any) -> Any:
     """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""
     counts = sizes(repeats)
