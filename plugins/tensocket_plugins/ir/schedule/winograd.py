@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...contract.dtypes import DType, int64
+from ...contract.dtypes import DType, bool_, int64
 from ..nodes import (
     Assign,
     Buffer,
@@ -200,14 +200,17 @@ def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr]
     """
     c, lane, first, target, left, top = map(index, ("c", "lane", "first", "target", "left", "top"))
     width, (begin, pitch) = lanes(work), at
-    low, high = [index(f"low{r}") for r in range(4)], v["width"] - left
+    within = [Var(f"within{half}", bool_) for half in range(2)]
+    inside = [Var(f"inside{r}", bool_) for r in range(4)]
     taken = [[Var(f"taken{r}_{half}", work) for half in range(2)] for r in range(4)]
     read: list[Stmt] = [Declare(var, const(0, work)) for line in taken for var in line]
+    read += [Let(var, (left + (lane + half * width) >= 0) & (left + (lane + half * width) < v["width"]))
+             for half, var in enumerate(within)]
     for r, line in enumerate(taken):
         for half, var in enumerate(line):
             place = lane + half * width
             value = cast(Load("image", first + r * v["step_h"] + place * v["step_w"], source), work)
-            read.append(If((place >= low[r]) & (place < high), (Assign(var, value),)))
+            read.append(If(within[half] & inside[r], (Assign(var, value),)))
     for half in range(2):
         read += [Store(f"line{k}", lane + half * width, value)
                  for k, value in enumerate(_combined([line[half] for line in taken]))]
@@ -217,11 +220,10 @@ def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr]
         stores += [Let(part, Load(f"line{k}", lane * 2 + s, work)) for s, part in enumerate(parts)]
         stores += [Store("room", target + k * pitch + (lane + s * span), value)
                    for s, value in enumerate(_combined(parts))]
-    inside = [(top + r >= 0) & (top + r < v["height"]) for r in range(4)]
     return [
         Let(top, lines.row * 2 - v["pad_h"]),
         Let(left, lines.column * 2 - v["pad_w"]),
-        *(Let(low[r], select(inside[r], -left, const(2 * width, int64))) for r in range(4)),
+        *(Let(var, (top + r >= 0) & (top + r < v["height"])) for r, var in enumerate(inside)),
         loop(c, channels[1], [
             Let(first, v["image_at"] + lines.image * v["image_n"] + c * v["image_c"] + top * v["step_h"]
                 + left * v["step_w"]),
