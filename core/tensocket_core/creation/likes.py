@@ -85,6 +85,10 @@ def new_zeros(input: Any, *size: Any, dtype: Any = None, device: Any = None, req
     """Zeros of this tensor's dtype and device."""
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(new_zeros, input, *size, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
+    if not (ACTIVE or requires_grad or dtype or device or input._key & WRAPPER):
+        small = small_filled(size, input.dtype, input.device, 0)
+        if small is not None:
+            return small
     _, chosen, entry = _like(input, dtype, device)
     return made_from(input, filled("new_zeros", shape_of("new_zeros", size), 0, chosen, entry, requires_grad))
 

@@ -200,9 +200,11 @@ def _fits(name: str, dtype: Any, input: Any, w_ih: Any, b_ih: Any, states: Seque
             return False
     elif tuple(w_ih.shape) != (rows, width) or (b_ih is None) != (b_hh is None):
         return False
-    tensors_of = [x for x in (input, w_ih, b_ih, *states, w_hh, b_hh) if x is not None]
-    return (all(x.dtype is dtype for x in tensors_of) and all(tuple(x.shape) == (count, units) for x in states)
-            and all(x is None or tuple(x.shape) == (rows,) for x in (b_ih, b_hh)))
+    for x in (input, w_ih, b_ih, *states, w_hh, b_hh):
+        if x is not None and x.dtype is not dtype:
+            return False
+    return (all(x.shape == (count, units) for x in states)
+            and all(x is None or x.shape == (rows,) for x in (b_ih, b_hh)))
 
 
 def _folds(input: Any, w_ih: Any, w_hh: Any) -> bool:
