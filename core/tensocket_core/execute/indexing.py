@@ -81,17 +81,23 @@ def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) ->
     return nest.program(parallel(rows, sizes[:count], body))
 
 
-def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool) -> Program:
-    """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``."""
+def scatter_nest(dtype: DType, rank: int, axis: int, index: DType, *, add: bool, unit: bool = False) -> Program:
+    """``out0[i... with index[i...] at axis] = (or +=) in0[i...]``; with ``unit``, all last strides are 1.
+
+    Then, on a processor, elements of the last dimension are written one by one: processors write vectors of elements
+    to places of their own more slowly.
+    """
     nest = Nest("scatter_add" if add else "scatter", index)
     held = dtype if add else MOVED_AS.get(dtype, dtype)
     nest.buffer("out0", held, writable=True)
     nest.buffer("in0", held)
     nest.buffer("index", int64)
-    variables, sizes, _, moved = _walk(nest, rank, axis)
-    target = dot(moved, nest.strides("out0", rank))
-    source = dot(variables, nest.strides("in0", rank))
+    variables, sizes, _, moved = _walk(nest, rank, axis, unit)
+    target = dot(moved, _strides(nest, "out0", rank, unit))
+    source = dot(variables, _strides(nest, "in0", rank, unit))
     body = _additions(target, source, dtype) if add else moves("out0", target, "in0", source, dtype)
+    if unit and rank > 1:
+        return nest.program(parallel(variables[:-1], sizes[:-1], [loop(variables[-1], sizes[-1], body)]))
     return nest.program(parallel(variables, sizes, body))
 
 
@@ -246,11 +252,12 @@ def scatter_arrays(
     width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
     if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
         return
+    unit = entry.runtime.target.kind == "cpu" and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
     launch(
         entry,
-        (name, dtype, rank, axis, width, ordered),
+        (name, dtype, rank, axis, width, ordered, unit),
         lambda: ordered_scatter_nest(dtype, rank, axis, width) if ordered
-        else scatter_nest(dtype, rank, axis, width, add=add),
+        else scatter_nest(dtype, rank, axis, width, add=add, unit=unit),
         Strategy.SERIAL,
         [handle(out, dtype), handle(source, dtype), index],
         _arguments(index, out, source),
