@@ -255,7 +255,7 @@ def scatter_arrays(
     unit = entry.runtime.target.kind == "cpu" and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
     launch(
         entry,
-        (name, dtype, rank, axis, width, ordered, unit),
+        (name, dtype, rank, axis, width, unit, ordered),
         lambda: ordered_scatter_nest(dtype, rank, axis, width) if ordered
         else scatter_nest(dtype, rank, axis, width, add=add, unit=unit),
         Strategy.SERIAL,
