@@ -75,6 +75,7 @@ from ..ops import subscript as _subscript  # noqa: F401
 from ..ops import unpooling as _unpooling  # noqa: F401
 from ..ops import view_copies as _view_copies  # noqa: F401
 from ..ops.out import MISSING, again, called_again, foreign_key, settled, write_out
+from ..ops.out_direct import written
 
 _add = OPERATORS['add']
 _add_table = _add.table
@@ -1535,6 +1536,8 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if out is not None:
         if overridden(input, other, out):
             return asked(_add, input, other, out=out)
+        if written(_add, out, input, other):
+            return out
         return write_out('add', out, add(input, other))
     kind = type(other)
     try:
@@ -1596,6 +1599,8 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if out is not None:
         if overridden(input, other, out):
             return asked(_sub, input, other, out=out)
+        if written(_sub, out, input, other):
+            return out
         return write_out('sub', out, sub(input, other))
     kind = type(other)
     try:
@@ -1651,6 +1656,8 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_mul, input, other, out=out)
+        if written(_mul, out, input, other):
+            return out
         return write_out('mul', out, mul(input, other))
     kind = type(other)
     try:
@@ -1710,6 +1717,8 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     if out is not None:
         if overridden(input, other, out):
             return asked(_div, input, other, out=out)
+        if written(_div, out, input, other):
+            return out
         return write_out('div', out, div(input, other))
     kind = type(other)
     try:
@@ -1765,6 +1774,8 @@ def neg(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_neg, input, out=out)
+        if written(_neg, out, input):
+            return out
         return write_out('neg', out, neg(input), exact=True)
     try:
         key = input._key
@@ -1795,6 +1806,8 @@ def abs(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_abs, input, out=out)
+        if written(_abs, out, input):
+            return out
         return write_out('abs', out, abs(input))
     try:
         key = input._key
@@ -1825,6 +1838,8 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_floor_divide, input, other, out=out)
+        if written(_floor_divide, out, input, other):
+            return out
         return write_out('floor_divide', out, floor_divide(input, other))
     kind = type(other)
     try:
@@ -1880,6 +1895,8 @@ def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_remainder, input, other, out=out)
+        if written(_remainder, out, input, other):
+            return out
         return write_out('remainder', out, remainder(input, other))
     kind = type(other)
     try:
@@ -1935,6 +1952,8 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_fmod, input, other, out=out)
+        if written(_fmod, out, input, other):
+            return out
         return write_out('fmod', out, fmod(input, other))
     kind = type(other)
     try:
@@ -1958,6 +1977,8 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, exponent, out):
             return asked(_pow, input, exponent, out=out)
+        if written(_pow, out, input, exponent):
+            return out
         return write_out('pow', out, pow(input, exponent))
     kind = type(exponent)
     try:
@@ -2013,6 +2034,8 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_maximum, input, other, out=out)
+        if written(_maximum, out, input, other):
+            return out
         return write_out('maximum', out, maximum(input, other))
     try:
         key = input._key | other._key
@@ -2032,6 +2055,8 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_minimum, input, other, out=out)
+        if written(_minimum, out, input, other):
+            return out
         return write_out('minimum', out, minimum(input, other))
     try:
         key = input._key | other._key
@@ -2051,6 +2076,8 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, min, out):
             return asked(_clamp_min, input, min, out=out)
+        if written(_clamp_min, out, input, min):
+            return out
         return write_out('clamp_min', out, clamp_min(input, min))
     kind = type(min)
     try:
@@ -2074,6 +2101,8 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, max, out):
             return asked(_clamp_max, input, max, out=out)
+        if written(_clamp_max, out, input, max):
+            return out
         return write_out('clamp_max', out, clamp_max(input, max))
     kind = type(max)
     try:
@@ -2158,6 +2187,8 @@ def exp(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_exp, input, out=out)
+        if written(_exp, out, input):
+            return out
         return write_out('exp', out, exp(input))
     try:
         key = input._key
@@ -2177,6 +2208,8 @@ def expm1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_expm1, input, out=out)
+        if written(_expm1, out, input):
+            return out
         return write_out('expm1', out, expm1(input))
     try:
         key = input._key
@@ -2196,6 +2229,8 @@ def log(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_log, input, out=out)
+        if written(_log, out, input):
+            return out
         return write_out('log', out, log(input))
     try:
         key = input._key
@@ -2215,6 +2250,8 @@ def log1p(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_log1p, input, out=out)
+        if written(_log1p, out, input):
+            return out
         return write_out('log1p', out, log1p(input))
     try:
         key = input._key
@@ -2234,6 +2271,8 @@ def sqrt(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sqrt, input, out=out)
+        if written(_sqrt, out, input):
+            return out
         return write_out('sqrt', out, sqrt(input))
     try:
         key = input._key
@@ -2253,6 +2292,8 @@ def rsqrt(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_rsqrt, input, out=out)
+        if written(_rsqrt, out, input):
+            return out
         return write_out('rsqrt', out, rsqrt(input))
     try:
         key = input._key
@@ -2272,6 +2313,8 @@ def reciprocal(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_reciprocal, input, out=out)
+        if written(_reciprocal, out, input):
+            return out
         return write_out('reciprocal', out, reciprocal(input))
     try:
         key = input._key
@@ -2291,6 +2334,8 @@ def sin(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sin, input, out=out)
+        if written(_sin, out, input):
+            return out
         return write_out('sin', out, sin(input))
     try:
         key = input._key
@@ -2310,6 +2355,8 @@ def cos(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_cos, input, out=out)
+        if written(_cos, out, input):
+            return out
         return write_out('cos', out, cos(input))
     try:
         key = input._key
@@ -2329,6 +2376,8 @@ def tanh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_tanh, input, out=out)
+        if written(_tanh, out, input):
+            return out
         return write_out('tanh', out, tanh(input))
     try:
         key = input._key
@@ -2348,6 +2397,8 @@ def erf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_erf, input, out=out)
+        if written(_erf, out, input):
+            return out
         return write_out('erf', out, erf(input))
     try:
         key = input._key
@@ -2367,6 +2418,8 @@ def sigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sigmoid, input, out=out)
+        if written(_sigmoid, out, input):
+            return out
         return write_out('sigmoid', out, sigmoid(input))
     try:
         key = input._key
@@ -2386,6 +2439,8 @@ def square(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_square, input, out=out)
+        if written(_square, out, input):
+            return out
         return write_out('square', out, square(input))
     try:
         key = input._key
@@ -2405,6 +2460,8 @@ def sign(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sign, input, out=out)
+        if written(_sign, out, input):
+            return out
         return write_out('sign', out, sign(input), exact=True)
     try:
         key = input._key
@@ -2424,6 +2481,8 @@ def floor(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_floor, input, out=out)
+        if written(_floor, out, input):
+            return out
         return write_out('floor', out, floor(input), exact=True)
     try:
         key = input._key
@@ -2443,6 +2502,8 @@ def ceil(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_ceil, input, out=out)
+        if written(_ceil, out, input):
+            return out
         return write_out('ceil', out, ceil(input), exact=True)
     try:
         key = input._key
@@ -2462,6 +2523,8 @@ def trunc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_trunc, input, out=out)
+        if written(_trunc, out, input):
+            return out
         return write_out('trunc', out, trunc(input), exact=True)
     try:
         key = input._key
@@ -2485,6 +2548,8 @@ def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_round, input, out=out)
+        if written(_round, out, input):
+            return out
         return write_out('round', out, round(input), exact=True)
     try:
         key = input._key
@@ -2504,6 +2569,8 @@ def relu(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_relu, input, out=out)
+        if written(_relu, out, input):
+            return out
         return write_out('relu', out, relu(input))
     try:
         key = input._key
@@ -2572,6 +2639,8 @@ def silu(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_silu, input, out=out)
+        if written(_silu, out, input):
+            return out
         return write_out('silu', out, silu(input))
     try:
         key = input._key
@@ -2625,6 +2694,8 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_eq, input, other, out=out)
+        if written(_eq, out, input, other):
+            return out
         return write_out('eq', out, eq(input, other))
     kind = type(other)
     try:
@@ -2666,6 +2737,8 @@ def ne(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_ne, input, other, out=out)
+        if written(_ne, out, input, other):
+            return out
         return write_out('ne', out, ne(input, other))
     kind = type(other)
     try:
@@ -2707,6 +2780,8 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_lt, input, other, out=out)
+        if written(_lt, out, input, other):
+            return out
         return write_out('lt', out, lt(input, other))
     kind = type(other)
     try:
@@ -2748,6 +2823,8 @@ def le(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_le, input, other, out=out)
+        if written(_le, out, input, other):
+            return out
         return write_out('le', out, le(input, other))
     kind = type(other)
     try:
@@ -2789,6 +2866,8 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_gt, input, other, out=out)
+        if written(_gt, out, input, other):
+            return out
         return write_out('gt', out, gt(input, other))
     kind = type(other)
     try:
@@ -2830,6 +2909,8 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_ge, input, other, out=out)
+        if written(_ge, out, input, other):
+            return out
         return write_out('ge', out, ge(input, other))
     kind = type(other)
     try:
@@ -2871,6 +2952,8 @@ def isnan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isnan, input, out=out)
+        if written(_isnan, out, input):
+            return out
         return write_out('isnan', out, isnan(input))
     try:
         key = input._key
@@ -2890,6 +2973,8 @@ def isinf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isinf, input, out=out)
+        if written(_isinf, out, input):
+            return out
         return write_out('isinf', out, isinf(input))
     try:
         key = input._key
@@ -2909,6 +2994,8 @@ def isfinite(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isfinite, input, out=out)
+        if written(_isfinite, out, input):
+            return out
         return write_out('isfinite', out, isfinite(input))
     try:
         key = input._key
@@ -2928,6 +3015,8 @@ def logical_not(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_logical_not, input, out=out)
+        if written(_logical_not, out, input):
+            return out
         return write_out('logical_not', out, logical_not(input))
     try:
         key = input._key
@@ -2947,6 +3036,8 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_logical_and, input, other, out=out)
+        if written(_logical_and, out, input, other):
+            return out
         return write_out('logical_and', out, logical_and(input, other))
     try:
         key = input._key | other._key
@@ -2966,6 +3057,8 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_logical_or, input, other, out=out)
+        if written(_logical_or, out, input, other):
+            return out
         return write_out('logical_or', out, logical_or(input, other))
     try:
         key = input._key | other._key
@@ -2985,6 +3078,8 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_logical_xor, input, other, out=out)
+        if written(_logical_xor, out, input, other):
+            return out
         return write_out('logical_xor', out, logical_xor(input, other))
     try:
         key = input._key | other._key
@@ -3004,6 +3099,8 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_bitwise_and, input, other, out=out)
+        if written(_bitwise_and, out, input, other):
+            return out
         return write_out('bitwise_and', out, bitwise_and(input, other))
     kind = type(other)
     try:
@@ -3059,6 +3156,8 @@ def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_bitwise_or, input, other, out=out)
+        if written(_bitwise_or, out, input, other):
+            return out
         return write_out('bitwise_or', out, bitwise_or(input, other))
     kind = type(other)
     try:
@@ -3114,6 +3213,8 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_bitwise_xor, input, other, out=out)
+        if written(_bitwise_xor, out, input, other):
+            return out
         return write_out('bitwise_xor', out, bitwise_xor(input, other))
     kind = type(other)
     try:
@@ -3169,6 +3270,8 @@ def bitwise_not(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_bitwise_not, input, out=out)
+        if written(_bitwise_not, out, input):
+            return out
         return write_out('bitwise_not', out, bitwise_not(input), exact=True)
     try:
         key = input._key
@@ -3410,6 +3513,8 @@ def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_bitwise_left_shift, input, other, out=out)
+        if written(_bitwise_left_shift, out, input, other):
+            return out
         return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other))
     kind = type(other)
     try:
@@ -3465,6 +3570,8 @@ def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_bitwise_right_shift, input, other, out=out)
+        if written(_bitwise_right_shift, out, input, other):
+            return out
         return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other))
     kind = type(other)
     try:
@@ -3520,6 +3627,8 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_conj_physical, input, out=out)
+        if written(_conj_physical, out, input):
+            return out
         return write_out('conj_physical', out, conj_physical(input), exact=True)
     try:
         key = input._key
@@ -3539,6 +3648,8 @@ def angle(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_angle, input, out=out)
+        if written(_angle, out, input):
+            return out
         return write_out('angle', out, angle(input))
     try:
         key = input._key
@@ -3558,6 +3669,8 @@ def sgn(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sgn, input, out=out)
+        if written(_sgn, out, input):
+            return out
         return write_out('sgn', out, sgn(input), exact=True)
     try:
         key = input._key
@@ -3592,6 +3705,8 @@ def tan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_tan, input, out=out)
+        if written(_tan, out, input):
+            return out
         return write_out('tan', out, tan(input))
     try:
         key = input._key
@@ -3611,6 +3726,8 @@ def asin(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_asin, input, out=out)
+        if written(_asin, out, input):
+            return out
         return write_out('asin', out, asin(input))
     try:
         key = input._key
@@ -3630,6 +3747,8 @@ def acos(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_acos, input, out=out)
+        if written(_acos, out, input):
+            return out
         return write_out('acos', out, acos(input))
     try:
         key = input._key
@@ -3649,6 +3768,8 @@ def atan(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_atan, input, out=out)
+        if written(_atan, out, input):
+            return out
         return write_out('atan', out, atan(input))
     try:
         key = input._key
@@ -3668,6 +3789,8 @@ def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_atan2, input, other, out=out)
+        if written(_atan2, out, input, other):
+            return out
         return write_out('atan2', out, atan2(input, other))
     try:
         key = input._key | other._key
@@ -3687,6 +3810,8 @@ def sinh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sinh, input, out=out)
+        if written(_sinh, out, input):
+            return out
         return write_out('sinh', out, sinh(input))
     try:
         key = input._key
@@ -3706,6 +3831,8 @@ def cosh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_cosh, input, out=out)
+        if written(_cosh, out, input):
+            return out
         return write_out('cosh', out, cosh(input))
     try:
         key = input._key
@@ -3725,6 +3852,8 @@ def asinh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_asinh, input, out=out)
+        if written(_asinh, out, input):
+            return out
         return write_out('asinh', out, asinh(input))
     try:
         key = input._key
@@ -3744,6 +3873,8 @@ def acosh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_acosh, input, out=out)
+        if written(_acosh, out, input):
+            return out
         return write_out('acosh', out, acosh(input))
     try:
         key = input._key
@@ -3763,6 +3894,8 @@ def atanh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_atanh, input, out=out)
+        if written(_atanh, out, input):
+            return out
         return write_out('atanh', out, atanh(input))
     try:
         key = input._key
@@ -3782,6 +3915,8 @@ def exp2(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_exp2, input, out=out)
+        if written(_exp2, out, input):
+            return out
         return write_out('exp2', out, exp2(input))
     try:
         key = input._key
@@ -3801,6 +3936,8 @@ def log2(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_log2, input, out=out)
+        if written(_log2, out, input):
+            return out
         return write_out('log2', out, log2(input))
     try:
         key = input._key
@@ -3820,6 +3957,8 @@ def log10(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_log10, input, out=out)
+        if written(_log10, out, input):
+            return out
         return write_out('log10', out, log10(input))
     try:
         key = input._key
@@ -3839,6 +3978,8 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_logaddexp, input, other, out=out)
+        if written(_logaddexp, out, input, other):
+            return out
         return write_out('logaddexp', out, logaddexp(input, other))
     try:
         key = input._key | other._key
@@ -3858,6 +3999,8 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_logaddexp2, input, other, out=out)
+        if written(_logaddexp2, out, input, other):
+            return out
         return write_out('logaddexp2', out, logaddexp2(input, other))
     try:
         key = input._key | other._key
@@ -3877,6 +4020,8 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_hypot, input, other, out=out)
+        if written(_hypot, out, input, other):
+            return out
         return write_out('hypot', out, hypot(input, other))
     try:
         key = input._key | other._key
@@ -3896,6 +4041,8 @@ def signbit(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_signbit, input, out=out)
+        if written(_signbit, out, input):
+            return out
         return write_out('signbit', out, signbit(input), exact=True)
     try:
         key = input._key
@@ -3915,6 +4062,8 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_copysign, input, other, out=out)
+        if written(_copysign, out, input, other):
+            return out
         return write_out('copysign', out, copysign(input, other))
     kind = type(other)
     try:
@@ -3938,6 +4087,8 @@ def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_nextafter, input, other, out=out)
+        if written(_nextafter, out, input, other):
+            return out
         return write_out('nextafter', out, nextafter(input, other))
     try:
         key = input._key | other._key
@@ -3957,6 +4108,8 @@ def deg2rad(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_deg2rad, input, out=out)
+        if written(_deg2rad, out, input):
+            return out
         return write_out('deg2rad', out, deg2rad(input))
     try:
         key = input._key
@@ -3976,6 +4129,8 @@ def rad2deg(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_rad2deg, input, out=out)
+        if written(_rad2deg, out, input):
+            return out
         return write_out('rad2deg', out, rad2deg(input))
     try:
         key = input._key
@@ -3995,6 +4150,8 @@ def frac(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_frac, input, out=out)
+        if written(_frac, out, input):
+            return out
         return write_out('frac', out, frac(input), exact=True)
     try:
         key = input._key
@@ -4014,6 +4171,8 @@ def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_fmax, input, other, out=out)
+        if written(_fmax, out, input, other):
+            return out
         return write_out('fmax', out, fmax(input, other))
     try:
         key = input._key | other._key
@@ -4033,6 +4192,8 @@ def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_fmin, input, other, out=out)
+        if written(_fmin, out, input, other):
+            return out
         return write_out('fmin', out, fmin(input, other))
     try:
         key = input._key | other._key
@@ -4052,6 +4213,8 @@ def isposinf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isposinf, input, out=out)
+        if written(_isposinf, out, input):
+            return out
         return write_out('isposinf', out, isposinf(input), exact=True)
     try:
         key = input._key
@@ -4071,6 +4234,8 @@ def isneginf(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_isneginf, input, out=out)
+        if written(_isneginf, out, input):
+            return out
         return write_out('isneginf', out, isneginf(input), exact=True)
     try:
         key = input._key
@@ -4090,6 +4255,8 @@ def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_gcd, input, other, out=out)
+        if written(_gcd, out, input, other):
+            return out
         return write_out('gcd', out, gcd(input, other))
     try:
         key = input._key | other._key
@@ -4109,6 +4276,8 @@ def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_lcm, input, other, out=out)
+        if written(_lcm, out, input, other):
+            return out
         return write_out('lcm', out, lcm(input, other))
     try:
         key = input._key | other._key
@@ -4147,6 +4316,8 @@ def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_xlogy, input, other, out=out)
+        if written(_xlogy, out, input, other):
+            return out
         return write_out('xlogy', out, xlogy(input, other))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
@@ -4166,6 +4337,8 @@ def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_special_xlog1py, input, other, out=out)
+        if written(_special_xlog1py, out, input, other):
+            return out
         return write_out('special_xlog1py', out, special_xlog1py(input, other))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
@@ -4185,6 +4358,8 @@ def special_entr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_entr, input, out=out)
+        if written(_special_entr, out, input):
+            return out
         return write_out('special_entr', out, special_entr(input))
     try:
         key = input._key
@@ -4204,6 +4379,8 @@ def sinc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_sinc, input, out=out)
+        if written(_sinc, out, input):
+            return out
         return write_out('sinc', out, sinc(input))
     try:
         key = input._key
@@ -4242,6 +4419,8 @@ def logsigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_logsigmoid, input, out=out)
+        if written(_logsigmoid, out, input):
+            return out
         return write_out('logsigmoid', out, logsigmoid(input), exact=True)
     try:
         key = input._key
@@ -4261,6 +4440,8 @@ def mish(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_mish, input, out=out)
+        if written(_mish, out, input):
+            return out
         return write_out('mish', out, mish(input))
     try:
         key = input._key
@@ -4280,6 +4461,8 @@ def hardsigmoid(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_hardsigmoid, input, out=out)
+        if written(_hardsigmoid, out, input):
+            return out
         return write_out('hardsigmoid', out, hardsigmoid(input))
     try:
         key = input._key
@@ -4299,6 +4482,8 @@ def hardswish(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_hardswish, input, out=out)
+        if written(_hardswish, out, input):
+            return out
         return write_out('hardswish', out, hardswish(input))
     try:
         key = input._key
@@ -4356,6 +4541,8 @@ def erfc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_erfc, input, out=out)
+        if written(_erfc, out, input):
+            return out
         return write_out('erfc', out, erfc(input))
     try:
         key = input._key
@@ -4375,6 +4562,8 @@ def erfinv(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_erfinv, input, out=out)
+        if written(_erfinv, out, input):
+            return out
         return write_out('erfinv', out, erfinv(input))
     try:
         key = input._key
@@ -4394,6 +4583,8 @@ def special_erfcx(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_erfcx, input, out=out)
+        if written(_special_erfcx, out, input):
+            return out
         return write_out('special_erfcx', out, special_erfcx(input))
     try:
         key = input._key
@@ -4413,6 +4604,8 @@ def special_ndtr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_ndtr, input, out=out)
+        if written(_special_ndtr, out, input):
+            return out
         return write_out('special_ndtr', out, special_ndtr(input))
     try:
         key = input._key
@@ -4432,6 +4625,8 @@ def special_ndtri(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_ndtri, input, out=out)
+        if written(_special_ndtri, out, input):
+            return out
         return write_out('special_ndtri', out, special_ndtri(input))
     try:
         key = input._key
@@ -4451,6 +4646,8 @@ def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_log_ndtr, input, out=out)
+        if written(_special_log_ndtr, out, input):
+            return out
         return write_out('special_log_ndtr', out, special_log_ndtr(input))
     try:
         key = input._key
@@ -4470,6 +4667,8 @@ def lgamma(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_lgamma, input, out=out)
+        if written(_lgamma, out, input):
+            return out
         return write_out('lgamma', out, lgamma(input))
     try:
         key = input._key
@@ -4489,6 +4688,8 @@ def digamma(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_digamma, input, out=out)
+        if written(_digamma, out, input):
+            return out
         return write_out('digamma', out, digamma(input))
     try:
         key = input._key
@@ -4508,6 +4709,8 @@ def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_special_zeta, input, other, out=out)
+        if written(_special_zeta, out, input, other):
+            return out
         return write_out('special_zeta', out, special_zeta(input, other))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
@@ -4527,6 +4730,8 @@ def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_igamma, input, other, out=out)
+        if written(_igamma, out, input, other):
+            return out
         return write_out('igamma', out, igamma(input, other))
     try:
         key = input._key | other._key
@@ -4546,6 +4751,8 @@ def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, other, out):
             return asked(_igammac, input, other, out=out)
+        if written(_igammac, out, input, other):
+            return out
         return write_out('igammac', out, igammac(input, other))
     try:
         key = input._key | other._key
@@ -4565,6 +4772,8 @@ def i0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_i0, input, out=out)
+        if written(_i0, out, input):
+            return out
         return write_out('i0', out, i0(input))
     try:
         key = input._key
@@ -4584,6 +4793,8 @@ def special_i0e(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_i0e, input, out=out)
+        if written(_special_i0e, out, input):
+            return out
         return write_out('special_i0e', out, special_i0e(input))
     try:
         key = input._key
@@ -4603,6 +4814,8 @@ def special_i1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_i1, input, out=out)
+        if written(_special_i1, out, input):
+            return out
         return write_out('special_i1', out, special_i1(input))
     try:
         key = input._key
@@ -4622,6 +4835,8 @@ def special_i1e(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_i1e, input, out=out)
+        if written(_special_i1e, out, input):
+            return out
         return write_out('special_i1e', out, special_i1e(input))
     try:
         key = input._key
@@ -4641,6 +4856,8 @@ def special_modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_modified_bessel_i0, input, out=out)
+        if written(_special_modified_bessel_i0, out, input):
+            return out
         return write_out('special_modified_bessel_i0', out, special_modified_bessel_i0(input))
     try:
         key = input._key
@@ -4660,6 +4877,8 @@ def special_modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_modified_bessel_i1, input, out=out)
+        if written(_special_modified_bessel_i1, out, input):
+            return out
         return write_out('special_modified_bessel_i1', out, special_modified_bessel_i1(input))
     try:
         key = input._key
@@ -4679,6 +4898,8 @@ def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_modified_bessel_k0, input, out=out)
+        if written(_special_modified_bessel_k0, out, input):
+            return out
         return write_out('special_modified_bessel_k0', out, special_modified_bessel_k0(input))
     try:
         key = input._key
@@ -4698,6 +4919,8 @@ def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_modified_bessel_k1, input, out=out)
+        if written(_special_modified_bessel_k1, out, input):
+            return out
         return write_out('special_modified_bessel_k1', out, special_modified_bessel_k1(input))
     try:
         key = input._key
@@ -4717,6 +4940,8 @@ def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_scaled_modified_bessel_k0, input, out=out)
+        if written(_special_scaled_modified_bessel_k0, out, input):
+            return out
         return write_out('special_scaled_modified_bessel_k0', out, special_scaled_modified_bessel_k0(input))
     try:
         key = input._key
@@ -4736,6 +4961,8 @@ def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_scaled_modified_bessel_k1, input, out=out)
+        if written(_special_scaled_modified_bessel_k1, out, input):
+            return out
         return write_out('special_scaled_modified_bessel_k1', out, special_scaled_modified_bessel_k1(input))
     try:
         key = input._key
@@ -4755,6 +4982,8 @@ def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_bessel_j0, input, out=out)
+        if written(_special_bessel_j0, out, input):
+            return out
         return write_out('special_bessel_j0', out, special_bessel_j0(input))
     try:
         key = input._key
@@ -4774,6 +5003,8 @@ def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_bessel_j1, input, out=out)
+        if written(_special_bessel_j1, out, input):
+            return out
         return write_out('special_bessel_j1', out, special_bessel_j1(input))
     try:
         key = input._key
@@ -4793,6 +5024,8 @@ def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_bessel_y0, input, out=out)
+        if written(_special_bessel_y0, out, input):
+            return out
         return write_out('special_bessel_y0', out, special_bessel_y0(input))
     try:
         key = input._key
@@ -4812,6 +5045,8 @@ def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_bessel_y1, input, out=out)
+        if written(_special_bessel_y1, out, input):
+            return out
         return write_out('special_bessel_y1', out, special_bessel_y1(input))
     try:
         key = input._key
@@ -4831,6 +5066,8 @@ def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_spherical_bessel_j0, input, out=out)
+        if written(_special_spherical_bessel_j0, out, input):
+            return out
         return write_out('special_spherical_bessel_j0', out, special_spherical_bessel_j0(input))
     try:
         key = input._key
@@ -4850,6 +5087,8 @@ def special_airy_ai(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_special_airy_ai, input, out=out)
+        if written(_special_airy_ai, out, input):
+            return out
         return write_out('special_airy_ai', out, special_airy_ai(input))
     try:
         key = input._key
@@ -4869,6 +5108,8 @@ def special_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> An
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_chebyshev_polynomial_t, input, n, out=out)
+        if written(_special_chebyshev_polynomial_t, out, input, n):
+            return out
         return write_out('special_chebyshev_polynomial_t', out, special_chebyshev_polynomial_t(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4888,6 +5129,8 @@ def special_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> An
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_chebyshev_polynomial_u, input, n, out=out)
+        if written(_special_chebyshev_polynomial_u, out, input, n):
+            return out
         return write_out('special_chebyshev_polynomial_u', out, special_chebyshev_polynomial_u(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4907,6 +5150,8 @@ def special_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> An
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_chebyshev_polynomial_v, input, n, out=out)
+        if written(_special_chebyshev_polynomial_v, out, input, n):
+            return out
         return write_out('special_chebyshev_polynomial_v', out, special_chebyshev_polynomial_v(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4926,6 +5171,8 @@ def special_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> An
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_chebyshev_polynomial_w, input, n, out=out)
+        if written(_special_chebyshev_polynomial_w, out, input, n):
+            return out
         return write_out('special_chebyshev_polynomial_w', out, special_chebyshev_polynomial_w(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4945,6 +5192,8 @@ def special_shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = Non
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_shifted_chebyshev_polynomial_t, input, n, out=out)
+        if written(_special_shifted_chebyshev_polynomial_t, out, input, n):
+            return out
         return write_out('special_shifted_chebyshev_polynomial_t', out, special_shifted_chebyshev_polynomial_t(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4964,6 +5213,8 @@ def special_shifted_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = Non
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_shifted_chebyshev_polynomial_u, input, n, out=out)
+        if written(_special_shifted_chebyshev_polynomial_u, out, input, n):
+            return out
         return write_out('special_shifted_chebyshev_polynomial_u', out, special_shifted_chebyshev_polynomial_u(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -4983,6 +5234,8 @@ def special_shifted_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = Non
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_shifted_chebyshev_polynomial_v, input, n, out=out)
+        if written(_special_shifted_chebyshev_polynomial_v, out, input, n):
+            return out
         return write_out('special_shifted_chebyshev_polynomial_v', out, special_shifted_chebyshev_polynomial_v(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -5002,6 +5255,8 @@ def special_shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = Non
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_shifted_chebyshev_polynomial_w, input, n, out=out)
+        if written(_special_shifted_chebyshev_polynomial_w, out, input, n):
+            return out
         return write_out('special_shifted_chebyshev_polynomial_w', out, special_shifted_chebyshev_polynomial_w(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -5021,6 +5276,8 @@ def special_hermite_polynomial_h(input: Any, n: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_hermite_polynomial_h, input, n, out=out)
+        if written(_special_hermite_polynomial_h, out, input, n):
+            return out
         return write_out('special_hermite_polynomial_h', out, special_hermite_polynomial_h(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -5040,6 +5297,8 @@ def special_hermite_polynomial_he(input: Any, n: Any, *, out: Any = None) -> Any
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_hermite_polynomial_he, input, n, out=out)
+        if written(_special_hermite_polynomial_he, out, input, n):
+            return out
         return write_out('special_hermite_polynomial_he', out, special_hermite_polynomial_he(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -5059,6 +5318,8 @@ def special_laguerre_polynomial_l(input: Any, n: Any, *, out: Any = None) -> Any
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_laguerre_polynomial_l, input, n, out=out)
+        if written(_special_laguerre_polynomial_l, out, input, n):
+            return out
         return write_out('special_laguerre_polynomial_l', out, special_laguerre_polynomial_l(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
@@ -5078,6 +5339,8 @@ def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any
     if out is not None:
         if overridden(input, n, out):
             return asked(_special_legendre_polynomial_p, input, n, out=out)
+        if written(_special_legendre_polynomial_p, out, input, n):
+            return out
         return write_out('special_legendre_polynomial_p', out, special_legendre_polynomial_p(input, n))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
