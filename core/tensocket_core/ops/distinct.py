@@ -36,6 +36,11 @@ def _slices(x: Any, dim: int | None) -> Any:
 
 def _runs(rows: Any) -> Any:
     """Where rows differ from the row before; NaN differs from everything."""
+    if rows.shape[1] == 1:
+        starts = np.empty(len(rows), bool)
+        starts[:1] = True
+        np.not_equal(rows[1:, 0], rows[:-1, 0], starts[1:])
+        return starts
     return np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(1)])
 
 
@@ -46,8 +51,13 @@ def _chosen(x: Any, dim: int | None, first: Any) -> Any:
 def _unique(x: Any, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any, Any]:
     """Distinct elements in order, first positions, the group of every element, and the groups' sizes."""
     rows = _slices(x, dim)
-    order = np.arange(len(rows)) if consecutive else np.lexsort(rows.T[::-1])
-    starts = _runs(rows[order])
+    if consecutive:
+        order = np.arange(len(rows))
+    elif rows.shape[1] == 1 and rows.dtype.kind != "c":
+        order = rows[:, 0].argsort(kind="stable")
+    else:
+        order = np.lexsort(rows.T[::-1])
+    starts = _runs(rows.take(order, 0))
     first = order[starts]
     inverse = np.empty(len(rows), np.int64)
     inverse[order] = np.cumsum(starts) - 1
