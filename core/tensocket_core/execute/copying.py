@@ -20,9 +20,10 @@ from .primitive import primitive
 from .programs import program
 from .usage import copy_arrays, note_use
 
-#: Elements from which a generated copy kernel is worth its call on a host-resident device; between element types, and
-#: where NumPy converts element by element or in several passes.
+#: Elements from which a generated copy kernel is worth its call on a host-resident device; of arrays along different
+#: dimensions; between element types; and where NumPy converts element by element or in several passes.
 _HOST_LIMIT: Final = 65536
+_TURNED: Final = 4096
 _CONVERTED: Final = 8192
 _SLOWLY_CONVERTED: Final = 1024
 #: Elements up to which devices count with 32 bits.
@@ -41,7 +42,9 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
     if 0 in shape:
         return
     runtime = entry.runtime
-    if runtime.profile.host_resident and (runtime.target is None or out.size < _host_limit(stored, dtype)):
+    size = out.size
+    if runtime.profile.host_resident and (
+            runtime.target is None or size < _SLOWLY_CONVERTED or size < _host_limit(out, stored, source, dtype)):
         out[...] = source if stored is dtype else to_dtype(native_values(source, dtype), stored)
     elif stored is dtype and _in_runs(out, source) and (
             kernel := runtime.kernels.find("copy", dtype.name, direct=False)) is not None:
@@ -58,9 +61,9 @@ def copy_elements(entry: DeviceEntry, out: Any, stored: DType, source: Any, dtyp
         primitive("copy", entry, "copy", dtype)([out], [expand(source, shape)], (), entry.stream)
 
 
-def _host_limit(stored: DType, dtype: DType) -> int:
+def _host_limit(out: Any, stored: DType, source: Any, dtype: DType) -> int:
     if stored is dtype:
-        return _HOST_LIMIT
+        return _HOST_LIMIT if contiguous(source) or _in_runs(out, source) else _TURNED
     narrow = any(kind.kind == "float" and kind.itemsize < 4 for kind in (stored, dtype))
     return _SLOWLY_CONVERTED if narrow else _CONVERTED
 

@@ -15,8 +15,12 @@ from .geometry import coalesce, contiguous, element_strides, expand, expanded_st
 from .layout import memory_order
 from .math import arithmetic_dtype
 from .nests import Operand, pointwise_nest
-from .programs import index_dtype, launch
+from .programs import index_dtype, program
+from .usage import note_use
 
+#: Kernels and scalars by device, name and geometry, and how many are kept.
+_PLANS: Final[dict[tuple[Any, ...], tuple[Any, list[int]]]] = {}
+_KEPT: Final = 1024
 #: Types of operands that are no tensors.
 NUMBER_TYPES: Final = (bool, int, float, complex)
 #: Elements along both of two dimensions from which a transposition reads and writes whole cache lines.
@@ -36,11 +40,19 @@ def run_generated(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[.
         shape: Shape of the results; operands broadcast to it. Not empty.
         results: Handles and element types.
     """
-    key, build, geometry = prepared(entry, name, formula, operands, shape, results)
     arrays = [(x, dtype) for x, dtype in operands if type(x) not in NUMBER_TYPES]
     numbers = [n for x, dtype in operands if type(x) in NUMBER_TYPES for n in _arguments(x, arithmetic_dtype(dtype))]
-    launch(entry, key, build, Strategy.SERIAL, [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)],
-           [*geometry, *numbers])
+    place = (entry.key, name, shape, *[(type(x) if type(x) in NUMBER_TYPES else (x.shape, x.strides), dtype)
+                                       for x, dtype in (*results, *operands)])
+    plan = _PLANS.get(place)
+    if plan is None:
+        if len(_PLANS) >= _KEPT:
+            _PLANS.clear()
+        key, build, geometry = prepared(entry, name, formula, operands, shape, results)
+        plan = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), geometry
+    buffers, stream = [kernel_handle(x, dtype) for x, dtype in (*results, *arrays)], entry.stream
+    note_use(buffers, stream)
+    plan[0](buffers, [*plan[1], *numbers], stream)
 
 
 def prepared(entry: DeviceEntry, name: tuple[Any, ...], formula: Callable[..., Any],
