@@ -128,7 +128,7 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
         operator: Whose kernel it is: one that is native from the start.
         entry: The device.
         variant: What tells this kernel from others of the operator.
-        kernel: What runs where operands do not fit.
+        kernel: What runs where operands do not fit; it takes one array, and so does the native form.
         build: Makes the unscheduled program and its form, whose limit becomes the kernel's.
         instead: What serves where there is no native form.
     """
@@ -140,15 +140,19 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
         known = entry.natives[place] = instead()
         return known
     program, form = build()
+    run: Callable[..., Any] | None = None
 
-    def first(*args: Any) -> Any:
-        with _LOCK:  # so that what many threads ask for at once is made once
-            made: Kernel | None = entry.natives.get(place)
-            if made is None:
-                run = _entry(entry, kernel.run, lambda: (program, form))
-                made = entry.natives[place] = instead() if run is None else Kernel(run, True, form.limit)
-                _forget(operator)
-        return made.run(*args)
+    def first(x: Any) -> Any:
+        nonlocal run
+        if run is None:
+            with _LOCK:  # so that what many threads ask for at once is made once
+                made: Kernel | None = entry.natives.get(place)
+                if made is None:
+                    found = _entry(entry, kernel.run, lambda: (program, form))
+                    made = entry.natives[place] = instead() if found is None else Kernel(found, True, form.limit)
+                    _forget(operator)
+            run = made.run
+        return run(x)
 
     return Kernel(first, True, form.limit)
 
