@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _MEMCPY: Final = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+_PREFETCH: Final = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 _COPY: Final = "call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)"
 _LINES: Final = """define internal void @copy_lines(ptr noalias %to, ptr noalias %from, i64 %size) nounwind {
 start:
@@ -24,6 +25,15 @@ out:
 !0 = !{i32 1}
 """
 
+#: Lines of the next run that are asked for.
+_LINES_AHEAD: Final = 32
+
+
+def _ahead(lines: int) -> str:
+    return "\n".join(f"""  %soon{k} = getelementptr i8, ptr %soon, i64 {64 * k}
+  call void @llvm.prefetch.p0(ptr %soon{k}, i32 0, i32 3, i32 1)""" for k in range(lines))
+
+
 #: Run k: in rows of ``inner`` runs, whose steps are t0 and t1 in the target, s0 and s1 in the source; the last one may
 #: be shorter.
 _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = sdiv i64 %k, %inner
@@ -40,8 +50,17 @@ _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = 
   %ends = icmp eq i64 %k, %final
   %size = select i1 %ends, i64 %last, i64 %run
 """)
-#: Run k: that at the k-th index.
-_INDEXED: Final = ("target source index", "size t s i", """  %ia = mul i64 %k, %i
+#: Run k: that at the k-th index. The beginning of the next one, which no processor foresees, is asked for.
+_INDEXED: Final = ("target source index", "size t s i", f"""  %following = add i64 %k, 1
+  %last = icmp sge i64 %following, %end
+  %then = select i1 %last, i64 %k, i64 %following
+  %ib = mul i64 %then, %i
+  %there = getelementptr i8, ptr %index, i64 %ib
+  %row.next = load i64, ptr %there
+  %sb = mul i64 %row.next, %s
+  %soon = getelementptr i8, ptr %source, i64 %sb
+{_ahead(_LINES_AHEAD)}
+  %ia = mul i64 %k, %i
   %place = getelementptr i8, ptr %index, i64 %ia
   %row = load i64, ptr %place
   %ta = mul i64 %k, %t
@@ -70,7 +89,7 @@ def text(name: str) -> str:
     loads = [line for k, (slot, kind) in enumerate(slots) for line in (
         f"  %{slot}.at = getelementptr i64, ptr %args, i64 {k}", f"  %{slot} = load {kind}, ptr %{slot}.at")]
     copy = "call void @copy_lines(ptr %to, ptr %from, i64 %size)" if streamed else _COPY
-    return "\n".join([_LINES if streamed else _MEMCPY, "",
+    return "\n".join([_LINES if streamed else _MEMCPY, _PREFETCH, "",
         f"define void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {{", "start:", *loads,
         "  %some = icmp slt i64 %begin, %end",
         "  br i1 %some, label %next, label %out",
