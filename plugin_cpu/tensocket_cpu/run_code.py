@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 _MEMCPY: Final = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-_PREFETCH: Final = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 _COPY: Final = "call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)"
 _LINES: Final = """define internal void @copy_lines(ptr noalias %to, ptr noalias %from, i64 %size) nounwind {
 start:
@@ -25,14 +24,26 @@ out:
 !0 = !{i32 1}
 """
 
-#: Lines of the next run that are asked for.
-_LINES_AHEAD: Final = 32
+_ASK_TO_WRITE: Final = "  call void @llvm.prefetch.p0(ptr %target, i32 1, i32 3, i32 1)\n"
+#: Asks for the lines of a run, up to a page: those that are read, and those that are written.
+_ASK: Final = f"""declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
-
-def _ahead(lines: int) -> str:
-    return "\n".join(f"""  %soon{k} = getelementptr i8, ptr %soon, i64 {64 * k}
-  call void @llvm.prefetch.p0(ptr %soon{k}, i32 0, i32 3, i32 1)""" for k in range(lines))
-
+define internal void @ask(ptr %to, ptr %from, i64 %size) nounwind {{
+start:
+  %short = icmp ult i64 %size, 4096
+  %length = select i1 %short, i64 %size, i64 4096
+  br label %next
+next:
+  %at = phi i64 [0, %start], [%after, %next]
+  %source = getelementptr i8, ptr %from, i64 %at
+  %target = getelementptr i8, ptr %to, i64 %at
+  call void @llvm.prefetch.p0(ptr %source, i32 0, i32 3, i32 1)
+{_ASK_TO_WRITE}  %after = add i64 %at, 64
+  %more = icmp ult i64 %after, %length
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}}"""
 
 #: Run k: in rows of ``inner`` runs, whose steps are t0 and t1 in the target, s0 and s1 in the source; the last one may
 #: be shorter.
@@ -50,16 +61,18 @@ _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = 
   %ends = icmp eq i64 %k, %final
   %size = select i1 %ends, i64 %last, i64 %run
 """)
-#: Run k: that at the k-th index. The beginning of the next one, which no processor foresees, is asked for.
-_INDEXED: Final = ("target source index", "size t s i", f"""  %following = add i64 %k, 1
+#: Run k: that at the k-th index. The next one, which no processor foresees, is asked for.
+_INDEXED: Final = ("target source index", "size t s i", """  %following = add i64 %k, 1
   %last = icmp sge i64 %following, %end
   %then = select i1 %last, i64 %k, i64 %following
   %ib = mul i64 %then, %i
   %there = getelementptr i8, ptr %index, i64 %ib
   %row.next = load i64, ptr %there
   %sb = mul i64 %row.next, %s
-  %soon = getelementptr i8, ptr %source, i64 %sb
-{_ahead(_LINES_AHEAD)}
+  %from.next = getelementptr i8, ptr %source, i64 %sb
+  %tb = mul i64 %then, %t
+  %to.next = getelementptr i8, ptr %target, i64 %tb
+  call void @ask(ptr %to.next, ptr %from.next, i64 %size)
   %ia = mul i64 %k, %i
   %place = getelementptr i8, ptr %index, i64 %ia
   %row = load i64, ptr %place
@@ -89,7 +102,7 @@ def text(name: str) -> str:
     loads = [line for k, (slot, kind) in enumerate(slots) for line in (
         f"  %{slot}.at = getelementptr i64, ptr %args, i64 {k}", f"  %{slot} = load {kind}, ptr %{slot}.at")]
     copy = "call void @copy_lines(ptr %to, ptr %from, i64 %size)" if streamed else _COPY
-    return "\n".join([_LINES if streamed else _MEMCPY, _PREFETCH, "",
+    return "\n".join([_LINES if streamed else _MEMCPY, _ASK.replace(_ASK_TO_WRITE, "") if streamed else _ASK, "",
         f"define void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {{", "start:", *loads,
         "  %some = icmp slt i64 %begin, %end",
         "  br i1 %some, label %next, label %out",
