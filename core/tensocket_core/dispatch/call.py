@@ -85,7 +85,15 @@ def _tensors_only(operator: Operator) -> bool:
 
 def call(operator: Operator, *args: Any) -> Any:
     """Dispatch a call with all arguments given by position."""
-    key = key_of(operator, args)
+    key, schema = 0, operator.schema
+    for position in schema.tensors:
+        value = args[position]
+        if value is not None:
+            bits = getattr(value, "_key", None)
+            if bits is None or schema.lists:
+                key = key_of(operator, args)
+                break
+            key |= bits
     if ACTIVE:
         return run_with_modes(operator, key, args)
     kernel = operator.table.get(key)

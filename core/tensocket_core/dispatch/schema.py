@@ -58,6 +58,7 @@ class Schema:
     Attributes:
         tensors: Positions of the parameters that take tensors.
         names: Parameter names.
+        lists: Whether a parameter takes a list of tensors.
     """
 
     name: str
@@ -66,11 +67,13 @@ class Schema:
     text: str
     tensors: tuple[int, ...] = field(init=False, repr=False, compare=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    lists: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         positions = tuple(k for k, p in enumerate(self.parameters) if p.is_tensor)
         object.__setattr__(self, "tensors", positions)
         object.__setattr__(self, "names", tuple(p.name for p in self.parameters))
+        object.__setattr__(self, "lists", any(self.parameters[k].type.endswith("[]") for k in positions))
 
     def __str__(self) -> str:
         return self.text

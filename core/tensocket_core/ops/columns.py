@@ -41,13 +41,19 @@ class Window:
 
     def outputs(self, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
         """How many windows there are along each dimension."""
-        return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(
-            sizes, kernel, self.stride, self.padding, self.dilation, strict=True)])
+        return _outputs(sizes, kernel, self.stride, self.padding, self.dilation)
 
     @property
     def plain(self) -> bool:
         """Whether a kernel of one element reads every element once."""
-        return not any(self.padding) and all(s == 1 for s in self.stride)
+        return max(self.stride) == 1 and not any(self.padding)
+
+
+@lru_cache(maxsize=1024)
+def _outputs(sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+             dilation: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(
+        sizes, kernel, stride, padding, dilation, strict=True)])
 
 
 @lru_cache(maxsize=256)

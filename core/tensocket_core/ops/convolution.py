@@ -14,18 +14,19 @@ from .. import tensors
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import WRAPPER, dtype_bit
 from ..execute.geometry import is_integer
-from ..execute.primitive import tracked
+from ..execute.usage import note_use
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
 from .windows import constant_pad, laid_like
 
 
 def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
-    outputs = window.outputs(tuple(input.shape[2:]), tuple(weight.shape[2:]))
-    shape = (input.shape[0], weight.shape[0], *outputs)
-    if 0 in shape or 0 in weight.shape:
+    sizes, factors = input._array.shape, weight._array.shape
+    outputs = window.outputs(sizes[2:], factors[2:])
+    shape = (sizes[0], factors[0], *outputs)
+    if 0 in shape or 0 in factors:
         return input.new_zeros(shape)
     kernel = _registered(entry, "convolve", input, window, weight)
     if kernel is not None:
@@ -56,7 +57,7 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
 
 def _registered(entry: Any, operator: str, input: Any, window: Window, weight: Any) -> Any:
     """The device's own kernel, where it has one; a kernel of one element is a product of matrices anyway."""
-    return None if weight is None or (window.plain and max(weight.shape[2:]) == 1) else (
+    return None if weight is None or (max(weight._array.shape[2:]) == 1 and window.plain) else (
         entry.runtime.kernels.find(operator, input.dtype.name, direct=False))
 
 
@@ -65,7 +66,8 @@ def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, 
     dtype = operands[0].dtype
     out = entry.runtime.empty(shape, dtype, entry.stream)
     arrays = [x._array for x in operands]
-    tracked(kernel)([out], arrays, (window.stride, window.padding, window.dilation, window.groups), entry.stream)
+    note_use((out, *arrays), entry.stream)
+    kernel.run([out], arrays, (window.stride, window.padding, window.dilation, window.groups), entry.stream)
     return tensors.wrap(out, entry.key | dtype_bit(dtype))
 
 
@@ -75,6 +77,10 @@ def _cut(result: Any, shape: tuple[int, ...]) -> Any:
         return result
     return result.basic_index(tuple([slice(0, n) for n in shape]))
 
+
+#: Windows of convolutions whose arguments were found to fit each other, and how many are kept.
+_FITTING: Final[dict[tuple[Any, ...], Window]] = {}
+_KEPT: Final = 1024
 
 #: Of images [B, C, sizes..] with weights [O, C / groups, kernel..].
 convolve: Final = Custom(
@@ -194,6 +200,20 @@ def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: 
     return [(total // 2, total - total // 2) for total in totals]
 
 
+def _place(operator: str, input: Any, weight: Any, bias: Any, *arguments: Any) -> tuple[Any, ...] | None:
+    """What arguments of a convolution are known by; None where they are not plain enough for that."""
+    for value in arguments:
+        for n in value if type(value) is tuple else (value,):
+            if type(n) is not int:  # what equals an int may be refused
+                return None
+    if (input._key | weight._key) & WRAPPER:
+        return None
+    place = (operator, arguments, input._key, input._array.shape, weight._key, weight._array.shape)
+    if bias is None:
+        return place
+    return None if bias._key & WRAPPER else (*place, bias._key, bias._array.shape)
+
+
 def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
               groups: int) -> Any:
     """A convolution of a batch or of one image, with checked arguments.
@@ -202,6 +222,12 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
         ShapeError: A window is larger than the padded image, or the tensors do not fit.
         ArgumentError: An argument is out of its range.
     """
+    place = _place(operator, input, weight, bias, stride, padding, dilation, groups)
+    known = None if place is None else _FITTING.get(place)
+    if known is not None:
+        alone = len(input._array.shape) != dims + 2
+        result = call(convolve, input.unsqueeze(0) if alone else input, weight, known)
+        return _biased(result.squeeze(0) if alone else result, bias, dims)
     named = isinstance(padding, str)
     window = _window(operator, dims, stride, 0 if named else padding, dilation, groups)
     _check(operator, input, weight, bias, dims, groups, False)
@@ -217,6 +243,10 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
         raise ShapeError(operator, f"a kernel of {list(kernel)} on {list(x.shape[2:])}, padding={padding}, "
                          f"dilation={dilation}", "the kernel fits into the padded image",
                          "use more padding or a smaller kernel")
+    if place is not None:
+        if len(_FITTING) >= _KEPT:
+            _FITTING.clear()
+        _FITTING[place] = window
     result = call(convolve, x, weight, window)
     return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
 

@@ -41,7 +41,7 @@ def laid_like(result: Any, like: Any) -> Any:
     """A result that was made of parts in row-major order, or with channels last where those of ``like`` are."""
     format = _LAST.get(result.ndim)
     if format is None or contiguous(like) or not in_format(like, format):
-        return result.contiguous()  # Programs take views of it.
+        return result if contiguous(result._array) else result.contiguous()  # Programs take views of it.
     return result.contiguous(memory_format=format)
 
 
