@@ -80,6 +80,7 @@ class Pointwise(Operator):
             numbers, ``8`` float8, which is refused else.
         bools: Whether bool operands may take part, next to others that decide the compute dtype.
         guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
+        launched: Whether the generated kernel serves small arrays, too, for which NumPy takes more passes than it pays.
         guard_values: Whether the guard looks at elements of tensors of integers, too.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
             default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
@@ -92,7 +93,8 @@ class Pointwise(Operator):
                  result: Literal["same", "bool", "real", "complex"] = "same",
                  compute: Literal["promote", "float", "number"] = "promote", condition: bool = False,
                  kinds: str = "bif", bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
-                 guard_values: bool = False, keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
+                 guard_values: bool = False, launched: bool = False,
+                 keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
         self.result = result
@@ -102,6 +104,7 @@ class Pointwise(Operator):
         self.bools = bools
         self.guard = guard
         self.guard_values = guard_values
+        self.launched = launched
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
         self.count = len(self.schema.tensors)
@@ -237,7 +240,7 @@ class Pointwise(Operator):
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
         """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""
-        if not entry.runtime.profile.host_resident:
+        if not entry.runtime.profile.host_resident or (self.launched and entry.runtime.target is not None):
             return None
         registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
         if registered is not None or arithmetic_dtype(compute) is not compute:

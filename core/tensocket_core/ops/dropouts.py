@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 from tensocket_plugins.ir.complex import COMPONENT
 
+from .. import tensors
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.modes import ACTIVE
+from ..execute.geometry import contiguous
 from ..execute.math import arithmetic_dtype
 from ..execute.pointwise import Pointwise
 from ..limits import finfo
 from ..random import rand, rand_like
+from ..random.distributions import UNIFORM
+from ..random.draws import draw_array
 
 #: What selu tends to for large negative numbers: minus scale * alpha (Klambauer et al., 2017).
 _SELU_FLOOR: Final = -1.0507009873554804934193349852946 * 1.6732632423543772848170429916717
@@ -24,7 +32,7 @@ kept: Final[Pointwise] = Pointwise(
     "kept(Tensor input, Tensor draw, float p, float scale) -> Tensor",
     "input * scale where the draw is at least p, input * 0 elsewhere.",
     lambda m, x, u, p, scale: x * m.where(u < p, 0 * u, scale),
-    kinds="f", method=False, function=False,
+    kinds="f", method=False, function=False, launched=True,
     derivative=Derivative(input=lambda grad, draw, p, scale: call(kept, grad, draw, p, scale)),
 )
 
@@ -54,7 +62,24 @@ def _scaled(input: Any, draw: Any, p: float) -> Any:
     return call(kept, input, draw, p, 1 / (1 - p))
 
 
-@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor", method=False)
+def _at_once(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Draws for arrays without gaps, made where no mode or transform looks on."""
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if dtype is None or dtype.kind != "float" or arithmetic_dtype(dtype) is not dtype:
+        return None
+    made, wide = entry.key | dtype_bit(dtype), dtype.itemsize > 4
+
+    def dropped(input: Any, p: float, train: bool) -> Any:
+        array = input._array
+        if ACTIVE or not train or not 0 < p < 1 or not array.size or not contiguous(array):
+            return general(input, p, train)
+        draw = draw_array("rand", UNIFORM[wide], entry, array.shape, dtype, 1 + wide, None)
+        return call(kept, input, tensors.wrap(draw, made), p, 1 / (1 - p))
+
+    return dropped
+
+
+@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor", method=False, direct=_at_once)
 def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
     """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
 
