@@ -100,7 +100,7 @@ class Clock:
 def _watch(clock: Clock) -> None:
     """Put the clock around the stages, wherever modules hold their functions."""
     import tensocket_core.execute.programs as programs
-    import tensocket_cpu.compiler as compiler
+    import tensocket_cpu.code.compiler as compiler
     import tensocket_cpu.device as device
     import tensocket_cpu.native.entries as entries
     from tensocket_plugins.kit.disk_cache import DiskCache
@@ -143,7 +143,7 @@ def _numbers(shape: tuple[int, ...]) -> Any:
 def measure(name: str) -> dict[str, Any]:
     """An operator's first call in this process."""
     import tensocket as t
-    import tensocket_cpu.compiler  # noqa: F401  # before the clock starts
+    import tensocket_cpu.code.compiler  # noqa: F401  # before the clock starts
 
     clock = Clock()
     t.set_num_threads(1)

@@ -22,23 +22,23 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache, default_dire
 from tensocket_plugins.kit.host_kernels import register_host_kernels
 
 from . import DESCRIPTOR
-from .attention import Attention
-from .blas import Library, best_library, set_blas_threads
-from .convolution import Convolutions
-from .executable import make_executable
-from .lapack import install_lapack
-from .memory import HostAllocator
-from .pointers import address_of
-from .products import Multiply, NumpyProducts, Parts, register_products
-from .recurrent import Recurrences
-from .runs import RunCopies
-from .streams import CpuEvent, CpuStream, Streams
-from .threads import ThreadPool
+from .code.executable import make_executable
+from .code.pointers import address_of
+from .kernels.attention import Attention
+from .kernels.convolution import Convolutions
+from .kernels.recurrent import Recurrences
+from .kernels.runs import RunCopies
+from .linear.blas import Library, best_library, set_blas_threads
+from .linear.lapack import install_lapack
+from .linear.products import Multiply, NumpyProducts, Parts, register_products
+from .memory.allocator import HostAllocator
+from .threads.pool import ThreadPool
+from .threads.streams import CpuEvent, CpuStream, Streams
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
-    from .halves import Halves
-    from .workers import Workers
+    from .code.compiler import Compiler
+    from .linear.halves import Halves
+    from .threads.workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
 HOST_LIMIT: Final = 16384
@@ -90,7 +90,7 @@ class CpuDevice(OpenDevice):
         with self._lock:
             if self._compiler is None:
                 try:
-                    from .compiler import Compiler
+                    from .code.compiler import Compiler
 
                     self._compiler = Compiler(DiskCache(default_directory("cpu")), self.build_stats)
                 except (ImportError, OSError, RuntimeError) as error:
@@ -100,7 +100,7 @@ class CpuDevice(OpenDevice):
 
     def _make_workers(self) -> Workers | None:
         """Native threads, where the process has them and they do what they should."""
-        from .workers import make_workers
+        from .threads.workers import make_workers
 
         return make_workers(self.compiler)
 
@@ -115,7 +115,7 @@ class CpuDevice(OpenDevice):
 
     def _make_products(self) -> Multiply:
         """Products of matrices by the best library there is."""
-        from .gemm import Products
+        from .linear.gemm import Products
 
         library = self._library()
         if library is None:
@@ -123,7 +123,7 @@ class CpuDevice(OpenDevice):
         return Products(library, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
 
     def _make_halves(self, dtype: str) -> Halves:
-        from .halves import Halves
+        from .linear.halves import Halves
 
         return Halves(dtype, self.compiler, self.pool)
 
@@ -159,7 +159,7 @@ class CpuDevice(OpenDevice):
         Raises:
             IRError, KernelError: As ``compile_ir``.
         """
-        from .lists import make_list
+        from .code.lists import make_list
 
         return make_list(self.compiler, program, self.pool) or super().compile_list(program)
 

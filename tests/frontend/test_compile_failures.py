@@ -141,7 +141,9 @@ def test_an_unknown_interpreter_or_numpy():
     """Without the layouts of objects, nothing native runs, NumPy's memory is its own, and results are the same."""
     code = """
 import numpy as np
-from tensocket_cpu import arena, native, pointers
+from tensocket_cpu.memory import arena
+from tensocket_cpu import native
+from tensocket_cpu.code import pointers
 from tensocket_cpu.native import layout
 assert native.LAYOUT is not None
 layout.LAYOUT = native.LAYOUT = None

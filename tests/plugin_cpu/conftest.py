@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensocket_cpu.compiler import Compiler
+from tensocket_cpu.code.compiler import Compiler
 from tensocket_cpu.device import CpuDevice
 from tensocket_plugins.kit.disk_cache import DiskCache
 

@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from tensocket_cpu.compiler import Compiler
-from tensocket_cpu.executable import make_executable
-from tensocket_cpu.threads import ThreadPool
+from tensocket_cpu.code.compiler import Compiler
+from tensocket_cpu.code.executable import make_executable
+from tensocket_cpu.threads.pool import ThreadPool
 from tensocket_plugins.contract.dtypes import float32, int32
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, call, loop
 from tensocket_plugins.kit.disk_cache import DiskCache, default_directory

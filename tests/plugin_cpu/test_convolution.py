@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tensocket_cpu import winograd
 from tensocket_cpu.device import CpuDevice
+from tensocket_cpu.kernels import winograd
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tensocket_cpu
-from tensocket_cpu import pointers
 from tensocket_cpu.backend import CpuBackend
-from tensocket_cpu.streams import CpuEvent, CpuStream
+from tensocket_cpu.code import pointers
+from tensocket_cpu.threads.streams import CpuEvent, CpuStream
 from tensocket_plugins.contract.backend import Event
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16, float32, int64
 from tensocket_plugins.contract.errors import ArgumentError, KernelError
@@ -107,7 +107,7 @@ def test_an_unknown_layout_of_arrays_is_noticed(monkeypatch):
 def test_kernels_run_with_an_unknown_layout_of_arrays():
     code = """
 import numpy as np
-from tensocket_cpu import pointers
+from tensocket_cpu.code import pointers
 pointers.POINTER_FIELD = None
 from tensocket_cpu.device import CpuDevice
 from tensocket_plugins.contract.dtypes import int64
@@ -176,7 +176,8 @@ def test_build_stats_count_programs(device):
 
 
 def test_llvm_rejecting_a_program_is_a_kernel_error(device, monkeypatch):
-    monkeypatch.setattr("tensocket_cpu.compiler.print_llvm", lambda program, **options: "define void @x() { nonsense }")
+    monkeypatch.setattr("tensocket_cpu.code.compiler.print_llvm",
+                        lambda program, **options: "define void @x() { nonsense }")
     with pytest.raises(KernelError, match=r"\[compile\] program p — LLVM rejects its kernels: (.|\n)*nonsense"):
         device.compile_ir(Program("p", (), (Kernel("p", ()),)))
 
@@ -197,7 +198,7 @@ def test_llvm_failing_to_make_code_is_a_kernel_error_and_can_be_repeated(device,
 def test_llvm_that_cannot_be_loaded_is_a_kernel_error(monkeypatch):
     from tensocket_cpu.device import CpuDevice
 
-    monkeypatch.setitem(sys.modules, "tensocket_cpu.compiler", None)
+    monkeypatch.setitem(sys.modules, "tensocket_cpu.code.compiler", None)
     with pytest.raises(KernelError, match=r"^\[compile\] cpu:0: ModuleNotFoundError: .* — LLVM cannot be loaded — "
                                           r"install llvmlite anew"):
         CpuDevice().compile_ir(Program("p", (), (Kernel("p", ()),)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensocket_cpu import blas
-from tensocket_cpu.lapack import Lapack, install_lapack
+from tensocket_cpu.linear import blas
+from tensocket_cpu.linear.lapack import Lapack, install_lapack
 from tensocket_plugins.kit import host_linalg
 
 BOUNDS = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensocket_cpu.threads import default_threads
+from tensocket_cpu.threads.pool import default_threads
 from tensocket_plugins.contract.backend import OpenDevice
 from tensocket_plugins.contract.dtypes import float32, int64
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop

@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from tensocket_cpu import arena
-from tensocket_cpu.memory import POOLED, HostAllocator, size_class
+from tensocket_cpu.memory import arena
+from tensocket_cpu.memory.allocator import POOLED, HostAllocator, size_class
 from tensocket_plugins.contract.dtypes import float32, uint8
 from tensocket_plugins.contract.errors import ArgumentError, OutOfMemoryError
 from tensocket_plugins.kit import host_memory

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensocket_cpu.native as native
-from tensocket_cpu.compiler import Compiler
+from tensocket_cpu.code.compiler import Compiler
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native import layout as layouts
 from tensocket_plugins.contract import dtypes

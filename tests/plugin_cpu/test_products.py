@@ -11,10 +11,10 @@ import threading
 import numpy as np
 import pytest
 
-from tensocket_cpu import blas
 from tensocket_cpu.device import CpuDevice
-from tensocket_cpu.gemm import Products, batch_steps, oriented
-from tensocket_cpu.products import (
+from tensocket_cpu.linear import blas
+from tensocket_cpu.linear.gemm import Products, batch_steps, oriented
+from tensocket_cpu.linear.products import (
     NumpyProducts,
     Parts,
     linear_floats,
@@ -330,7 +330,7 @@ LOAD = """
 import os
 {first}
 before = dict(os.environ)
-from tensocket_cpu import blas
+from tensocket_cpu.linear import blas
 library = blas.best_library()
 assert library.private, library
 assert dict(os.environ) == before

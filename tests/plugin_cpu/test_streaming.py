@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensocket_cpu import caches, executable, runs
-from tensocket_cpu.executable import Streaming
+from tensocket_cpu.code import caches, executable
+from tensocket_cpu.code.executable import Streaming
+from tensocket_cpu.kernels import runs
 from tensocket_plugins.contract.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import (

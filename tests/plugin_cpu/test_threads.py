@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from tensocket_cpu import blas
-from tensocket_cpu.threads import ThreadPool, default_threads
+from tensocket_cpu.linear import blas
+from tensocket_cpu.threads.pool import ThreadPool, default_threads
 from tensocket_plugins.contract.dtypes import float32, float64, int32
 from tensocket_plugins.contract.errors import ArgumentError
 from tensocket_plugins.ir.nodes import (
@@ -177,7 +177,7 @@ def test_several_user_threads_at_once(device, rng, threads):
 def test_forked_child_has_workers_of_its_own():
     code = """
 import os, sys, threading
-from tensocket_cpu.threads import ThreadPool
+from tensocket_cpu.threads.pool import ThreadPool
 pool = ThreadPool(3)
 def names():
     seen = []

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tensocket_cpu import workers as module
-from tensocket_cpu.threads import ThreadPool
-from tensocket_cpu.workers import Workers, make_workers
+from tensocket_cpu.threads.pool import ThreadPool
+from tensocket_cpu.threads.workers import Workers, make_workers
 from tensocket_plugins.contract.errors import KernelError
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

@@ -30,7 +30,7 @@ from .layout import DENSE, Layout
 from .writer import Text
 
 if TYPE_CHECKING:
-    from ..compiler import Compiler
+    from ..code.compiler import Compiler
 
 #: Flags of C functions that take an array of arguments: with those by name at its end, and their names in a tuple.
 _FASTCALL: Final = 0x0080 | 0x0002

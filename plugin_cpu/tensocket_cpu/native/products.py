@@ -10,14 +10,14 @@ import numpy as np
 
 from tensocket_plugins.contract.native import ProductForm
 
-from ..blas import Library
+from ..linear.blas import Library
 from .boxes import close_box, open_box, slot_offsets
 from .entries import call_fallback, count_arguments, make_builtin
 from .layout import Layout
 from .writer import Text
 
 if TYPE_CHECKING:
-    from ..compiler import Compiler
+    from ..code.compiler import Compiler
 
 _NAME: Final = "tensocket_product"
 #: Bit of arrays whose elements are aligned.

@@ -15,8 +15,8 @@ from tensocket_plugins.contract.backend import ListExecutable, Stream
 from tensocket_plugins.ir.nodes import Program, Var
 from tensocket_plugins.ir.printers.llvm import slots, split_loop
 
+from ..threads.pool import ThreadPool
 from .executable import array_slot, grain, make_entry, slot_codes
-from .threads import ThreadPool
 
 if TYPE_CHECKING:
     from .compiler import Compiler

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract.errors import KernelError
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from ..code.compiler import Compiler
 
 #: How long a worker, or a caller that has finished its own pieces, looks before it sleeps.
 _PATIENCE: Final = 30e-6

@@ -22,12 +22,12 @@ from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
 from tensocket_plugins.ir.schedule import convolution as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
 
+from ..threads.streams import CpuQueue
 from . import winograd
 from .convolution_plans import Plan, Sizes, Table, forward_plan, offsets_of, pitches_of, transposed_plan
-from .streams import CpuQueue
 
 if TYPE_CHECKING:
-    from .device import CpuDevice
+    from ..device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
 #: Positions whose elements the first cache holds for all tiles of a task.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.contract.backend import MemoryStats
 
-from .threads import in_children
+from ..threads.pool import in_children
 
 ALIGNMENT: Final = 64
 

@@ -21,15 +21,15 @@ from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.kit.disk_cache import BuildStats
 
+from ..code.caches import begins_line, cache_bytes
+from ..code.executable import make_entry
+from ..code.pointers import address_of
+from ..threads.pool import Entry, ThreadPool
+from ..threads.streams import CpuQueue
 from . import run_code
-from .caches import begins_line, cache_bytes
-from .executable import make_entry
-from .pointers import address_of
-from .streams import CpuQueue
-from .threads import Entry, ThreadPool
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from ..code.compiler import Compiler
 
 Array = NDArray[Any]
 #: Size, and steps in bytes of the target and of the source.

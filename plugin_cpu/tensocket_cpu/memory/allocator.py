@@ -21,12 +21,12 @@ from tensocket_plugins.contract.dtypes import DType, uint8
 from tensocket_plugins.contract.errors import ArgumentError, KernelError, OutOfMemoryError
 from tensocket_plugins.kit import host_memory
 
-from .threads import in_children
+from ..threads.pool import in_children
 from .tokens import TokenPool, size_class
 
 if TYPE_CHECKING:
+    from ..code.compiler import Compiler
     from .arena import Arena
-    from .compiler import Compiler
 
 #: Bytes from which a block is pooled.
 POOLED: Final = 1 << 16

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
-from .pointers import address_of
-from .threads import Entry, ThreadPool
+from ..code.pointers import address_of
+from ..threads.pool import Entry, ThreadPool
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from ..code.compiler import Compiler
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from tensocket_plugins.ir.schedule import winograd_weight as weight_programs
 from tensocket_plugins.ir.schedule.tiles import VECTOR_BYTES, lanes
 
 if TYPE_CHECKING:
-    from .device import CpuDevice
+    from ..device import CpuDevice
 
 Sizes = tuple[int, ...]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tensocket_plugins.kit import host_linalg
 
+from ..code.pointers import address_of
 from .blas import Library
-from .pointers import address_of
 
 Array = NDArray[Any]
 

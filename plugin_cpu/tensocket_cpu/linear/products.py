@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.kit import host_linalg
 
-from .threads import in_children
+from ..threads.pool import in_children
 
 if TYPE_CHECKING:
     from .halves import Halves

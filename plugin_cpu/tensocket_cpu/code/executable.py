@@ -23,10 +23,10 @@ from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.ir.schedule.cpu import ROW_LANES
 from tensocket_plugins.ir.schedule.streaming import streamed
 
+from ..threads.pool import Entry, ThreadPool
+from ..threads.streams import CpuQueue
 from .caches import begins_line, streaming_bytes
 from .pointers import POINTER_FIELD, address_of
-from .streams import CpuQueue
-from .threads import Entry, ThreadPool
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)

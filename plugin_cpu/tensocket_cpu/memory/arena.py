@@ -22,7 +22,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import KernelError
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from ..code.compiler import Compiler
 
 #: Words of the state by name; the heads of the lists of free blocks follow.
 _FIELDS: Final = ("lock", "limit", "keep", "allocated", "reserved", "peak_allocated", "peak_reserved", "allocations",

@@ -16,7 +16,7 @@ from tensocket_plugins.ir.schedule import attention as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
 
 if TYPE_CHECKING:
-    from .device import CpuDevice
+    from ..device import CpuDevice
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
 #: Plans that are kept.

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..code.pointers import address_of
+from ..threads.pool import Entry, ThreadPool
 from .blas import Library
-from .pointers import address_of
-from .threads import Entry, ThreadPool
 
 if TYPE_CHECKING:
-    from .compiler import Compiler
+    from ..code.compiler import Compiler
 
 Array = NDArray[Any]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.backend import Event, HostQueue, Stream
 from tensocket_plugins.contract.errors import ArgumentError, KernelError, TensocketError
 
-from .threads import in_children
+from .pool import in_children
 
 
 class _Mark:

@@ -1,0 +1,1 @@
+"""Generated code: compiled, kept, and called on arrays."""

@@ -1,0 +1,1 @@
+"""Kernels of the backend's own, which schedules or machine code make."""

@@ -1,0 +1,1 @@
+"""Host memory: the allocator and its pools."""

@@ -1,0 +1,1 @@
+"""Threads that kernels are divided over, and streams."""
