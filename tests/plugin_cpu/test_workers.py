@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from tensocket_cpu import workers as module
+from tensocket_cpu.threads import workers as module
 from tensocket_cpu.threads.pool import ThreadPool
 from tensocket_cpu.threads.workers import Workers, make_workers
 from tensocket_plugins.contract.errors import KernelError
