@@ -229,7 +229,7 @@ def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) 
             more: tuple[Any, ...] = (as_number(other, numbers),)
         else:
             y = other._array
-            if not _apart(x, y):
+            if not apart(x, y):
                 return general(target, other)
             plan = _planned(plans, launcher, (x.shape, x.strides, y.shape, y.strides), (x, y), x)
             buffers, more = (x, x, y), ()
@@ -256,7 +256,7 @@ def _planned(plans: dict[Any, Any], launcher: Launcher, key: Any, arrays: tuple[
     return plan
 
 
-def _apart(x: Any, y: Any) -> bool:
+def apart(x: Any, y: Any) -> bool:
     """Whether two arrays are one, or have memory of different owners."""
     if x is y:
         return True

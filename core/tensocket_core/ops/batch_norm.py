@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.schedule import Strategy
 
 from ..autograd.derivative import Derivative
 from ..device import DeviceEntry
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, WRAPPER
+from ..dispatch.modes import ACTIVE
 from ..dispatch.registry import COMPOSITES
+from ..execute.dense import apart
+from ..execute.geometry import contiguous
+from ..execute.inplace import bump
+from ..execute.nests import Operand, pointwise_nest
+from ..execute.programs import index_dtype, launch
 from .normalization import _by_channel, _check_channels, _fits, _scaled, check_running, normalized
 from .normalized import normalize_sums
 
@@ -25,16 +38,46 @@ def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> 
         running.mul_(1 - momentum).add_(value * (momentum * factor))  # shorter calls than with alpha
 
 
+def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
+    """Move running mean and variance as ``_updated`` does, with one launch, where nothing but that is to be done."""
+    (mean, var), entry = running, running[0]._entry
+    arrays = mean._array, var._array
+    dtype = DTYPE_OF.get(mean._key & DTYPE_MASK)
+    if (ACTIVE or dtype is None or not mean._key == var._key == values[0]._key & ~AUTOGRAD
+            or mean._key & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or not apart(*arrays)):
+        return False
+    for x, array in zip(running, arrays, strict=True):
+        counter = x._version_counter
+        if not (counter is None or type(counter) is list) or not contiguous(array) or not array.size or (
+                type(array) is np.ndarray and not array.flags.writeable):
+            return False
+    launch(entry, ("running_statistics", dtype), partial(_moving_nest, dtype, entry), Strategy.SERIAL,
+           (*arrays, *arrays, values[0]._array, values[1]._array),
+           (arrays[0].size, 1 - momentum, momentum, momentum * factor))
+    bump(mean)
+    bump(var)
+    return True
+
+
+def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
+    flat, number = Operand("flat", dtype), Operand("number", dtype)
+    return pointwise_nest("running_statistics", lambda a, b, x, y, keep, first, second: (
+        a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(entry, ()))
+
+
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
     rank = input.ndim
     dims = (-rank, *range(2 - rank, 0))
-    count = math.prod([input.shape[d] for d in dims])
+    count = input.numel() // max(input.shape[1], 1)
+    factor = count / max(count - 1, 1)
     with blame("batch_norm"):
         result, mean, var = normalized(input, dims, _by_channel(weight, rank), _by_channel(bias, rank), eps)
-        _updated(running_mean, mean, momentum)
-        _updated(running_var, var, momentum, count / max(count - 1, 1))
+        if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
+                                                                     factor):
+            _updated(running_mean, mean, momentum)
+            _updated(running_var, var, momentum, factor)
     return result, mean, var
 
 

@@ -51,11 +51,11 @@ def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: f
 
 
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
-    if not shape or tuple(input.shape[-len(shape):]) != shape:
+    if not shape or tuple(input.shape)[-len(shape):] != shape:
         raise ShapeError(operator, f"input {list(input.shape)} and normalized_shape {list(shape)}",
                          "the normalized shape is the end of the input's shape", "check the layer's size")
     for name, x in (("weight", weight), ("bias", bias)):
-        if x is not None and tuple(x.shape) != shape:
+        if x is not None and x.shape != shape:
             raise ShapeError(operator, f"{name} {list(x.shape)} and normalized_shape {list(shape)}",
                              "weight and bias have the normalized shape", "check the layer's size")
 
@@ -192,8 +192,9 @@ def _check_channels(operator: str, input: Any, **values: Any) -> None:
     if input.ndim < 2:
         raise ShapeError(operator, f"input {list(input.shape)}", "channels are the second dimension",
                          "pass [N, C, ...]")
+    wanted = (input.shape[1],)
     for name, x in values.items():
-        if x is not None and tuple(x.shape) != (input.shape[1],):
+        if x is not None and x.shape != wanted:
             raise ShapeError(operator, f"{name} {list(x.shape)} for {input.shape[1]} channels",
                              "weights and statistics have one value for each channel", "check num_features")
 

@@ -98,14 +98,17 @@ class _BatchNorm(_NormBase):
         """
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
+        training = self.training
+        batches = self.num_batches_tracked if training and self.track_running_stats else None
+        if batches is not None:
+            batches.add_(1)
             if self.momentum is None:
-                factor = 1.0 / float(self.num_batches_tracked)
-        own = self.training or (self.running_mean is None and self.running_var is None)
-        tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None,
-                            self.weight, self.bias, own, factor, self.eps)
+                factor = 1.0 / float(batches)
+        mean, var = self.running_mean, self.running_var
+        own = training or (mean is None and var is None)
+        tracked = not training or self.track_running_stats
+        return F.batch_norm(input, mean if tracked else None, var if tracked else None, self.weight,
+                            self.bias, own, factor, self.eps)
 
 
 class _LazyNormBase(LazyModuleMixin):
