@@ -81,6 +81,7 @@ def _cut(result: Any, shape: tuple[int, ...]) -> Any:
 #: Windows of convolutions whose arguments were found to fit each other, and how many are kept.
 _FITTING: Final[dict[tuple[Any, ...], Window]] = {}
 _KEPT: Final = 1024
+_PLAIN: Final = frozenset({int, bool, type(None)})
 
 #: Of images [B, C, sizes..] with weights [O, C / groups, kernel..].
 convolve: Final = Custom(
@@ -200,12 +201,19 @@ def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: 
     return [(total // 2, total - total // 2) for total in totals]
 
 
-def _place(operator: str, input: Any, weight: Any, bias: Any, *arguments: Any) -> tuple[Any, ...] | None:
-    """What arguments of a convolution are known by; None where they are not plain enough for that."""
+def plain(arguments: tuple[Any, ...]) -> bool:
+    """Whether all are ints, bools, None or tuples of these: what equals an int otherwise may be refused."""
     for value in arguments:
         for n in value if type(value) is tuple else (value,):
-            if type(n) is not int:  # what equals an int may be refused
-                return None
+            if type(n) not in _PLAIN:
+                return False
+    return True
+
+
+def _place(operator: str, input: Any, weight: Any, bias: Any, *arguments: Any) -> tuple[Any, ...] | None:
+    """What arguments of a convolution are known by; None where they are not plain enough for that."""
+    if not plain(arguments):
+        return None
     if (input._key | weight._key) & WRAPPER:
         return None
     place = (operator, arguments, input._key, input._array.shape, weight._key, weight._array.shape)

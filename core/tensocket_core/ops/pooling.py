@@ -16,7 +16,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import is_integer
 from ..execute.views import Custom
 from .columns import window_taps
-from .convolution import numbers
+from .convolution import numbers, plain
 from .resampling import adaptive_taps, mean_taps, resampled
 from .windows import picked, pool_max, pool_max_gradient
 
@@ -78,10 +78,22 @@ def _max_windows(operator: str, dims: int, sizes: tuple[int, ...], *arguments: A
     return tuple([window_taps(*line) for line in zip(sizes, outputs, kernel, stride, dilation, padding, strict=True)])
 
 
+#: Windows by shapes and arguments that fit, and how many are kept.
+_WINDOWS: Final[dict[tuple[Any, ...], tuple[Any, ...]]] = {}
+_KEPT: Final = 1024
+
+
 def _max_pool(operator: str, dims: int, input: Any, *arguments: Any) -> tuple[Any, Any]:
     """Largest elements and their positions."""
-    sizes = spatial(operator, input, dims)
-    values, places = call(pool_max, input, _max_windows(operator, dims, sizes, *arguments))
+    place = (operator, input.shape, arguments) if plain(arguments) else None
+    windows = None if place is None else _WINDOWS.get(place)
+    if windows is None:
+        windows = _max_windows(operator, dims, spatial(operator, input, dims), *arguments)
+        if place is not None:
+            if len(_WINDOWS) >= _KEPT:
+                _WINDOWS.clear()
+            _WINDOWS[place] = windows
+    values, places = call(pool_max, input, windows)
     return values, places
 
 

@@ -21,9 +21,10 @@ from ..execute.borders import border_array
 from ..execute.copying import copy_elements, from_host
 from ..execute.geometry import contiguous
 from ..execute.layout import empty_strided_array, format_strides, in_format
+from ..execute.pooling import pool_array, pool_gradient_array, pool_spread_array
 from ..execute.taps import Taps
 from ..execute.views import Custom
-from ..execute.windows import fold_array, pool_array, pool_gradient_array, pool_spread_array, resample_array
+from ..execute.windows import fold_array, resample_array
 from ..formats import channels_last, channels_last_3d
 
 _LAST: Final = {4: channels_last, 5: channels_last_3d}
