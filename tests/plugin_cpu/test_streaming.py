@@ -160,6 +160,6 @@ def test_no_size_of_the_caches(monkeypatch, tmp_path):
 def test_small_operands_count_as_such(device, monkeypatch, rng):
     x, y = rng.standard_normal((40, 64)).astype(np.float32), rng.standard_normal(64).astype(np.float32)
     out = lines(x.shape, np.float32)
-    for limit, streams in ((2 * x.nbytes + y.nbytes, True), (2 * x.nbytes + y.nbytes + 1, False)):
+    for limit, streams in ((2 * x.nbytes + y.nbytes - 1, True), (2 * x.nbytes + y.nbytes, False)):
         monkeypatch.setattr(executable, "streaming_bytes", lambda limit=limit: limit)
         assert Streaming(rows(), device.compile_ir).run([out, x, y], x.shape) is streams

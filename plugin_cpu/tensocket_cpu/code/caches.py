@@ -27,7 +27,7 @@ def cache_bytes() -> int:
 
 
 def streaming_bytes() -> int:
-    """Bytes of operands and results together from which writing results past the caches is faster, as measured."""
+    """Bytes of operands and results together beyond which writing results past the caches is faster, as measured."""
     return 3 * cache_bytes() // 4
 
 

@@ -145,7 +145,7 @@ class Streaming:
         """Run, if the arrays are large enough together, and results are contiguous, begin with a line, consist of rows
         of whole lines and replace no operand.
         """
-        if sum([array.nbytes for array in buffers]) < streaming_bytes():  # operands may be smaller than results
+        if sum([array.nbytes for array in buffers]) <= streaming_bytes():  # operands may be smaller than results
             return False
         for k in self._written:
             out = buffers[k]
