@@ -81,7 +81,7 @@ class _Plan:
         strategy: How it is scheduled.
         operands: How they lie; None where one is missing.
         results: How these lie.
-        shapes: Shape and strides of every result; strides are None for contiguous ones.
+        shapes: Shape, dtype and strides of every result; strides are None for contiguous ones.
         ranks: Outer dimensions and those of a row.
         index: Integer type of index arithmetic.
         scalars: Sizes and strides.
@@ -94,7 +94,7 @@ class _Plan:
     strategy: Strategy
     operands: tuple[Lying | None, ...]
     results: tuple[Lying, ...]
-    shapes: tuple[tuple[Shape, Shape | None], ...]
+    shapes: tuple[tuple[Shape, DType, Shape | None], ...]
     ranks: tuple[int, int]
     index: DType
     scalars: tuple[int, ...]
@@ -141,7 +141,14 @@ class BroadRow(Operator):
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap."""
         operands, numbers, dims = args[:self.count], [args[k] for k in self._numbers], tuple(args[-1])
-        key = (entry.key, dims, *[None if x is None else (x._key, x._array.shape, x._array.strides) for x in operands])
+        place: list[Any] = [entry.key, dims]
+        for x in operands:
+            if x is None:
+                place.append(None)
+            else:
+                array = x._array
+                place += (x._key, array.shape, array.strides)
+        key = tuple(place)
         plan = self._plans.get(key)
         if plan is None:
             dtype = operands[0].dtype
@@ -171,9 +178,8 @@ class BroadRow(Operator):
 
     def _generated(self, entry: DeviceEntry, plan: _Plan, operands: Sequence[Any], numbers: list[float]) -> list[Any]:
         stream, empty = entry.stream, entry.runtime.empty
-        outs = [empty(shape, lying.dtype, stream) if strides is None
-                else empty_strided_array(entry, shape, lying.dtype, strides)
-                for (shape, strides), lying in zip(plan.shapes, plan.results, strict=True)]
+        outs = [empty(shape, dtype, stream) if strides is None else empty_strided_array(entry, shape, dtype, strides)
+                for shape, dtype, strides in plan.shapes]
         if plan.owner is not entry:
             plan.program = program(
                 entry, plan.key,
@@ -218,7 +224,8 @@ class BroadRow(Operator):
         text = (results, placed, accumulation_dtype(entry, dtype), ranks, index)
         return _Plan(
             (self.name, self._texts.setdefault(text, len(self._texts))), strategy, placed, results,
-            tuple([(shape, layout) if result == "full" else (single, None) for result in self.results]), ranks, index,
+            tuple([(shape, lies.dtype, layout) if result == "full" else (single, lies.dtype, None)
+                   for result, lies in zip(self.results, results, strict=True)]), ranks, index,
             (*sizes, *lengths, *[n for a, b in zip(across, along, strict=True) for n in (*a, *b)]),
             tuple([entry.key | dtype_bit(lying.dtype) for lying in results]))
 

@@ -51,7 +51,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
         DtypeError: The dtypes differ.
         ArgumentError: There is a mask, and ``is_causal`` is set.
     """
-    shapes = query.shape, key.shape, value.shape
+    shapes = tuple(query.shape), tuple(key.shape), tuple(value.shape)  # sizes of plain tuples are quicker to take
     _check(shapes, query, key, value, attn_mask, is_causal)
     width = shapes[0][-1]
     factor = 1 / math.sqrt(width) if scale is None and width else 1.0 if scale is None else scale

@@ -172,13 +172,13 @@ unfold_columns: Final[Custom] = Custom(
 
 def _pool(entry: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
     source, dtype, dims = input._array, input.dtype, len(windows)
-    shape = (*source.shape[:source.ndim - dims], *(window.outputs for window in windows))
+    shape = (*source.shape[:source.ndim - dims], *[window.outputs for window in windows])
     if 0 in shape:
         return input.new_zeros(shape), input.new_zeros(shape, dtype=dtypes.int64)
     if entry.runtime.target is None:
         best, chosen = _pool_by_parts(entry, input.detach(), windows, shape)
         return laid_like(best, source), laid_like(chosen, source)
-    out, places = (empty_image(entry, shape, d, source) for d in (dtype, dtypes.int64))
+    out, places = empty_image(entry, shape, dtype, source), empty_image(entry, shape, dtypes.int64, source)
     pool_array(entry, out, places, source, windows, dtype)
     return _wrapped(entry, out, dtype), _wrapped(entry, places, dtypes.int64)
 
