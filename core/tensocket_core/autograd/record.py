@@ -76,7 +76,9 @@ def attach_all(
     node.saved = tuple([results[RESULTS - k]._cut() if k <= RESULTS else None if k == UNUSED
                         else tuple([edge is not None for edge in edges]) if k == WANTED
                         else args[k] if k >= 0 else args[SHAPE - k]._array.shape for k in positions])
-    node.versions = tuple([version_of(value) for value in node.saved])
+    node.versions = tuple([
+        -1 if not hasattr(x, "_key") else 0 if x._version_counter is None else x._version_counter[0]
+        for x in node.saved])
     if SPECIAL:
         complete(node)
     make_outputs(node, results)

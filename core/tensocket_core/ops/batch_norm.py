@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.nodes import Program
+from tensocket_plugins.ir.nodes import call as ir_call
 from tensocket_plugins.ir.schedule import Strategy
 
+from .. import tensors
 from ..autograd.derivative import Derivative
 from ..device import DeviceEntry
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, WRAPPER
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..dispatch.registry import COMPOSITES
 from ..execute.dense import apart
+from ..execute.generated import run_generated
 from ..execute.geometry import contiguous
 from ..execute.inplace import bump
+from ..execute.math import arithmetic_dtype
 from ..execute.nests import Operand, pointwise_nest
 from ..execute.programs import index_dtype, launch
 from .normalization import _by_channel, _check_channels, _fits, _scaled, check_running, normalized
@@ -127,13 +131,45 @@ def _known_gradients(grad: Any, input: Any, weight: Any, mean: Any, var: Any, ep
     return first, along, total, of_mean, of_var
 
 
+#: Elements up to which scale and shift are computed for each, with one launch, rather than for each channel.
+_SMALL: Final = 4096
+
+
+def _known_formula(present: tuple[bool, ...], *values: Any) -> Any:
+    given = iter(values)
+    operands: list[Any] = [next(given) if there else None for there in present]
+    x, weight, bias, mean, var = operands
+    scale = 1 / ir_call("sqrt", var + next(given))
+    scale = scale if weight is None else scale * weight
+    return x * scale + (-mean * scale if bias is None else bias - mean * scale)
+
+
+def _known_at_once(entry: DeviceEntry, values: Sequence[Any], eps: float) -> Any:
+    """``normalize_known`` of a contiguous array by one kernel."""
+    x, dtype = values[0]._array, values[0].dtype
+    columns = (-1, *(1,) * (x.ndim - 2))
+    operands = [(x, dtype), *[(v._array.reshape(columns), dtype) for v in values[1:] if v is not None], (eps, dtype)]
+    present = tuple([v is not None for v in values])
+    out = entry.runtime.empty(x.shape, dtype, entry.stream)
+    run_generated(entry, ("normalize_known", present), partial(_known_formula, present), operands, x.shape,
+                  [(out, dtype)])
+    return tensors.wrap(out, entry.key | dtype_bit(dtype))
+
+
 def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
     """Unrecorded by taking part cut off, which costs less than a mode that every operator inside looks at."""
     if key & AUTOGRAD:
         return None
 
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    plain = dtype is not None and dtype.kind == "float" and entry.runtime.target is not None and (
+        arithmetic_dtype(dtype) is dtype)
+
     def known(*args: Any) -> Any:
         *values, eps = args
+        x = values[0]._array
+        if plain and 0 < x.size <= _SMALL and contiguous(x):
+            return _known_at_once(entry, values, eps)
         return general(*[x if x is None or not x._key & AUTOGRAD else x.detach() for x in values], eps)
 
     return known

@@ -29,8 +29,11 @@ def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
 
 def _fits(input: Any, *parameters: Any) -> bool:
     """Whether scale and shift are computed with in the input's arithmetic dtype, so that one kernel does all."""
-    work = arithmetic_dtype(input.dtype)
-    return all(x is None or arithmetic_dtype(x.dtype) is work for x in parameters)
+    dtype = input.dtype
+    for x in parameters:
+        if x is not None and x.dtype is not dtype and arithmetic_dtype(x.dtype) is not arithmetic_dtype(dtype):
+            return False
+    return True
 
 
 def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
