@@ -266,8 +266,6 @@ class For(Stmt):
 
     GROUP extents are evaluated on the host before launch: they may use scalar parameters only. LANE and VECTOR extents
     are constants. GROUP loops enclose everything else; LANE loops come next; the first is the slowest axis.
-
-    ``ahead``: of a VECTOR loop in a stream: so many bytes behind the neighbours that it reads are soon read, too.
     """
 
     var: Var
@@ -276,7 +274,6 @@ class For(Stmt):
     step: Expr
     body: tuple[Stmt, ...]
     kind: LoopKind
-    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -397,7 +394,7 @@ class Program:
 
 
 def loop(var: Var, stop: Operand, body: Iterable[Stmt], kind: LoopKind = LoopKind.SERIAL,
-         start: Operand = 0, step: Operand = 1, ahead: int = 0) -> For:
+         start: Operand = 0, step: Operand = 1) -> For:
     """A loop whose bounds may be Python ints."""
     first, last, stride = (b if isinstance(b, Expr) else const(b, var.dtype) for b in (start, stop, step))
-    return For(var, first, last, stride, tuple(body), kind, ahead)
+    return For(var, first, last, stride, tuple(body), kind)

@@ -143,7 +143,7 @@ class _Namer:
                 return If(block.name(s.condition), self.block(s.body, block))
             case For(kind=LoopKind.SERIAL):
                 start, stop, step = map(block.name, (s.start, s.stop, s.step))
-                return For(s.var, start, stop, step, self.block(s.body, block), s.kind, s.ahead)
+                return For(s.var, start, stop, step, self.block(s.body, block), s.kind)
             case For():
                 return replace(s, body=self.block(s.body, block))
             case Reduce():

@@ -308,8 +308,6 @@ class VectorLoop:
             place = self._address(e.buffer, affine[0], e.dtype)
             if self._unguarded(e.buffer, affine[0]):
                 text = self._w.op(f"load {kind}, ptr {place}, align {align}")
-                if self._loop.ahead and e.buffer not in self._outer.local_arrays:
-                    self._prefetch(place, align)
             else:
                 args = f"ptr {place}, i32 {align}, {{mask}}, {kind} zeroinitializer"
                 text = self._intrinsic("load", element, args, "p0")
@@ -349,11 +347,6 @@ class VectorLoop:
             text = self._masked_access("load", element, self._lanes, f"ptr {place}, i32 {align}, {truth} {mask}, "
                                        f"{kind} zeroinitializer", "p0")
         return self._w.op(f"shufflevector {kind} {text}, {kind} poison, {self._kind('i32')} <{turned}>")
-
-    def _prefetch(self, place: str, size: int) -> None:
-        """Ask for what is read soon; processors do so by themselves, but not beyond the end of a page."""
-        for line in range(0, self._lanes * size, LINE):
-            self._w.prefetch(self._w.op(f"getelementptr i8, ptr {place}, i64 {line + self._loop.ahead}"))
 
     def _load_every_second(self, place: str, element: str, align: int) -> str:
         """Every second element from ``place`` on: twice as many neighbours, of which those between are masked off."""

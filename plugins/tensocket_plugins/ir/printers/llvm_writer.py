@@ -153,11 +153,6 @@ class Writer:
         types = [re.match(r"<[^>]*>|\S+", arg.strip()) for arg in re.split(r",(?![^<(]*[>)])", args)]
         self._declarations[name] = f"declare {result} @{name}({', '.join(t.group() for t in types if t)})"
 
-    def prefetch(self, address: str) -> None:
-        """Ask for the line of the cache that ``address`` is in, which need not exist."""
-        self._declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        self.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
-
     def call(self, name: str, result: str, args: list[str], kind: str) -> str:
         """Call an external function of ``args`` that all have type ``kind``."""
         types = ", ".join([kind] * len(args))

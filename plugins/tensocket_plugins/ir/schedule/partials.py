@@ -37,8 +37,6 @@ from .reduce import BLOCK, declare, fold_into, rounds
 LANES: Final = 64
 #: Elements of one lane that are added in the precision that they are computed in.
 RUN: Final = 8
-#: Bytes ahead of a long reduction that are asked for.
-AHEAD: Final = 2048
 
 
 class Partials:
@@ -146,8 +144,8 @@ class VectorReduction:
     def _partials(self, reduce: Reduce) -> Partials:
         return Partials(reduce, [self._array(result.dtype) for result in reduce.results])
 
-    def _vector(self, body: Sequence[Stmt], ahead: int = 0) -> Stmt:
-        return loop(self._at, self._lanes, body, LoopKind.VECTOR, ahead=ahead)
+    def _vector(self, body: Sequence[Stmt]) -> Stmt:
+        return loop(self._at, self._lanes, body, LoopKind.VECTOR)
 
     def _blocks(self, reduce: Reduce, var: Var, extent: Expr, length: int) -> list[Stmt]:
         """The innermost loop in blocks of ``length`` elements a lane, each added up by itself and then to the totals.
@@ -173,11 +171,9 @@ class VectorReduction:
         """Fold elements from ``start`` to ``end`` of the innermost loop into partial results."""
         tail, chunk = self._names.var("tail", self._dtype), self._names.var("chunk", self._dtype)
         fold = [*reduce.body, *partials.fold(self._at, reduce.values)]
-        ahead = AHEAD if self._lanes == LANES else 0
         return [
             Let(tail, end - (end - start) % self._lanes),
-            loop(chunk, tail, [self._vector([Let(var, chunk + self._at), *fold], ahead)], start=start,
-                 step=self._lanes),
+            loop(chunk, tail, [self._vector([Let(var, chunk + self._at), *fold])], start=start, step=self._lanes),
             If(tail < end, (self._vector([Let(var, tail + self._at), If(var < end, tuple(fold))]),)),
         ]
 
