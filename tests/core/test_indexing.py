@@ -354,3 +354,24 @@ def test_errors(name, near):
     with pytest.raises(kind, match=r"^\[\w+\] .+ — .+ — .+"):
         call(x)
     near(x, VALUES)
+
+
+@pytest.mark.parametrize("form", ["index_select", "subscript"])
+def test_many_rows_at_once(form, host):
+    rng = np.random.default_rng(3)
+    values, places = rng.standard_normal((70, 160)).astype(np.float32), rng.integers(0, 70, 900)
+    x = tc.tensor(values)
+
+    def rows(tensor, index):
+        return tensor.index_select(0, index) if form == "index_select" else tensor[index]
+
+    np.testing.assert_array_equal(host(rows(x, tc.tensor(places))), values[places])
+    np.testing.assert_array_equal(host(rows(x[:, ::2], tc.tensor(places))), values[:, ::2][places])
+    np.testing.assert_array_equal(host(rows(x, tc.tensor(places)[::3])), values[places[::3]])
+    if form == "subscript":
+        np.testing.assert_array_equal(host(x[tc.tensor(places - 70)]), values[places - 70])
+    for wrong in (70, -71):
+        bad = places.copy()
+        bad[-1] = wrong
+        with pytest.raises(IndexError):
+            rows(x, tc.tensor(bad))

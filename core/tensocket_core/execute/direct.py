@@ -23,7 +23,8 @@ from tensocket_plugins.kit.host_kernels import undispatched
 from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
-from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
+from ..device import DeviceEntry
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from .convert import to_dtype
 
 _new = object.__new__
@@ -39,6 +40,8 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(c
 #: kept.
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHED_NUMBERS: Final = 4096
+#: Bytes of a row from which a device's kernel copies rows at once.
+_ROW_BYTES: Final = 512
 _BOOL: Final = dtype_bit(dtypes.bool_)
 _QUIET: Final[dict[Kernel, Closure]] = {}
 
@@ -389,7 +392,22 @@ def taken(x: Any, positions: Any, limit: int) -> Any:
     return r if type(r) is _Array and r.flags.c_contiguous else None
 
 
-def rows_along(limit: int, general: Closure) -> Closure:
+def many_rows(x: Any, positions: Any, dtype: DType, entry: DeviceEntry) -> Any:
+    """Rows of a large array by the device's kernel for that; None where the general closure has to decide."""
+    kernel = entry.runtime.kernels.find("gather", dtype.name, direct=False)
+    shape = x.shape
+    if kernel is None or len(shape) < 2 or not positions.size or not (
+            x.flags.c_contiguous and positions.flags.c_contiguous) or positions.max() >= shape[0] or (
+            x.strides[0] < _ROW_BYTES):
+        return None
+    stream = entry.stream
+    out = entry.runtime.empty((positions.size, *shape[1:]), dtype, stream)
+    index = _Array(out.shape, positions.dtype, positions, 0, (positions.itemsize, *[0] * (len(shape) - 1)))
+    kernel.run([out], [x, index], (0,), stream)
+    return out
+
+
+def rows_along(limit: int, entry: DeviceEntry, general: Closure) -> Closure:
     """``index_select`` of a vector of int64 along the first dimension."""
     Tensor, integers = tensors.Tensor, dtype_bit(dtypes.int64)
 
@@ -397,9 +415,12 @@ def rows_along(limit: int, general: Closure) -> Closure:
         positions = index._array
         if dim != 0 or positions.ndim != 1 or not index._key & integers or (positions.size and positions.min() < 0):
             return general(a, dim, index)
-        r = taken(a._array, positions, limit)
+        x = a._array
+        r = taken(x, positions, limit)
         if r is None:
-            return general(a, dim, index)
+            r = many_rows(x, positions, DTYPE_OF[a._key & DTYPE_MASK], entry)
+            if r is None:
+                return general(a, dim, index)
         t = _new(Tensor)
         t._array = r
         t._key = a._key & ~AUTOGRAD

@@ -194,7 +194,7 @@ SMALL: Final = 1 << 16
 
 
 def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
-    return None if key & (AUTOGRAD | DIM0) else direct.rows_along(SMALL, general)
+    return None if key & (AUTOGRAD | DIM0) else direct.rows_along(SMALL, entry, general)
 
 
 @composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)

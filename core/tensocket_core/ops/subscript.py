@@ -14,9 +14,9 @@ from .. import tensors
 from ..creation import from_values
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
-from ..execute.direct import taken
+from ..execute.direct import many_rows, taken
 from .advanced_indexing import index_tensors, trimmed, write_indices
 from .indexing import SMALL
 from .inplace import basic_put_
@@ -136,9 +136,15 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         return None
     key &= ~DIM0
     Tensor, integers = tensors.Tensor, entry.key | dtype_bit(dtypes.int64)
+    dtype = DTYPE_OF[key & DTYPE_MASK]
 
     def rows(a: Any, index: Any) -> Any:
-        array = taken(a._array, index._array, SMALL) if index._key == integers else None
+        array = None
+        if index._key == integers:
+            positions = index._array
+            array = taken(a._array, positions, SMALL)
+            if array is None and positions.ndim == 1 and positions.size and positions.min() >= 0:
+                array = many_rows(a._array, positions, dtype, entry)
         if array is None:
             return body(a, index)
         t = _new(Tensor)
