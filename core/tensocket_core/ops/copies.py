@@ -10,7 +10,7 @@ from .. import tensors as tensors_module
 from ..autograd.derivative import Derivative
 from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
-from ..execute import direct
+from ..execute import direct_moves
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import normalize_axis
 from ..execute.layout import empty_strided_array, format_strides
@@ -88,7 +88,7 @@ _SMALL: Final = 4096
 
 def _cat_direct(key: int, entry: Any, general: Any) -> Any:
     bits = key & DTYPE_MASK
-    return None if key & DIM0 or bits & (bits - 1) else direct.join(key, _SMALL, general)
+    return None if key & DIM0 or bits & (bits - 1) else direct_moves.join(key, _SMALL, general)
 
 
 def _cat_gradient(grad: Any, tensors: Any, dim: int) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
-from ..execute import direct
+from ..execute import direct_moves
 from ..execute.copying import converted
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
@@ -194,7 +194,7 @@ SMALL: Final = 1 << 16
 
 
 def _index_select_direct(key: int, entry: Any, general: Any) -> Any:
-    return None if key & (AUTOGRAD | DIM0) else direct.rows_along(SMALL, entry, general)
+    return None if key & (AUTOGRAD | DIM0) else direct_moves.rows_along(SMALL, entry, general)
 
 
 @composite("index_select(Tensor input, int dim, Tensor index) -> Tensor", direct=_index_select_direct)

@@ -16,7 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import Direct
-from ..execute import direct
+from ..execute import direct_products
 from ..execute.matmul import MatMul
 from ..execute.native import native_product
 
@@ -44,7 +44,7 @@ def _product_direct(fits: Callable[[Any, Any], bool], recordable: Callable[[Any,
         if kernel is None:
             return None
         if not key & AUTOGRAD:
-            slow = direct.product(kernel, key, fits, body)
+            slow = direct_products.product(kernel, key, fits, body)
             return slow if recordable is None or fits is _same_batch else native_product(
                 body.__name__, entry, _MULTIPLIED[key & DTYPE_MASK], key, slow)
         if recordable is None:
@@ -152,7 +152,7 @@ def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
     kernel = None if key & AUTOGRAD else _kernel("linear", key, entry)
     if kernel is None:
         return None
-    slow = direct.affine(kernel, key, body)
+    slow = direct_products.affine(kernel, key, body)
     return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
 
 

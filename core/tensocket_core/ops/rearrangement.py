@@ -14,7 +14,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call, tensor_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
-from ..execute import direct
+from ..execute import direct_moves
 from ..execute.copying import copy_elements
 from ..execute.geometry import broadcast_shapes, is_integer, normalize_axes, normalize_axis
 from ..execute.layout import empty_preserved
@@ -42,7 +42,7 @@ def _direct(make: Any) -> Any:
     return direct_closure
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_direct(direct.stacked))
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", method=False, direct=_direct(direct_moves.stacked))
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
     for x in tensors:

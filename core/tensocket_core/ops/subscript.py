@@ -16,7 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
-from ..execute.direct import many_rows, taken
+from ..execute.direct_moves import many_rows, taken
 from .advanced_indexing import index_tensors, trimmed, write_indices
 from .indexing import SMALL
 from .inplace import basic_put_
