@@ -79,9 +79,8 @@ class Reduction(Operator):
         self.decompose = decompose
         self.bools = bools
         self.keywords = {"axis": ("None", "dim = axis")}
-        #: Kernels and scalars by device, dtypes and geometry.
-        self._plans: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
-        #: What calls over all dimensions or one launch, by the array's geometry; () where that is not settled so.
+        #: What is launched, by device, computed dtype, geometry and axes; also by a call's ``dim`` that is None or one
+        #: number, which implies the dtype: () there where more is to be done than a launch.
         self._calls: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
@@ -135,9 +134,7 @@ class Reduction(Operator):
         place = entry.key, input.dtype, array.shape, array.strides, dim, keepdim
         call = self._calls.get(place)
         if call is None:
-            if len(self._calls) >= _KEPT:
-                self._calls.clear()
-            call = self._calls[place] = self._call(entry, input, dim, keepdim) or ()
+            call = self._keep(place, self._call(entry, input, dim, keepdim))
         if not call:
             return self._run(entry, input, dim, keepdim, None)
         kernel, scalars, stored, outer, shape = call
@@ -147,25 +144,26 @@ class Reduction(Operator):
         kernel((out, array), scalars, stream)
         return tensors.wrap(out if outer == shape else out.reshape(shape), entry.key | dtype_bit(stored))
 
-    def _call(self, entry: DeviceEntry, input: Any, dim: int | None, keepdim: bool) -> tuple[Any, ...] | None:
-        """Kernel, scalars, dtype, shape of the result as it is computed and as it is returned; None where the general
-        way does more than to run a generated kernel.
-        """
+    def _keep(self, place: tuple[Any, ...], call: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(self._calls) >= _KEPT:
+            self._calls.clear()
+        self._calls[place] = call
+        return call
+
+    def _call(self, entry: DeviceEntry, input: Any, dim: int | None, keepdim: bool) -> tuple[Any, ...]:
+        """As ``_plan``; () where the general way does more than to run a generated kernel."""
         dtype, array, runtime = input.dtype, input._array, entry.runtime
         if runtime.target is None or dtype.kind in ("complex", "bool") or dtype is dtypes.uint8 or not array.size:
-            return None
+            return ()
         direct_kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
         if runtime.profile.host_resident and direct_kernel is not None and (
                 direct_kernel.limit is None or array.size <= direct_kernel.limit):
-            return None
+            return ()
         if self._compute_dtype(dtype) is not dtype or self._must_decompose(entry, dtype):
-            return None
+            return ()
         check_dtype(self.name, entry, dtype)
         axes = normalize_axes(self.name, dim, len(array.shape))
-        outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
-        shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
-        stored = self._stored_dtype(dtype)
-        return (*self._plan(entry, array, axes, dtype, stored), stored, outer, shape)
+        return self._plan(entry, array, axes, keepdim, dtype)
 
     def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
@@ -229,8 +227,7 @@ class Reduction(Operator):
             kernel = runtime.kernels.find(self.name, compute.name, direct=True)
             if kernel is not None and (kernel.limit is None or array.size <= kernel.limit):
                 return direct.quietly(kernel)(array, axes, keepdim)
-        outer = tuple(n for k, n in enumerate(array.shape) if k not in axes)
-        shape = tuple(1 if k in axes else n for k, n in enumerate(array.shape)) if keepdim else outer
+        outer, shape = _result_shapes(array.shape, axes, keepdim)
         if self._must_decompose(entry, compute):
             return self._decomposed(entry, input, axes, compute).reshape(shape)._array
         out = runtime.empty(outer, stored, entry.stream)
@@ -240,7 +237,7 @@ class Reduction(Operator):
                 assert kernel is not None
                 tracked(kernel)([out], [array], (axes,), entry.stream)
             else:
-                self._generated(entry, array, axes, compute, stored, out)
+                self._launch(entry, array, axes, keepdim, compute, out)
         return out.reshape(shape)
 
     def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
@@ -257,20 +254,18 @@ class Reduction(Operator):
             raise missing_primitive(self.name, entry, compute, self.name)
         return self.decompose(input, axes, False)
 
-    def _generated(self, entry: DeviceEntry, array: Any, axes: Shape, compute: DType, stored: DType, out: Any) -> None:
-        place = entry.key, compute, stored, array.shape, array.strides, axes
-        plan = self._plans.get(place)
-        if plan is None:
-            if len(self._plans) >= _KEPT:
-                self._plans.clear()
-            plan = self._plans[place] = self._plan(entry, array, axes, compute, stored)
-        buffers, stream = (kernel_handle(out, stored), kernel_handle(array, compute)), entry.stream
+    def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any) -> None:
+        place = entry.key, compute, array.shape, array.strides, axes, bool(keepdim)
+        call = self._calls.get(place) or self._keep(place, self._plan(entry, array, axes, keepdim, compute))
+        buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, compute)), entry.stream
         note_use(buffers, stream)
-        plan[0](buffers, plan[1], stream)
+        call[0](buffers, call[1], stream)
 
-    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, compute: DType,
-              stored: DType) -> tuple[Any, list[Any]]:
-        """The kernel and its scalars for arrays of this shape and these strides."""
+    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType) -> tuple[Any, ...]:
+        """What is launched for arrays of this shape and these strides.
+
+        That is a kernel, its scalars, the result's dtype, and its shape as it is computed and as it is returned.
+        """
         strides = element_strides(array)
         outer_axes = [k for k in range(len(strides)) if k not in axes]
         outer_shape = tuple(array.shape[k] for k in outer_axes)
@@ -284,7 +279,7 @@ class Reduction(Operator):
         reach = sum((n - 1) * abs(s) for n, s in zip((*outer, *inner), (*outer_steps, *inner_steps), strict=True))
         words = 2 if compute.kind == "complex" else 1
         index = index_dtype(entry, (words * array.size, words * reach))
-        accumulator = self._accumulator(entry, compute)
+        accumulator, stored = self._accumulator(entry, compute), self._stored_dtype(compute)
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert entry.runtime.target is not None
@@ -297,4 +292,11 @@ class Reduction(Operator):
             lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
             strategy,
         )
-        return run, [*outer, *inner, *outer_steps, *inner_steps, count]
+        scalars = [*outer, *inner, *outer_steps, *inner_steps, count]
+        return run, scalars, stored, *_result_shapes(array.shape, axes, keepdim)
+
+
+def _result_shapes(shape: Shape, axes: Shape, keepdim: bool) -> tuple[Shape, Shape]:
+    """Shapes of a result without the dimensions ``axes``, and as it is returned."""
+    outer = tuple(n for k, n in enumerate(shape) if k not in axes)
+    return outer, tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdim else outer
