@@ -158,6 +158,8 @@ def test_programs_mean_what_the_interpreter_says(device, rng, monkeypatch):
                                  ("convolve_weight", w.shape, [grad, x])):
         run(other, operator, dtype, shape, ins, case)
     assert set(ran) == {"convolution", "flat_image", "weight_blocks", "weight_gradient"}
+    x[0, 0, :, 0] = np.inf
+    run(other, "convolve_weight", dtype, w.shape, [grad, x], case)
 
 
 def test_any_number_of_threads_gives_the_same_bits(device, rng):
@@ -185,6 +187,28 @@ def test_what_is_not_a_number_stays_where_it_is(device, rng):
     wrong = np.isnan(out)
     assert wrong[0, :, 4:7, 4:7].all()
     assert wrong.sum() == 27
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_a_gradient_of_a_weight_is_infinite_where_a_tap_meets_an_infinity(device, rng, case, queued):
+    """At either end of every dimension, where rows of the flat image follow each other."""
+    dtype, stream = BY_NAME["float32"], device.create_stream() if queued else device.default_stream
+    kernel = device.kernels.find("convolve_weight", "float32", direct=False)
+    x, w, grad = operands(case, dtype, rng)
+    for corner in np.ndindex((2,) * len(case[4])):
+        image = x.copy()
+        image[(-1, -1, *(-k for k in corner))] = np.inf
+        out = np.zeros(w.shape, np.float32)
+        kernel.run([out], [grad, image], (*case[6:], case[1]), stream)
+        stream.synchronize()
+        expected = weight(exact(grad, dtype), exact(image, dtype), case)
+        np.testing.assert_array_equal(np.isinf(out), np.isinf(expected))
+        assert not np.isnan(out).any()
+        finite = np.isfinite(expected)
+        close(out[finite], expected[finite], dtype, grad.size)
+    image[...] = np.nan
+    assert np.isnan(run(device, "convolve_weight", dtype, w.shape, [grad, image], case)).any()
 
 
 # --------------------------------------------------------------------------------------------------- Winograd's method

@@ -85,12 +85,23 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _WeightCall:
-    """The launches for a weight's gradient, of which the last takes ``offsets``, a whole number of tiles of them."""
+    """The launches for a weight's gradient.
+
+    Attributes:
+        image: The image laid out flat.
+        upstream: The upstream gradient likewise.
+        offsets: Those of taps, a whole number of tiles of them.
+        multiply: What takes these, with its scalars.
+        channels: Channels of a tile.
+        plan: Where positions of the result are.
+    """
 
     image: _Flat
     upstream: _Flat
     offsets: Table
     multiply: tuple[Executable, Sizes]
+    channels: int
+    plan: Plan
 
 
 def _element_strides(array: Any) -> Sizes:
@@ -114,6 +125,14 @@ def _weight_places(kernel: Sizes, steps: Sizes, taps: Sizes, depth: int, step: i
 def _span(count: int, work: DType) -> int:
     """Positions of a tile for a group of ``count`` channels."""
     return programs.vectors(_block(count)) * lanes(work)
+
+
+def _there(plan: Plan, positions: int, work: DType) -> Any:
+    """1 where positions of the result are, else 0."""
+    phase, pitch = plan.phases[0], plan.lines[-1].length
+    number = np.arange(positions)
+    rows = phase.rows[np.minimum(number // pitch, len(phase.rows) - 1)]  # the last one is nowhere
+    return ((rows >= 0) & (number % pitch < phase.width)).astype(work.numpy)
 
 
 def _known_step(step: int) -> int | None:
@@ -190,16 +209,16 @@ class Convolutions:
                 stream: Stream) -> None:
         """``outs[0]`` [O, C / groups, kernel..] of ``ins``: upstream [B, O, outputs..] and image [B, C, sizes..]."""
         (out,), (grad, x) = outs, ins
+        if self._queued("convolve_weight", partial(self._weight, dtype, work, outs, ins, scalars), stream):
+            return
         key = (dtype, grad.shape, grad.strides, x.shape, x.strides, out.shape, scalars)
         call: _WeightCall | None = self._calls.get(key)
         if call is None:
             layer = _layer(x, grad, scalars, False) if _square(out, scalars) else None
             plan = None if layer is None else winograd.weight_plan(layer, work, self._device.get_num_threads())
-            if layer is not None and plan is not None:
-                again = partial(self._weight, dtype, work, outs, ins, scalars)
-                if self._queued("convolve_weight", again, stream) or winograd.convolve_weight(
-                        self._device, dtype, work, out, grad, x, layer, plan, stream):
-                    return
+            if layer is not None and plan is not None and winograd.convolve_weight(
+                    self._device, dtype, work, out, grad, x, layer, plan, stream):
+                return
             call = self._weight_call(dtype, work, out, grad, x, scalars)
             if plan is None:
                 self._keep(key, call)
@@ -207,6 +226,10 @@ class Convolutions:
         upstream = self._filled(call.upstream, work, grad, stream)
         run, numbers = call.multiply
         run((out, upstream, image, call.offsets), numbers, stream)
+        if image[0, -1]:
+            run = self._device.program(programs.weight_gradient, dtype, work, call.channels, True)
+            there = _there(call.plan, upstream.shape[1], work)
+            run((out, upstream, image, call.offsets, there), numbers, stream)
 
     def _keep(self, key: Any, call: Any) -> None:
         if len(self._calls) >= _KEPT:
@@ -256,7 +279,7 @@ class Convolutions:
         step = plan.parts * plan.plane
         used = batch * channels * step
         # A tile reads beyond the last position, and a tap of the weight's gradient beyond the last row.
-        slack = pitches_of(lengths)[0] + _span(1, work)
+        slack = pitches_of(lengths)[0] + _span(1, work) + 1  # the last element is the weight's gradient's, for NaN
         step_n, step_c, *steps = _element_strides(x)
         run = self._device.program(programs.flat_image, dtype, work, dims, _known_step(plan.lines[-1].stride
                                                                                       * steps[-1]))
@@ -288,7 +311,7 @@ class Convolutions:
         plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation,
                             _span(rows, work))
         upstream = self._upstream(dtype, work, grad, plan)
-        positions, plane = upstream.shape[1], plan.parts * plan.plane
+        image, positions, plane = self._flat(dtype, work, x, plan), upstream.shape[1], plan.parts * plan.plane
         channels = _block(rows)
         offsets, depth = plan.phases[0].offsets, len(plan.phases[0].offsets)
         width = programs.vectors(channels)
@@ -298,10 +321,10 @@ class Convolutions:
         padded = np.zeros(parts * tiles * width, np.int64)
         padded[:depth] = offsets
         run = self._device.program(programs.weight_gradient, dtype, work, channels)
-        return _WeightCall(self._flat(dtype, work, x, plan), upstream, padded, (run, (
+        return _WeightCall(image, upstream, padded, (run, (
             groups * blocks * parts, blocks, parts, tiles, depth, rows, x.shape[0], max(1, _SPAN // positions),
             positions, _SPAN, grad.shape[1] * positions, rows * positions, positions, x.shape[1] * plane,
-            out.shape[1] * plane, rows * depth, depth)))
+            out.shape[1] * plane, rows * depth, depth, image.shape[1] - 1)), channels, plan)
 
     def _upstream(self, dtype: DType, work: DType, grad: Any, plan: Plan) -> _Flat:
         """Upstream [B, O, positions] with zeros where rows of the flat image are longer."""

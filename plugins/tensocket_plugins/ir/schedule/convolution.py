@@ -28,6 +28,7 @@ from ..nodes import (
     Stmt,
     Store,
     Var,
+    call,
     cast,
     const,
     loop,
@@ -186,22 +187,26 @@ def weight_blocks(source: DType, work: DType, channels: int) -> Program:
                                      *scalars), (Kernel("weight_blocks", (body,)),))
 
 
-def weight_gradient(result: DType, work: DType, channels: int) -> Program:
+def weight_gradient(result: DType, work: DType, channels: int, masked: bool = False) -> Program:
     """``out[g, c, k] = sum over n, p of upstream[n, g, c, p] * image[n, g, offset[k] + p]``.
 
     Parameters: result, flat upstream gradients (0 where no position of the result is), flat images, offsets [k]; then
     sizes and strides as named below. Positions are a multiple of a vector. Sums are taken over ``span`` positions of
     ``some`` images at a time, whose elements a cache holds while all tiles of a task meet them.
 
+    Where no position of the result is, an element of the image is multiplied by 0, which is NaN if it is not finite.
+    Where a sum is NaN, ``image[wrong]`` becomes 1; ``masked`` has the right sums then.
+
     Args:
         result: Element type of the result.
         work: Element type of the other arrays and of sums.
         channels: Channels in a tile.
+        masked: Whether one more array says where positions of the result are: 1, or else 0.
     """
     scalars, names = numbers("tasks blocks parts tiles depth count images some positions span upstream_n upstream_g "
-                              "upstream_c image_n image_g out_g out_c")
+                              "upstream_c image_n image_g out_g out_c wrong")
     (tasks, blocks, parts, tiles, depth, count, images, some, positions, span, upstream_n, upstream_g, upstream_c,
-     image_n, image_g, out_g, out_c) = names
+     image_n, image_g, out_g, out_c, wrong) = names
     task, tile_at, n, p, first_n, first_p, g, block = map(
         index, ("task", "tile", "n", "p", "first_n", "first_p", "g", "block"))
     first_k, at, image_at, upstream_at, k, c = map(index, ("first_k", "at", "image_at", "upstream_at", "k", "c"))
@@ -214,11 +219,13 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
     rights = [Var(f"right{v}", work) for v in range(columns)]
     total = [tile.over(at + (row * columns + column) * step) for row in range(channels) for column in range(columns)]
     sums = [tile.at(row, column) for row in range(channels) for column in range(columns)]
+    read: list[Expr] = [Load("image", tile.over(image_at + tap + p), work) for tap in taps]
+    if masked:
+        read = [select(Load("there", tile.over(p), work) > const(0, work), value, const(0, work)) for value in read]
     multiply = loop(p, smaller(first_p + span, positions), [tile.vectors([
         *(Let(left, Load("upstream", tile.over(upstream_at + row + p), work))
           for left, row in zip(lefts, rows, strict=True)),
-        *(Let(right, Load("image", tile.over(image_at + tap + p), work))
-          for right, tap in zip(rights, taps, strict=True)),
+        *(Let(right, value) for right, value in zip(rights, read, strict=True)),
         *tile.add(lefts, rights),
     ])], start=first_p, step=step)
     one_tile = loop(tile_at, tiles, [
@@ -238,12 +245,14 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
     fold = [loop(lane, width, [Store("totals", cell * step + lane, Load("totals", cell * step + lane, work)
                                      + Load("totals", cell * step + (lane + width), work))], LoopKind.VECTOR)
             for width in widths]
+    value = Load("totals", cell * step, work)
     finish = loop(cell, tiles * cells, [
         *fold,
         Let(c, block * channels + cell % cells // columns),
         Let(k, first_k + cell // cells * columns + cell % columns),
         If((c < count) & (k < depth), (
-            Store("out", g * out_g + c * out_c + k, cast(Load("totals", cell * step, work), result)),)),
+            Store("out", g * out_g + c * out_c + k, cast(value, result)),
+            If(call("ne", value, value), (Store("image", wrong, const(1, work)),)),)),
     ])
     body = loop(task, tasks, [
         Let(g, task // (blocks * parts)),
@@ -254,6 +263,7 @@ def weight_gradient(result: DType, work: DType, channels: int) -> Program:
         loop(first_n, images, [loop(first_p, positions, [one_tile], step=span)], step=some),
         finish,
     ], LoopKind.PARALLEL)
-    buffers = (Buffer("out", result, True), Buffer("upstream", work), Buffer("image", work), Buffer("offsets", int64))
+    buffers = [Buffer("out", result, True), Buffer("upstream", work), Buffer("image", work, True),
+               Buffer("offsets", int64)] + [Buffer("there", work)] * masked
     kernel = Kernel("weight_gradient", (body,), (*tile.arrays, Local("totals", work, TILES * cells * step)))
     return Program("weight_gradient", (*buffers, *scalars), (kernel,))
