@@ -43,7 +43,7 @@ BINARY: dict[str, list[Case]] = {
 } | {name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE)] for name in ("maximum", "minimum")}
 REDUCED: dict[str, list[Case]] = {
     name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)]
-    for name in ("amax", "amin", "deviation_sum", "square_sum")
+    for name in ("amax", "amin", "deviation_sum", "length", "square_sum")
 } | {
     name: [(X, None, False, None), (X, (1,), False, None), (CUBE, (0, 2), True, None)]
     for name in ("mean", "prod", "sum")}

@@ -95,8 +95,6 @@ _remainder = OPERATORS['remainder']
 _remainder_table = _remainder.table
 _fmod = OPERATORS['fmod']
 _fmod_table = _fmod.table
-_pow = OPERATORS['pow']
-_pow_table = _pow.table
 _maximum = OPERATORS['maximum']
 _maximum_table = _maximum.table
 _minimum = OPERATORS['minimum']
@@ -111,6 +109,8 @@ _addcdiv = OPERATORS['addcdiv']
 _addcdiv_table = _addcdiv.table
 _lerp = OPERATORS['lerp']
 _lerp_table = _lerp.table
+_pow = OPERATORS['pow']
+_pow_table = _pow.table
 _exp = OPERATORS['exp']
 _exp_table = _exp.table
 _expm1 = OPERATORS['expm1']
@@ -407,8 +407,6 @@ _remainder_ = OPERATORS['remainder_']
 _remainder__table = _remainder_.table
 _fmod_ = OPERATORS['fmod_']
 _fmod__table = _fmod_.table
-_pow_ = OPERATORS['pow_']
-_pow__table = _pow_.table
 _clamp_min_ = OPERATORS['clamp_min_']
 _clamp_min__table = _clamp_min_.table
 _clamp_max_ = OPERATORS['clamp_max_']
@@ -419,6 +417,8 @@ _addcdiv_ = OPERATORS['addcdiv_']
 _addcdiv__table = _addcdiv_.table
 _lerp_ = OPERATORS['lerp_']
 _lerp__table = _lerp_.table
+_pow_ = OPERATORS['pow_']
+_pow__table = _pow_.table
 _exp_ = OPERATORS['exp_']
 _exp__table = _exp_.table
 _expm1_ = OPERATORS['expm1_']
@@ -1972,63 +1972,6 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     return run(input, other)
 
 
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
-    """Power: input ** exponent, with the special cases of C's pow."""
-    if out is not None:
-        if overridden(input, exponent, out):
-            return asked(_pow, input, exponent, out=out)
-        if written(_pow, out, input, exponent):
-            return out
-        return write_out('pow', out, pow(input, exponent))
-    kind = type(exponent)
-    try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | exponent._key
-    except AttributeError:
-        return called_again(_pow, pow, input, exponent)
-    if ACTIVE:
-        return run_with_modes(_pow, key, (input, exponent))
-    try:
-        run = _pow_table[key]
-    except KeyError:
-        run = _pow.resolve(key)
-    return run(input, exponent)
-
-
-def __pow__(input: Any, exponent: Any) -> Any:
-    kind = type(exponent)
-    try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | exponent._key
-    except AttributeError:
-        return again(__pow__, _pow, input, exponent, (input, exponent))
-    if ACTIVE:
-        return run_with_modes(_pow, key, (input, exponent))
-    try:
-        run = _pow_table[key]
-    except KeyError:
-        run = _pow.resolve(key)
-    return run(input, exponent)
-
-
-def __rpow__(input: Any, exponent: Any) -> Any:
-    try:
-        key = input._key | SCALAR_LEFT[type(exponent)]
-    except KeyError:
-        return again(__rpow__, _pow, input, exponent, (exponent, input))
-    if ACTIVE:
-        return run_with_modes(_pow, key, (exponent, input))
-    try:
-        run = _pow_table[key]
-    except KeyError:
-        run = _pow.resolve(key)
-    return run(exponent, input)
-
-
 def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of two; NaN if either is NaN."""
     if out is not None:
@@ -2180,6 +2123,63 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     except KeyError:
         run = _lerp.resolve(key)
     return run(input, end, weight)
+
+
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """Power: input ** exponent, with the special cases of C's pow."""
+    if out is not None:
+        if overridden(input, exponent, out):
+            return asked(_pow, input, exponent, out=out)
+        if written(_pow, out, input, exponent):
+            return out
+        return write_out('pow', out, pow(input, exponent))
+    kind = type(exponent)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | exponent._key
+    except AttributeError:
+        return called_again(_pow, pow, input, exponent)
+    if ACTIVE:
+        return run_with_modes(_pow, key, (input, exponent))
+    try:
+        run = _pow_table[key]
+    except KeyError:
+        run = _pow.resolve(key)
+    return run(input, exponent)
+
+
+def __pow__(input: Any, exponent: Any) -> Any:
+    kind = type(exponent)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | exponent._key
+    except AttributeError:
+        return again(__pow__, _pow, input, exponent, (input, exponent))
+    if ACTIVE:
+        return run_with_modes(_pow, key, (input, exponent))
+    try:
+        run = _pow_table[key]
+    except KeyError:
+        run = _pow.resolve(key)
+    return run(input, exponent)
+
+
+def __rpow__(input: Any, exponent: Any) -> Any:
+    try:
+        key = input._key | SCALAR_LEFT[type(exponent)]
+    except KeyError:
+        return again(__rpow__, _pow, input, exponent, (exponent, input))
+    if ACTIVE:
+        return run_with_modes(_pow, key, (exponent, input))
+    try:
+        run = _pow_table[key]
+    except KeyError:
+        run = _pow.resolve(key)
+    return run(exponent, input)
 
 
 def exp(input: Any, *, out: Any = None) -> Any:
@@ -5642,43 +5642,6 @@ def method_fmod_(input: Any, other: Any) -> Any:
     return run(input, other)
 
 
-def method_pow_(input: Any, exponent: Any) -> Any:
-    """In-place form of pow."""
-    kind = type(exponent)
-    try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | exponent._key
-    except AttributeError:
-        return called_again(_pow_, method_pow_, input, exponent)
-    if ACTIVE:
-        return run_with_modes(_pow_, key, (input, exponent))
-    try:
-        run = _pow__table[key]
-    except KeyError:
-        run = _pow_.resolve(key)
-    return run(input, exponent)
-
-
-def __ipow__(input: Any, exponent: Any) -> Any:
-    kind = type(exponent)
-    try:
-        if kind in SCALAR:
-            key = input._key | SCALAR[kind]
-        else:
-            key = input._key | exponent._key
-    except AttributeError:
-        return again(__ipow__, _pow_, input, exponent, (input, exponent))
-    if ACTIVE:
-        return run_with_modes(_pow_, key, (input, exponent))
-    try:
-        run = _pow__table[key]
-    except KeyError:
-        run = _pow_.resolve(key)
-    return run(input, exponent)
-
-
 def method_clamp_min_(input: Any, min: Any) -> Any:
     """In-place form of clamp_min."""
     kind = type(min)
@@ -5764,6 +5727,43 @@ def method_lerp_(input: Any, end: Any, weight: Any) -> Any:
     except KeyError:
         run = _lerp_.resolve(key)
     return run(input, end, weight)
+
+
+def method_pow_(input: Any, exponent: Any) -> Any:
+    """In-place form of pow."""
+    kind = type(exponent)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | exponent._key
+    except AttributeError:
+        return called_again(_pow_, method_pow_, input, exponent)
+    if ACTIVE:
+        return run_with_modes(_pow_, key, (input, exponent))
+    try:
+        run = _pow__table[key]
+    except KeyError:
+        run = _pow_.resolve(key)
+    return run(input, exponent)
+
+
+def __ipow__(input: Any, exponent: Any) -> Any:
+    kind = type(exponent)
+    try:
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | exponent._key
+    except AttributeError:
+        return again(__ipow__, _pow_, input, exponent, (input, exponent))
+    if ACTIVE:
+        return run_with_modes(_pow_, key, (input, exponent))
+    try:
+        run = _pow__table[key]
+    except KeyError:
+        run = _pow_.resolve(key)
+    return run(input, exponent)
 
 
 def method_exp_(input: Any) -> Any:
@@ -16817,7 +16817,6 @@ _abs.public = abs
 _floor_divide.public = floor_divide
 _remainder.public = remainder
 _fmod.public = fmod
-_pow.public = pow
 _maximum.public = maximum
 _minimum.public = minimum
 _clamp_min.public = clamp_min
@@ -16825,6 +16824,7 @@ _clamp_max.public = clamp_max
 _addcmul.public = addcmul
 _addcdiv.public = addcdiv
 _lerp.public = lerp
+_pow.public = pow
 _exp.public = exp
 _expm1.public = expm1
 _log.public = log
@@ -16973,12 +16973,12 @@ _abs_.public = method_abs_
 _floor_divide_.public = method_floor_divide_
 _remainder_.public = method_remainder_
 _fmod_.public = method_fmod_
-_pow_.public = method_pow_
 _clamp_min_.public = method_clamp_min_
 _clamp_max_.public = method_clamp_max_
 _addcmul_.public = method_addcmul_
 _addcdiv_.public = method_addcdiv_
 _lerp_.public = method_lerp_
+_pow_.public = method_pow_
 _exp_.public = method_exp_
 _expm1_.public = method_expm1_
 _log_.public = method_log_

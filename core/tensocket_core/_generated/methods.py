@@ -46,9 +46,6 @@ class Operators:
     __mod__: Callable[..., Any] = _f.__mod__
     __rmod__: Callable[..., Any] = _f.__rmod__
     fmod: Callable[..., Any] = _f.fmod
-    pow: Callable[..., Any] = _f.pow
-    __pow__: Callable[..., Any] = _f.__pow__
-    __rpow__: Callable[..., Any] = _f.__rpow__
     maximum: Callable[..., Any] = _f.maximum
     minimum: Callable[..., Any] = _f.minimum
     clamp_min: Callable[..., Any] = _f.clamp_min
@@ -56,6 +53,9 @@ class Operators:
     addcmul: Callable[..., Any] = _f.addcmul
     addcdiv: Callable[..., Any] = _f.addcdiv
     lerp: Callable[..., Any] = _f.lerp
+    pow: Callable[..., Any] = _f.pow
+    __pow__: Callable[..., Any] = _f.__pow__
+    __rpow__: Callable[..., Any] = _f.__rpow__
     exp: Callable[..., Any] = _f.exp
     expm1: Callable[..., Any] = _f.expm1
     log: Callable[..., Any] = _f.log
@@ -204,13 +204,13 @@ class Operators:
     remainder_: Callable[..., Any] = _f.method_remainder_
     __imod__: Callable[..., Any] = _f.__imod__
     fmod_: Callable[..., Any] = _f.method_fmod_
-    pow_: Callable[..., Any] = _f.method_pow_
-    __ipow__: Callable[..., Any] = _f.__ipow__
     clamp_min_: Callable[..., Any] = _f.method_clamp_min_
     clamp_max_: Callable[..., Any] = _f.method_clamp_max_
     addcmul_: Callable[..., Any] = _f.method_addcmul_
     addcdiv_: Callable[..., Any] = _f.method_addcdiv_
     lerp_: Callable[..., Any] = _f.method_lerp_
+    pow_: Callable[..., Any] = _f.method_pow_
+    __ipow__: Callable[..., Any] = _f.__ipow__
     exp_: Callable[..., Any] = _f.method_exp_
     expm1_: Callable[..., Any] = _f.method_expm1_
     log_: Callable[..., Any] = _f.method_log_

@@ -7,6 +7,7 @@ from __future__ import annotations
 # isort: off
 from . import (
     arithmetic,
+    powers,
     unary,
     activation,
     comparison,
@@ -132,6 +133,7 @@ __all__ = [
     "order_statistics",
     "padding",
     "pooling",
+    "powers",
     "products",
     "rearrangement",
     "rectifiers",

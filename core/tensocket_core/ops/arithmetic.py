@@ -6,8 +6,6 @@ See ``execute.math`` for what a formula may use.
 from __future__ import annotations
 
 import builtins
-import cmath
-import math
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, bool_
@@ -175,59 +173,6 @@ truncated_divide: Final = Pointwise(
     lambda m, x, y: m.trunc(x / y) if is_float(m) else m.idiv(x, _nonzero(m, y)), kinds="if",
     derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
     guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
-
-
-def _natural_power(m: Any, x: Any, n: Any) -> Any:
-    """Square and multiply. Beyond 63 only parity matters: bases other than -1, 0 and 1 overflow to 0 or wrap."""
-    n = m.where(n > 63, (n & 1) + 62, n)
-    result = m.where(m.eq(n & 1, 1), x, 1)
-    for bit in range(1, 6):
-        x = x * x
-        result = result * m.where(m.ne(n & (1 << bit), 0), x, 1)
-    return result
-
-
-def _integer_power(m: Any, x: Any, n: Any) -> Any:
-    """Of negative powers only those of 1 and -1 are integers; the others are 0, as if rounded towards zero."""
-    if not m.dtype.is_signed:
-        return _natural_power(m, x, n)
-    unit = m.where(m.eq(x, -1), m.where(m.eq(n & 1, 1), x, 1), 0)
-    return m.where(n < 0, m.where(m.eq(x, 1), x, unit), _natural_power(m, x, n))
-
-
-def _no_negative_power(compute: DType, operands: Any) -> None:
-    exponent = operands[1]
-    if compute.category < 2 and not hasattr(exponent, "_key") and exponent < 0:
-        raise DtypeError("pow", f"{compute.name} to the power of {exponent!r}", "integers have no negative powers",
-                         "convert to a floating-point dtype")
-
-
-pow: Final = Pointwise(
-    "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
-    lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
-    guard=_no_negative_power,
-    derivative=Derivative(
-        input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
-        exponent=lambda grad, input, exponent, result: _pow_exponent(grad, input, exponent, result)),
-    dunder=("__pow__", "__rpow__"), inplace=True)
-
-
-def _pow_base(grad: Any, base: Any, exponent: Any) -> Any:
-    if not hasattr(exponent, "_key"):
-        if exponent == 0:
-            return grad * 0
-        return grad * exponent * (base if exponent == 2 else base ** (exponent - 1))
-    return (grad * exponent * base ** (exponent - 1)).masked_fill(exponent == 0, 0)
-
-
-def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
-    if not hasattr(base, "_key"):
-        if base == 0:
-            return grad * 0
-        if type(base) is complex or grad.is_complex():
-            return grad * result * cmath.log(base)
-        return grad * result * math.log(base) if base > 0 else grad * math.nan
-    return grad * (result * base.log()).masked_fill((base == 0) & (exponent.real >= 0), 0)
 
 
 maximum: Final = Pointwise(

@@ -13,9 +13,11 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from .._generated import functions
 from ..creation import from_values
 from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import is_integer
 from .losses import reduced
+from .reduction import length
 
 _MATRIX_PRODUCT: Final = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                           "donot_use_mm_for_euclid_dist")
@@ -27,6 +29,8 @@ _COSINE_EPS: Final = 1e-12
 
 def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
     """The p-norm along dimensions; its gradient is 0 where it is 0, and 0 for zeros where ``p`` is below 1."""
+    if p == 2 and x.dtype.is_floating_point:
+        return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
     size = x.abs()
     if p == 0:
         return (x != 0).to(size.dtype).sum(dim, keepdim) + 0 * size.sum(dim, keepdim)
@@ -88,8 +92,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 def _unit(x: Any, dim: int, eps: float) -> Any:
     """Vectors of length one; short ones are divided by ``eps``, with the gradient of the true length."""
-    length = lengths(x, 2, dim, True)
-    return x / (length + (length.detach().clamp_min(eps) - length.detach()))
+    size = lengths(x, 2, dim, True)
+    return x / (size + (size.detach().clamp_min(eps) - size.detach()))
 
 
 @composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",

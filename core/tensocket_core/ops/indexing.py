@@ -190,7 +190,7 @@ def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
 
 
 #: Elements of a result up to which NumPy takes them.
-SMALL: Final = 1 << 16
+SMALL: Final = 1 << 18
 
 
 def _index_select_direct(key: int, entry: Any, general: Any) -> Any:

@@ -14,7 +14,7 @@ from ..execute.geometry import normalize_axes
 from . import decompositions as parts
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
-from .reduction import square_sum
+from .reduction import length
 from .selection import crossed, positions
 
 #: Results with PyTorch's names.
@@ -123,7 +123,7 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         # A gradient of zeros, not none.
         return x.abs().masked_fill(x != 0, 1).sum(axes, keepdim)
     if ord == 2:
-        return _length(x.abs() if x.dtype.is_complex else x, axes, keepdim)
+        return call(length, x.abs() if x.dtype.is_complex else x, axes, keepdim)
     size = x.abs()
     if (ord < 0 or math.isinf(ord)) and 0 in [size.shape[k] for k in axes or range(size.ndim)]:
         raise ShapeError("linalg.vector_norm", f"a tensor of shape {list(x.shape)}, ord={ord}, dim={dim}",
@@ -140,13 +140,6 @@ def _root(size: Any, power: float) -> Any:
     zero, infinite = size == 0, size == math.inf
     safe = (size.masked_fill(zero | infinite, 1) ** power).masked_fill(zero, math.inf if power < 0 else 0)
     return safe.masked_fill(infinite, 0 if power < 0 else math.inf)
-
-
-def _length(size: Any, axes: Any, keepdim: bool) -> Any:
-    """Euclidean length; its gradient at 0 is 0."""
-    squares = call(square_sum, size, axes, keepdim)
-    zero = squares == 0
-    return squares.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
 
 
 def _extreme(values: Any, axis: int, order: float) -> Any:
@@ -168,7 +161,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     A = A if dtype is None else A.to(dtype)
     rows, columns = (d % A.ndim for d in dim)
     if ord == "fro":
-        return _length(A.abs(), (rows, columns), keepdim)
+        return call(length, A.abs() if A.dtype.is_complex else A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         values = call(parts.singular_values, A.movedim((rows, columns), (-2, -1)))
         result = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord).squeeze(-1)

@@ -79,6 +79,8 @@ _ALL: Final = Fold(element=lambda m, x, position: (x,), identity=lambda dtype: (
 
 _SQUARES: Final = Fold(element=lambda m, x, position: (x * x,), identity=lambda dtype: (0,),
                        combine=lambda m, a, b: (a[0] + b[0],), finish=lambda m, acc, count: acc)
+_LENGTH: Final = Fold(element=_SQUARES.element, identity=_SQUARES.identity, combine=_SQUARES.combine,
+                      finish=lambda m, acc, count: (m.sqrt(acc[0]),))
 #: Sums of differences to some element and of their squares. The error of the result is that of the accumulators times
 #: the squared distance of this element to the mean, over the variance: at most their number.
 _DEVIATIONS: Final = Fold(
@@ -149,6 +151,18 @@ square_sum: Final = Reduction(
     decompose=lambda x, dim, keepdim: (x * x).sum(dim, keepdim),
     derivative=Derivative(input=lambda grad, input, dim, keepdim: restore(
         grad, tuple(input.shape), dim, keepdim) * (input + input)),
+)
+length: Final = Reduction(
+    f"length({_DIMS}) -> Tensor",
+    "Euclidean length; its gradient at 0 is 0.",
+    _LENGTH,
+    compute="float",
+    wide=True,
+    method=False,
+    function=False,
+    decompose=lambda x, dim, keepdim: call(square_sum, x, dim, keepdim).sqrt(),
+    derivative=Derivative(input=lambda grad, input, result, dim, keepdim: restore(
+        (grad / result).masked_fill(result == 0, 0), tuple(input.shape), dim, keepdim) * input),
 )
 deviation_sum: Final = Reduction(
     f"deviation_sum({_DIMS}) -> Tensor",

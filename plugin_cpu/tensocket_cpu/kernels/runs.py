@@ -41,6 +41,8 @@ _GRAIN: Final = 1 << 18
 #: Bytes of a run from which a call for each is cheap, and of the pieces that one run alone is divided into.
 _SHORTEST: Final = 512
 _PIECE: Final = 1 << 16
+#: Bytes of a row at an index from which likewise; a row needs no second step to be found.
+_SHORTEST_ROW: Final = 64
 
 _PACK_ROWS: Final = struct.Struct("=3Q4q").pack
 
@@ -124,11 +126,12 @@ class RunCopies:
 
     def _gather(self, target: Array, source: Array, index: Array, axis: int) -> None:
         row = target.nbytes // target.shape[0] if target.size else 0
-        whole = axis == 0 and row >= _SHORTEST and not any(index.strides[1:]) and target.shape[1:] == source.shape[1:]
-        whole = whole and runs(target[0], source[0]) == (row, [])
+        rows = axis == 0 and target.size > 0 and not any(index.strides[1:]) and target.shape[1:] == source.shape[1:]
+        whole = rows and row >= _SHORTEST_ROW and runs(target[0], source[0]) == (row, [])
         entry = self._entry(_gathering(target, source, row)) if whole else None
         if entry is None:
-            target[...] = np.take_along_axis(source, index, axis)
+            target[...] = (np.take(source, index.reshape(len(index), -1)[:, 0], 0) if rows
+                           else np.take_along_axis(source, index, axis))
             return
         args = _PACK_ROWS(address_of(target), address_of(source), address_of(index), row, target.strides[0],
                           source.strides[0], index.strides[0])

@@ -1,0 +1,84 @@
+"""Powers."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import DtypeError
+
+from ..autograd.derivative import Derivative
+from ..execute.numbered import Numbered
+
+
+def _natural_power(m: Any, x: Any, n: Any) -> Any:
+    """Square and multiply. Beyond 63 only parity matters: bases other than -1, 0 and 1 overflow to 0 or wrap."""
+    n = m.where(n > 63, (n & 1) + 62, n)
+    result = m.where(m.eq(n & 1, 1), x, 1)
+    for bit in range(1, 6):
+        x = x * x
+        result = result * m.where(m.ne(n & (1 << bit), 0), x, 1)
+    return result
+
+
+def _integer_power(m: Any, x: Any, n: Any) -> Any:
+    """Of negative powers only those of 1 and -1 are integers; the others are 0, as if rounded towards zero."""
+    if not m.dtype.is_signed:
+        return _natural_power(m, x, n)
+    unit = m.where(m.eq(x, -1), m.where(m.eq(n & 1, 1), x, 1), 0)
+    return m.where(n < 0, m.where(m.eq(x, 1), x, unit), _natural_power(m, x, n))
+
+
+def _no_negative_power(compute: DType, operands: Any) -> None:
+    exponent = operands[1]
+    if compute.category < 2 and not hasattr(exponent, "_key") and exponent < 0:
+        raise DtypeError("pow", f"{compute.name} to the power of {exponent!r}", "integers have no negative powers",
+                         "convert to a floating-point dtype")
+
+
+def _root(m: Any, x: Any) -> Any:
+    """That of C's pow, which knows neither the root of -0 nor that -inf is negative."""
+    return m.where(m.eq(x, 0) | m.eq(x, -math.inf), m.abs(x), m.sqrt(x))
+
+
+#: Formulas without logarithms, by the exponent.
+_POWERS: Final[dict[float, Callable[..., Any]]] = {
+    2: lambda m, x: x * x,
+    3: lambda m, x: x * x * x,
+    4: lambda m, x: (x * x) * (x * x),
+    -1: lambda m, x: 1 / x,
+    -2: lambda m, x: (1 / x) * (1 / x),
+    0.5: _root,
+    -0.5: lambda m, x: 1 / _root(m, x),
+}
+
+
+pow: Final = Numbered(
+    "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
+    lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
+    guard=_no_negative_power, numbers=_POWERS,
+    derivative=Derivative(
+        input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
+        exponent=lambda grad, input, exponent, result: _pow_exponent(grad, input, exponent, result)),
+    dunder=("__pow__", "__rpow__"), inplace=True)
+
+
+def _pow_base(grad: Any, base: Any, exponent: Any) -> Any:
+    if not hasattr(exponent, "_key"):
+        if exponent == 0:
+            return grad * 0
+        return grad * exponent * (base if exponent == 2 else base ** (exponent - 1))
+    return (grad * exponent * base ** (exponent - 1)).masked_fill(exponent == 0, 0)
+
+
+def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
+    if not hasattr(base, "_key"):
+        if base == 0:
+            return grad * 0
+        if type(base) is complex or grad.is_complex():
+            return grad * result * cmath.log(base)
+        return grad * result * math.log(base) if base > 0 else grad * math.nan
+    return grad * (result * base.log()).masked_fill((base == 0) & (exponent.real >= 0), 0)
