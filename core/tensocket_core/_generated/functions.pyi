@@ -50,9 +50,6 @@ def remainder(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
 def fmod(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
     """Remainder with the dividend's sign: input - trunc(input / other) * other."""
 
-def pow(input: Tensor, exponent: Operand, *, out: Any = None) -> Tensor:
-    """Power: input ** exponent, with the special cases of C's pow."""
-
 def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The larger of two; NaN if either is NaN."""
 
@@ -73,6 +70,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 
 
 def lerp(input: Tensor, end: Tensor, weight: Operand, *, out: Any = None) -> Tensor:
     """Linear interpolation: input + weight * (end - input)."""
+
+def pow(input: Tensor, exponent: Operand, *, out: Any = None) -> Tensor:
+    """Power: input ** exponent, with the special cases of C's pow."""
 
 def exp(input: Tensor, *, out: Any = None) -> Tensor:
     """Exponential: e ** input."""
@@ -535,9 +535,6 @@ def method_remainder_(input: Tensor, other: Operand) -> Tensor:
 def method_fmod_(input: Tensor, other: Operand) -> Tensor:
     """In-place form of fmod."""
 
-def method_pow_(input: Tensor, exponent: Operand) -> Tensor:
-    """In-place form of pow."""
-
 def method_clamp_min_(input: Tensor, min: Operand) -> Tensor:
     """In-place form of clamp_min."""
 
@@ -552,6 +549,9 @@ def method_addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: S
 
 def method_lerp_(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """In-place form of lerp."""
+
+def method_pow_(input: Tensor, exponent: Operand) -> Tensor:
+    """In-place form of pow."""
 
 def method_exp_(input: Tensor) -> Tensor:
     """In-place form of exp."""

@@ -109,15 +109,6 @@ class Operators:
     def fmod(self, other: Operand, *, out: Any = None) -> Tensor:
         """Remainder with the dividend's sign: input - trunc(input / other) * other."""
 
-    def pow(self, exponent: Operand, *, out: Any = None) -> Tensor:
-        """Power: input ** exponent, with the special cases of C's pow."""
-
-    def __pow__(self, exponent: Operand, *, out: Any = None) -> Tensor:
-        """Power: input ** exponent, with the special cases of C's pow."""
-
-    def __rpow__(self, exponent: Operand, *, out: Any = None) -> Tensor:
-        """Power: input ** exponent, with the special cases of C's pow."""
-
     def maximum(self, other: Tensor, *, out: Any = None) -> Tensor:
         """The larger of two; NaN if either is NaN."""
 
@@ -138,6 +129,15 @@ class Operators:
 
     def lerp(self, end: Tensor, weight: Operand, *, out: Any = None) -> Tensor:
         """Linear interpolation: input + weight * (end - input)."""
+
+    def pow(self, exponent: Operand, *, out: Any = None) -> Tensor:
+        """Power: input ** exponent, with the special cases of C's pow."""
+
+    def __pow__(self, exponent: Operand, *, out: Any = None) -> Tensor:
+        """Power: input ** exponent, with the special cases of C's pow."""
+
+    def __rpow__(self, exponent: Operand, *, out: Any = None) -> Tensor:
+        """Power: input ** exponent, with the special cases of C's pow."""
 
     def exp(self, *, out: Any = None) -> Tensor:
         """Exponential: e ** input."""
@@ -583,12 +583,6 @@ class Operators:
     def fmod_(self, other: Operand) -> Tensor:
         """In-place form of fmod."""
 
-    def pow_(self, exponent: Operand) -> Tensor:
-        """In-place form of pow."""
-
-    def __ipow__(self, exponent: Operand) -> Tensor:  # type: ignore[misc]
-        """In-place form of pow."""
-
     def clamp_min_(self, min: Operand) -> Tensor:
         """In-place form of clamp_min."""
 
@@ -603,6 +597,12 @@ class Operators:
 
     def lerp_(self, end: Tensor, weight: Operand) -> Tensor:
         """In-place form of lerp."""
+
+    def pow_(self, exponent: Operand) -> Tensor:
+        """In-place form of pow."""
+
+    def __ipow__(self, exponent: Operand) -> Tensor:  # type: ignore[misc]
+        """In-place form of pow."""
 
     def exp_(self) -> Tensor:
         """In-place form of exp."""
