@@ -28,7 +28,7 @@ from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
 from .kernels.recurrent import Recurrences
 from .kernels.runs import RunCopies
-from .linear.blas import Library, best_library, set_blas_threads
+from .linear.blas import Library, best_library, host_features, set_blas_threads
 from .linear.lapack import install_lapack
 from .linear.products import Multiply, NumpyProducts, Parts, register_products
 from .memory.allocator import HostAllocator
@@ -38,6 +38,7 @@ from .threads.streams import CpuEvent, CpuStream, Streams
 if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
+    from .linear.narrow import NarrowProducts
     from .threads.workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
@@ -66,7 +67,7 @@ class CpuDevice(OpenDevice):
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
         empty = partial(self.allocator.of, operator="matmul")
-        register_products(self.kernels, Parts(self._make_products, self._make_halves, empty))
+        register_products(self.kernels, Parts(self._make_products, self._make_halves, self._make_narrow, empty))
         install_lapack(self._library)
         self.own_programs: dict[Any, Executable] = {}
         Convolutions(self)
@@ -126,6 +127,15 @@ class CpuDevice(OpenDevice):
         from .linear.halves import Halves
 
         return Halves(dtype, self.compiler, self.pool)
+
+    def _make_narrow(self, dtype: str) -> NarrowProducts | None:
+        """Products of narrow numbers in code of our own; None where the processor, or the dtype, is not for it."""
+        from .linear.narrow import NarrowProducts
+        from .linear.narrow_arithmetic import arithmetic_of
+
+        arithmetic = arithmetic_of(dtype, host_features())
+        return None if arithmetic is None else NarrowProducts(
+            arithmetic, self.compiler, self.pool, partial(self.allocator.of, operator="matmul"))
 
     def compile_ir(self, program: Program) -> Executable:
         """Machine code for a program scheduled for kind ``cpu``.

@@ -81,7 +81,7 @@ def products(device):
 
 @pytest.fixture(scope="module")
 def parts(device, products):
-    return Parts(lambda: products, device._make_halves, device.allocator.of)
+    return Parts(lambda: products, device._make_halves, device._make_narrow, device.allocator.of)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -376,7 +376,7 @@ def test_without_a_library_numpy_multiplies(monkeypatch, rng, found):
     device = CpuDevice(0)
     products = device._make_products()
     assert isinstance(products, NumpyProducts)
-    own = Parts(lambda: products, device._make_halves, device.allocator.of)
+    own = Parts(lambda: products, device._make_halves, device._make_narrow, device.allocator.of)
     x, y = values(rng, (70, 90), np.float32), values(rng, (90, 50), np.float32)
     check(matmul_floats(own)(x, y), x, y, 1e-5)
     bias = values(rng, (50,), np.float32)

@@ -147,15 +147,23 @@ def _spelt(handle: Any, *, private: bool) -> Library | None:
 
 
 @cache
-def best_library() -> Library | None:
-    """What multiplies matrices in this process: the private library, else NumPy's, else None."""
+def host_features() -> Mapping[str, bool]:
+    """LLVM's names of what this processor can do, or cannot; none where LLVM does not know how to ask it."""
     import llvmlite.binding as llvm
 
     try:
         features: Mapping[str, bool] = llvm.get_host_cpu_features()
-    except RuntimeError:  # LLVM does not know how to ask this processor
-        features = {}
-    return load_private(llvm.get_host_cpu_name(), features) or numpy_library()
+    except RuntimeError:
+        return {}
+    return features
+
+
+@cache
+def best_library() -> Library | None:
+    """What multiplies matrices in this process: the private library, else NumPy's, else None."""
+    import llvmlite.binding as llvm
+
+    return load_private(llvm.get_host_cpu_name(), host_features()) or numpy_library()
 
 
 def set_blas_threads(threads: int) -> None:

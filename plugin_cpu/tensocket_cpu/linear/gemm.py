@@ -38,7 +38,8 @@ _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "
                  "beta", "beta_high", "tiles", "step", "by_rows", "tile_a", "tile_b", "tile_c", "inner", "inner_a",
                  "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
-_PLAIN, _TRANSPOSED = ord("N"), ord("T")
+#: What BLAS calls matrices by columns, which are those by rows to us, and others.
+PLAIN, _TRANSPOSED = ord("N"), ord("T")
 #: Multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
 #: Rows or columns of a tile: BLAS kernels compute blocks of this size or a fraction.
@@ -174,10 +175,10 @@ def oriented(x: Array) -> tuple[Array, int, int]:
     item = x.itemsize
     if x.flags.aligned:
         if (along == item or columns == 1) and (rows == 1 or (down >= columns * item and down % item == 0)):
-            return x, _PLAIN, max(columns, 1) if rows == 1 else down // item
+            return x, PLAIN, max(columns, 1) if rows == 1 else down // item
         if (down == item or rows == 1) and (columns == 1 or (along >= rows * item and along % item == 0)):
             return x, _TRANSPOSED, max(rows, 1) if columns == 1 else along // item
-    return np.ascontiguousarray(x), _PLAIN, max(columns, 1)
+    return np.ascontiguousarray(x), PLAIN, max(columns, 1)
 
 
 def batch_steps(batch: Sequence[int], arrays: Sequence[Array]) -> list[tuple[int, ...]] | None:
@@ -266,14 +267,14 @@ class Products:
         y, trans_b, ldb = oriented(y)
         if not batch and (m == 1 or n == 1) and self._gemv[out.dtype]:
             if n == 1:
-                self._run_vector(x, trans_a == _PLAIN, lda, y, y.strides[0], out, (m, k), add)
+                self._run_vector(x, trans_a == PLAIN, lda, y, y.strides[0], out, (m, k), add)
             else:
-                self._run_vector(y, trans_b != _PLAIN, ldb, x, x.strides[1], out, (n, k), add)
+                self._run_vector(y, trans_b != PLAIN, ldb, x, x.strides[1], out, (n, k), add)
             return
         count = 1
-        steps: list[tuple[int, ...]] | None = _NO_BATCH
+        steps: list[tuple[int, ...]] | None = NO_BATCH
         if batch:
-            if y.ndim == 2 and trans_a == _PLAIN and lda == k and x.flags.c_contiguous:
+            if y.ndim == 2 and trans_a == PLAIN and lda == k and x.flags.c_contiguous:
                 # Matrices that meet the same one are one matrix.
                 m, batch = m * math.prod(batch), ()
             else:
@@ -282,7 +283,7 @@ class Products:
                 if steps is None:
                     x, y = np.ascontiguousarray(np.broadcast_to(x, (*batch, m, k))), np.ascontiguousarray(
                         np.broadcast_to(y, (*batch, k, n)))
-                    trans_a, trans_b, lda, ldb = _PLAIN, _PLAIN, k, n
+                    trans_a, trans_b, lda, ldb = PLAIN, PLAIN, k, n
                     steps = batch_steps(batch, (x, y, out))
         assert steps is not None
         (_, inner), (outer_a, inner_a), (outer_b, inner_b), (outer_c, inner_c) = steps
@@ -295,8 +296,8 @@ class Products:
         gemm, one, one_high = self._routines[out.dtype]
         args = _PACK(gemm, trans_b, trans_a, n, m, k, address_of(y), ldb, address_of(x), lda, address_of(out), n,
                      one, one_high, one if add else 0, one_high if add else 0, tiles, step, by_rows,
-                     step * (lda if trans_a == _PLAIN else 1) * item if by_rows else 0,
-                     0 if by_rows else step * (1 if trans_b == _PLAIN else ldb) * item,
+                     step * (lda if trans_a == PLAIN else 1) * item if by_rows else 0,
+                     0 if by_rows else step * (1 if trans_b == PLAIN else ldb) * item,
                      step * (n if by_rows else 1) * item,
                      inner, inner_a, inner_b, inner_c, outer_a, outer_b, outer_c)
         if pieces > 1:
@@ -316,7 +317,7 @@ class Products:
         elif step <= 0 or step % item:
             vector, step = np.ascontiguousarray(vector), item
         _, one, one_high = self._routines[out.dtype]
-        args = _VECTOR_PACK(self._gemv[out.dtype], _TRANSPOSED if turned else _PLAIN, size, depth, address_of(matrix),
+        args = _VECTOR_PACK(self._gemv[out.dtype], _TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
                             ld, address_of(vector), step // item, address_of(out), 1, one, one_high,
                             one if add else 0, one_high if add else 0, _VECTOR_TILE,
                             _VECTOR_TILE * (ld if turned else 1) * item, _VECTOR_TILE * item, turned)
@@ -327,4 +328,4 @@ class Products:
             self._vectors(args, 0, tiles)
 
 
-_NO_BATCH: Final[list[tuple[int, ...]]] = [(1, 1), (0, 0), (0, 0), (0, 0)]
+NO_BATCH: Final[list[tuple[int, ...]]] = [(1, 1), (0, 0), (0, 0), (0, 0)]

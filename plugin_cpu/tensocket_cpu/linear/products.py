@@ -1,6 +1,7 @@
-"""Matrix products of every dtype, registered as kernels: floats by BLAS, 16-bit floats and integers by way of it.
+"""Matrix products of every dtype, registered as kernels: floats by BLAS, narrow numbers by code of our own.
 
-Where there is no BLAS that this backend can call, NumPy multiplies.
+Where processors lack what that code needs, 16-bit floats and integers go by way of BLAS, too. Where there is no BLAS
+that this backend can call, NumPy multiplies.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..threads.pool import in_children
 
 if TYPE_CHECKING:
     from .halves import Halves
+    from .narrow import NarrowProducts
 
 Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], Any], Array]
@@ -57,13 +59,16 @@ class Parts:
     Args:
         products: Makes the products of BLAS's own dtypes.
         halves: Makes the conversions of a 16-bit dtype.
+        narrow: Makes the products of a narrow dtype; None where there are none.
         empty: ``empty(shape, dtype)`` gives memory.
     """
 
-    def __init__(self, products: Callable[[], Multiply], halves: Callable[[str], Halves], empty: Empty) -> None:
-        self._make, self._halves = products, halves
+    def __init__(self, products: Callable[[], Multiply], halves: Callable[[str], Halves],
+                 narrow: Callable[[str], NarrowProducts | None], empty: Empty) -> None:
+        self._make, self._halves, self._narrow = products, halves, narrow
         self._lock = threading.Lock()
         self._made: dict[str, Halves] = {}
+        self._made_narrow: dict[str, NarrowProducts | None] = {}
         self.empty = empty
         self.products: Multiply = self._first
         in_children(self, Parts._renew_lock)
@@ -83,6 +88,14 @@ class Parts:
             with self._lock:
                 self._made[dtype] = self._made.get(dtype) or self._halves(dtype)
         return self._made[dtype]
+
+    def narrow(self, dtype: str) -> NarrowProducts | None:
+        """Products of a narrow dtype; None where they go by way of BLAS."""
+        if dtype not in self._made_narrow:
+            with self._lock:
+                if dtype not in self._made_narrow:
+                    self._made_narrow[dtype] = self._narrow(dtype)
+        return self._made_narrow[dtype]
 
 
 def matmul_floats(parts: Parts) -> Callable[[Array, Array], Array]:
@@ -129,6 +142,9 @@ def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]
 
 def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
     """Products of 16-bit floats, accumulated in float32 and rounded once."""
+    own = parts.narrow(dtype)
+    if own is not None:
+        return own(x, y)
     halves, empty, wide = parts.halves(dtype), parts.empty, np.dtype(np.float32)
 
     def widened(a: Array) -> Array:
@@ -159,12 +175,15 @@ def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
 def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
     """Products of integers, exact but for what the dtype cuts off.
 
-    Parts of 16 bits are multiplied in double precision, which holds their sums exactly; what is above the dtype's bits
-    is never computed.
+    Up to 32 bits, code of our own multiplies. Otherwise, parts of 16 bits are multiplied in double precision, which
+    holds their sums exactly; what is above the dtype's bits is never computed.
     """
     depth = x.shape[-1]
     if x.size * y.shape[-1] <= _FEW or depth > _LONGEST:
         return np.asarray(np.matmul(x, y))
+    own = parts.narrow(x.dtype.name)
+    if own is not None:
+        return own(x, y)
     if x.itemsize <= 2:
         exact = np.float32 if x.itemsize == 1 and depth << 16 <= 1 << 24 else np.float64
         return parts.products(x.astype(exact), y.astype(exact)).astype(np.int64).astype(x.dtype)

@@ -1,0 +1,140 @@
+"""Products of matrices of narrow numbers, in machine code of our own, divided over the backend's workers."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.pointers import address_of
+from ..threads.pool import Entry, ThreadPool
+from .gemm import NO_BATCH, PLAIN, batch_steps, oriented
+from .narrow_arithmetic import Arithmetic
+from .narrow_code import LANES, MOST, SLACK, TALL, WIDE, program_text
+from .narrow_loops import WORDS
+
+if TYPE_CHECKING:
+    from ..code.compiler import Compiler
+
+Array = NDArray[Any]
+
+_PACK: Final = struct.Struct(f"={len(WORDS)}q").pack
+_NAMES: Final = ("strips", "blocks", "whole")
+#: Multiplications that are worth a second thread, and elements of the right matrices: about 10 microseconds each.
+_GRAIN: Final = 1 << 21
+_ELEMENTS: Final = 1 << 17
+_BYTES: Final = np.dtype(np.uint8)
+#: Sums without a bias begin here.
+_ZEROS: Final = np.zeros(WIDE, np.float32)
+
+
+class NarrowProducts:
+    """Matrix products of one dtype. Sums are float32 or int32, and rounded or cut off once, at their end.
+
+    Args:
+        arithmetic: How its numbers are multiplied.
+        compiler: Makes machine code.
+        pool: What divides the work; no number depends on how.
+        empty: ``empty(shape, dtype)`` gives memory.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, compiler: Compiler, pool: ThreadPool,
+                 empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]) -> None:
+        addresses, code = compiler.compile_text(f"narrow_{arithmetic.name}", program_text(arithmetic), _NAMES,
+                                                vectors=True)
+        entries: list[Any] = [ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+                              for address in addresses]
+        for entry, address in zip(entries, addresses, strict=True):
+            entry.address, entry.library = address, code
+        self._strips: Entry = entries[0]
+        self._blocks: Entry = entries[1]
+        self._whole: Entry = entries[2]
+        self._pool, self._empty = pool, empty
+        #: Elements of a strip's vectors along the sum, and bytes of a term of a strip.
+        self._square, self._term = LANES * arithmetic.terms, TALL * 4 // arithmetic.terms
+
+    def __call__(self, x: Array, y: Array, bias: Array | None = None) -> Array:
+        """Products of matrices.
+
+        Args:
+            x: [..., m, k] of any strides.
+            y: [..., k, n] of the same dtype; leading dimensions broadcast.
+            bias: [p] of the sums' dtype, where the sums of each row begin; p is n rounded up to whole panels. There is
+                none where k is 0.
+
+        Returns:
+            [..., m, n].
+
+        Raises:
+            ValueError: The shapes do not fit.
+        """
+        m, k = x.shape[-2:]
+        n = y.shape[-1]
+        if y.shape[-2] != k:
+            raise ValueError("matrices do not fit")
+        if y.ndim == 2 < x.ndim and x.flags.c_contiguous:
+            # Matrices that meet the same one are one matrix.
+            return self(x.reshape((math.prod(x.shape[:-1]), k)), y, bias).reshape((*x.shape[:-1], n))
+        if n == 1 != m and bias is None:
+            # A column is a row of the transposed product: what is 32 wide is then its long side.
+            turned = self(y.swapaxes(-1, -2), x.swapaxes(-1, -2))
+            return turned.reshape((*turned.shape[:-2], m, 1))
+        batch: tuple[int, ...] = ()
+        if x.ndim > 2 or y.ndim > 2:
+            left, right = x.shape[:-2], y.shape[:-2]
+            batch = left if left == right else np.broadcast_shapes(left, right)
+        out = self._empty((*batch, m, n), x.dtype)
+        if not k:
+            out.fill(0)
+        elif out.size:
+            self._run(x, y, out, batch, (m, n, k), bias)
+        return out
+
+    def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
+             bias: Array | None) -> None:
+        m, n, k = sizes
+        item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
+        strip_bytes = -(-k // self._square) * self._square * self._term + SLACK
+        x, trans_x, ldx = oriented(x)
+        y, trans_y, ldy = oriented(y)
+        count, lefts = 1, 1
+        left_steps: list[tuple[int, ...]] | None = NO_BATCH
+        steps: list[tuple[int, ...]] | None = NO_BATCH
+        a = self._empty((*x.shape[:-2], 1, strips * strip_bytes) if batch else (strips * strip_bytes,), _BYTES)
+        if batch:
+            count, lefts = math.prod(batch), math.prod(x.shape[:-2])
+            left_steps, steps = batch_steps(x.shape[:-2], (x,)), batch_steps(batch, (a, y, out))
+        if left_steps is None or steps is None:
+            self._run(np.ascontiguousarray(np.broadcast_to(x, (*batch, m, k))),
+                      np.ascontiguousarray(np.broadcast_to(y, (*batch, k, n))), out, batch, sizes, bias)
+            return
+        blocks, tall, pieces = self._division(count, m, n, k)
+        items = count * blocks * panels
+        first, first_step = (_ZEROS, 0) if bias is None else (bias, 4 * WIDE)
+        (_, inner_x), (outer_by, inner_by) = left_steps[:2]
+        (_, inner), (a_outer, a_inner), (y_outer, y_inner), (c_outer, c_inner) = steps
+        args = _PACK(address_of(x), ldx * item, trans_x != PLAIN, inner_x, outer_by, inner_by, m, k, strip_bytes,
+                     strips, address_of(a), a_outer, a_inner, address_of(y), ldy * item, trans_y == PLAIN, y_outer,
+                     y_inner, n, panels, address_of(out), n * item, c_outer, c_inner, inner, blocks, tall,
+                     address_of(first), first_step, items)
+        if pieces > 1:
+            self._pool.run(self._strips, args, lefts * strips, lefts * m * k // _ELEMENTS)
+            self._pool.run(self._blocks, args, items, pieces)
+        else:
+            self._whole(args, 0, lefts * strips)
+
+    def _division(self, count: int, m: int, n: int, k: int) -> tuple[int, int, int]:
+        """Blocks of a matrix along its rows, the strips of each, and how many pieces of all are worth their cost."""
+        threads, strips = self._pool.threads, -(-m // TALL)
+        least, wanted = -(-strips // MOST), 1
+        pieces = max(count * m * n * k // _GRAIN, count * n * k // _ELEMENTS) if threads > 1 else 1
+        if pieces > 1:
+            # Two blocks for each thread where there are not as many panels, but of four strips or more.
+            wanted = min(2 * threads // (count * -(-n // WIDE)), strips // 4)
+        tall = -(-strips // max(least, wanted))
+        return -(-strips // tall), tall, pieces

@@ -1,0 +1,127 @@
+"""How narrow numbers are multiplied: 16 words of 32 bits by 16 others, added to 16 sums, by which instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+#: What a processor must have.
+_NEEDED: Final = ("avx512f", "avx512dq", "avx512bw", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How numbers of a dtype are multiplied.
+
+    Attributes:
+        name: What it is called.
+        item: LLVM's type of an element in memory.
+        size: Its bytes.
+        terms: Terms in a word.
+        widen: From ``$v``, a vector of ``$count`` elements, to ``$w``, parts of words.
+        sums: LLVM's type of a sum.
+        multiply: From words ``$a`` and ``$b`` and sums ``$s`` to sums ``$t``.
+        narrow: From sums ``%s`` to elements ``%r``.
+        declared: The functions that it calls.
+    """
+
+    name: str
+    item: str
+    size: int
+    terms: int
+    widen: str
+    sums: str
+    multiply: str
+    narrow: str
+    declared: str = ""
+
+    @property
+    def part(self) -> str:
+        """LLVM's type of a term in a word."""
+        return f"i{32 // self.terms}"
+
+
+_DOT: Final = """\
+  $t.a = bitcast <16 x i32> $a to <32 x bfloat>
+  $t.b = bitcast <16 x i32> $b to <32 x bfloat>
+  $t = call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> $s, <32 x bfloat> $t.a, <32 x bfloat> $t.b)"""
+_FMA: Final = """\
+  $t.a = bitcast <16 x i32> $a to <16 x float>
+  $t.b = bitcast <16 x i32> $b to <16 x float>
+  $t = call <16 x float> @llvm.fma.v16f32(<16 x float> $t.a, <16 x float> $t.b, <16 x float> $s)"""
+_PAIRS: Final = """\
+  $t.a = bitcast <16 x i32> $a to <32 x i16>
+  $t.b = bitcast <16 x i32> $b to <32 x i16>
+  $t.p = call <16 x i32> @llvm.x86.avx512.pmaddw.d.512(<32 x i16> $t.a, <32 x i16> $t.b)
+  $t = add <16 x i32> $t.p, $s"""
+_SINGLE: Final = """\
+  $t.p = mul <16 x i32> $a, $b
+  $t = add <16 x i32> $t.p, $s"""
+_DECLARED: Final = {
+    _DOT: "declare <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float>, <32 x bfloat>, <32 x bfloat>)\n",
+    _FMA: "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)\n",
+    _PAIRS: "declare <16 x i32> @llvm.x86.avx512.pmaddw.d.512(<32 x i16>, <32 x i16>)\n",
+    _SINGLE: "",
+}
+
+_SAME: Final = "  $w = bitcast <$count x $part> $v to <$count x $part>"
+_WIDEN_BFLOAT16: Final = """\
+  $v.wide = zext <$count x i16> $v to <$count x i32>
+  $w = shl <$count x i32> $v.wide, splat (i32 16)"""
+_WIDEN_FLOAT16: Final = """\
+  $v.half = bitcast <$count x i16> $v to <$count x half>
+  $v.wide = fpext <$count x half> $v.half to <$count x float>
+  $w = bitcast <$count x float> $v.wide to <$count x i32>"""
+# Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet. The
+# instruction for this would take subnormal numbers for zero.
+_NARROW_BFLOAT16: Final = """\
+  %bits = bitcast <16 x float> %s to <16 x i32>
+  %high = lshr <16 x i32> %bits, splat (i32 16)
+  %odd = and <16 x i32> %high, splat (i32 1)
+  %up = add <16 x i32> %odd, splat (i32 32767)
+  %total = add <16 x i32> %bits, %up
+  %rounded = lshr <16 x i32> %total, splat (i32 16)
+  %nan = fcmp uno <16 x float> %s, %s
+  %quiet = or <16 x i32> %high, splat (i32 64)
+  %chosen = select <16 x i1> %nan, <16 x i32> %quiet, <16 x i32> %rounded
+  %r = trunc <16 x i32> %chosen to <16 x i16>"""
+_NARROW_FLOAT16: Final = """\
+  %half = fptrunc <16 x float> %s to <16 x half>
+  %r = bitcast <16 x half> %half to <16 x i16>"""
+
+
+def _integers(bits: int) -> Arithmetic:
+    """Integers modulo a power of two, signed or not: what is cut off changes nothing below it."""
+    way = _SINGLE if bits == 32 else _PAIRS
+    return Arithmetic(
+        f"int{bits}", f"i{bits}", bits // 8, 1 if bits == 32 else 2,
+        "  $w = sext <$count x i8> $v to <$count x i16>" if bits == 8 else _SAME, "i32", way,
+        f"  %r = {'bitcast' if bits == 32 else 'trunc'} <16 x i32> %s to <16 x i{bits}>", _DECLARED[way])
+
+
+def _wide(name: str, widen: str, narrow: str) -> Arithmetic:
+    return Arithmetic(name, "i16", 2, 1, widen, "float", _FMA, narrow, _DECLARED[_FMA])
+
+
+#: Products in float32 of what was widened.
+WIDENED: Final = {"bfloat16": _wide("bfloat16", _WIDEN_BFLOAT16, _NARROW_BFLOAT16),
+                  "float16": _wide("float16", _WIDEN_FLOAT16, _NARROW_FLOAT16)}
+#: Pairs of products by the processor's own instruction, which takes subnormal numbers and sums for zero, as other
+#: libraries that use it do for matrices of some size.
+PAIRED: Final = Arithmetic("bfloat16_pairs", "i16", 2, 2, _SAME, "float", _DOT, _NARROW_BFLOAT16, _DECLARED[_DOT])
+_INTEGERS: Final = {f"{sign}int{bits}": _integers(bits) for sign in ("", "u") for bits in (8, 16, 32)}
+
+
+def arithmetic_of(dtype: str, features: Mapping[str, bool]) -> Arithmetic | None:
+    """The best way to multiply numbers of a dtype; None where this code does not serve it.
+
+    Args:
+        dtype: Its name.
+        features: LLVM's names of what the processor can do.
+    """
+    if not all(features.get(name) for name in _NEEDED):
+        return None
+    if dtype == "bfloat16" and features.get("avx512bf16"):
+        return PAIRED
+    return WIDENED.get(dtype) or _INTEGERS.get(dtype)
