@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenD
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
 from tensocket_plugins.contract.kernels import KernelTable
-from tensocket_plugins.contract.native import NativeForm, ProductForm
+from tensocket_plugins.contract.native import Kept, NativeForm, ProductForm
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.target import Target
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .code.compiler import Compiler
     from .linear.halves import Halves
     from .linear.narrow import NarrowProducts
+    from .native import KeptCalls
     from .threads.workers import Workers
 
 #: Elements from which a generated kernel beats NumPy's addition.
@@ -79,6 +80,7 @@ class CpuDevice(OpenDevice):
         self.kernels.register("cat", moving.join)
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
+        self._kept: KeptCalls | None = None
         self._lock = threading.Lock()
 
     @property
@@ -188,6 +190,17 @@ class CpuDevice(OpenDevice):
         if LAYOUT is None or library is None:
             return None
         return make_product(self.compiler, LAYOUT, library, form, fallback)
+
+    def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Any],
+             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
+        """What a function of small arrays launches, as a built-in function."""
+        if self._kept is None:
+            from .native import LAYOUT, KeptCalls
+
+            if LAYOUT is None:
+                return None
+            self._kept = KeptCalls(lambda: self.compiler, LAYOUT)
+        return self._kept.keep(function, operands, rest)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """An uninitialised C-contiguous array of ``dtype.numpy``.

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry
+from ..execute.kept import kept
 from .keys import AUTOGRAD, DEVICE_MASK
 from .layers import record
 from .modes import STATE, thread_state
@@ -27,15 +28,18 @@ class Composite(Operator):
     Attributes:
         body: The function.
         direct: a shortcut for keys of one host-resident device; recorded keys are among them.
+        kept: Whether it does nothing but launch kernels; see ``execute.kept``.
         variadic: Name of the parameter that collects positional arguments.
     """
 
     kind = "composite"
 
-    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, **record: Any) -> None:
+    def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, kept: bool = False,
+                 **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.direct = direct
+        self.kept = kept
         code = body.__code__
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
@@ -49,18 +53,25 @@ class Composite(Operator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
         if self.derivative is None:
-            return self._shortcut(key) or self.body
-        return record(self.derivative, self._shortcut(key & ~AUTOGRAD) or _unrecorded(self.body), key)
+            return self._shortcut(key, self.body)
+        below = key & ~AUTOGRAD
+        return record(self.derivative, self._kept(below, self._shortcut(below, _unrecorded(self.body))), key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The function, for any device and any mixture, or a shortcut."""
-        return self._shortcut(key) or self.body
+        return self._kept(key, self._shortcut(key, self.body))
 
-    def _shortcut(self, key: int) -> Callable[..., Any] | None:
+    def _shortcut(self, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
         entry = BY_KEY.get(key & DEVICE_MASK)
         if self.direct is None or entry is None or not entry.runtime.profile.host_resident:
-            return None
-        return self.direct(key, entry, self.body)
+            return general
+        return self.direct(key, entry, self.body) or general
+
+    def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
+        entry = BY_KEY.get(key & DEVICE_MASK)
+        if not self.kept or entry is None:
+            return closure
+        return kept(entry, self.schema.tensors, self.positional, closure)
 
     def how(self, entry: DeviceEntry, dtype: Any) -> str:
         """``composite``."""
@@ -95,7 +106,7 @@ def _unrecorded(body: Callable[..., Any]) -> Callable[..., Any]:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
-              derivative: Derivative | None = None) -> Callable[[F], F]:
+              derivative: Derivative | None = None, kept: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     Raises:
@@ -104,7 +115,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, direct=direct, derivative=derivative)
+                           dunder=dunder, direct=direct, derivative=derivative, kept=kept)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

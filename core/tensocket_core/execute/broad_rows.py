@@ -20,6 +20,7 @@ from ..dispatch.keys import dtype_bit
 from ..dispatch.operator import Operator, check_dtype
 from .broad_nests import Fixed, Lying, broad_nest
 from .geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
+from .kept import kept
 from .layout import empty_strided_array, preserved_strides, reach
 from .math import TensorMath, arithmetic_dtype
 from .pointwise import kind_letter
@@ -135,8 +136,8 @@ class BroadRow(Operator):
         self._texts: dict[Any, int] = {}
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The general closure."""
-        return partial(self.run, entry)
+        """The general closure; it does nothing but launch one kernel."""
+        return kept(entry, self.schema.tensors, len(self.schema.names), partial(self.run, entry))
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap."""

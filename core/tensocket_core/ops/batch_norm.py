@@ -176,7 +176,7 @@ def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
 
 
 @composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",
-           method=False, function=False, direct=_cut_off, derivative=Derivative(
+           method=False, function=False, direct=_cut_off, kept=True, derivative=Derivative(
                lambda grad, input, weight, mean, var, eps, wanted: _known_gradients(
                    grad, input, weight, mean, var, eps, wanted)))
 def normalize_known(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
@@ -14,6 +14,9 @@ from ..dispatch.composite import composite
 from ..execute.math import arithmetic_dtype
 from ..limits import finfo
 from .normalized import normalize_rms, normalize_rows
+
+#: The last dimensions, by how many: the same objects for every call.
+_LAST: Final = tuple([tuple(range(-count, 0)) for count in range(65)])
 
 
 def _scaled(result: Any, weight: Any, bias: Any, input: Any) -> Any:
@@ -66,7 +69,7 @@ def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, b
 @composite(
     "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
     "bool cudnn_enable=True) -> Tensor",
-    method=False,
+    method=False, kept=True,
 )
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enable: bool = True) -> Any:
@@ -86,11 +89,11 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     shape = tuple(normalized_shape)
     _check_end("layer_norm", input, shape, weight, bias)
     with blame("layer_norm"):
-        return normalized(input, tuple(range(-len(shape), 0)), weight, bias, eps)[0]
+        return normalized(input, _LAST[len(shape)], weight, bias, eps)[0]
 
 
 @composite("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-           method=False)
+           method=False, kept=True)
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Input / sqrt(mean(input²) + eps) over the last dimensions, times weight.
 
@@ -110,7 +113,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         if input.dtype.is_complex:
             squares = (input * input).mean(tuple(range(input.ndim - len(shape), input.ndim)), True)
             return _scaled(input * (squares + small).rsqrt(), weight, None, input)
-        fits, dims = _fits(input, weight), tuple(range(-len(shape), 0))
+        fits, dims = _fits(input, weight), _LAST[len(shape)]
         result = call(normalize_rms, input, weight if fits else None, small, dims)[0]
         return result if fits else _scaled(result, weight, None, input)
 
@@ -144,7 +147,7 @@ def _by_channel(x: Any, rank: int) -> Any:
 @composite(
     "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
     "bool cudnn_enabled=True) -> Tensor",
-    method=False,
+    method=False, kept=True,
 )
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enabled: bool = True) -> Any:

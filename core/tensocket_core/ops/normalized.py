@@ -351,7 +351,7 @@ _ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_col
 
 @composite(
     f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] rows, int[] dims) -> "
-    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass)
+    "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, kept=True)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
     """normalize_backward along rows, and the sums of upstream * y and of upstream along dims.

@@ -27,6 +27,7 @@ from ..threads.pool import Entry, ThreadPool
 from ..threads.streams import CpuQueue
 from .caches import begins_line, streaming_bytes
 from .pointers import POINTER_FIELD, address_of
+from .tapes import TAPES, note
 
 #: The compiled entry's type; the call releases the interpreter lock.
 _ENTRY: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
@@ -187,6 +188,8 @@ def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, 
         args = pack(*map(slot, buffers), *scalars)
         # Results come first and operands last; one of the two shows how much work there is.
         size = max(buffers[0].size, buffers[-1].size)
+        if TAPES:
+            note(entry, buffers, args, count, size > grain)
         if size > grain:
             pool.run(entry, args, count, 2 * size // grain)
         else:
@@ -221,6 +224,8 @@ class _Run:
         args = self._pack(*map(array_slot, arrays), *scalars)
         largest = max([array.size for array in arrays], default=0)
         for launch, count in zip(self._launches, counts, strict=True):
+            if TAPES:
+                note(launch.entry, arrays, args, 1 if count is None else count, largest > launch.grain)
             if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:

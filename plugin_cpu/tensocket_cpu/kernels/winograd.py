@@ -13,6 +13,8 @@ from tensocket_plugins.ir.schedule import winograd as programs
 from tensocket_plugins.ir.schedule import winograd_weight as weight_programs
 from tensocket_plugins.ir.schedule.tiles import VECTOR_BYTES, lanes
 
+from ..code.tapes import refuse
+
 if TYPE_CHECKING:
     from ..device import CpuDevice
 
@@ -168,6 +170,7 @@ def convolve(device: CpuDevice, dtype: DType, work: DType, out: Any, x: Any, w: 
         Whether all results are finite. Where one is not, others of the same tile may be wrong: what is not finite
         spreads over the tiles that it is in.
     """
+    refuse()
     rows = programs.rows(plan.columns)
     step_o, step_c, step_h, step_w = _steps(w)
     step_g, origin = w.shape[0] // layer.groups * step_o, 0
@@ -266,6 +269,7 @@ def weight_divided(layer: Layer, work: DType, threads: int) -> WeightPlan:
 def convolve_weight(device: CpuDevice, dtype: DType, work: DType, out: Any, grad: Any, x: Any, layer: Layer,
                     plan: WeightPlan, stream: Stream) -> bool:
     """As ``convolve``, the gradient of the weight."""
+    refuse()
     totals = device.empty((layer.groups * plan.chunks * programs.PLACES * plan.height * plan.padded,), work, stream)
     (step_n, step_c, *line), (up_n, up_c, *up_line) = _steps(x), _steps(grad)
     known = (_known(line[1]), _known(up_line[1]))

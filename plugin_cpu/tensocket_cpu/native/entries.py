@@ -48,6 +48,10 @@ class _MethodDef(ctypes.Structure):
                 ("doc", ctypes.c_char_p))
 
 
+#: Definitions of functions, by name and address.
+_METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
+
+
 def make_entry(compiler: Compiler, layout: Layout, program: Program, form: NativeForm,
                fallback: Callable[..., Any]) -> Callable[..., Any] | None:
     """Compile a native entry.
@@ -83,11 +87,18 @@ def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., 
         alive: What the code and the addresses belong to; it is kept as long as the process lives.
     """
     table = np.array(w.addresses, np.uint64)
-    definition = _MethodDef(name.encode(), address, _FASTCALL, None)
+    _ALIVE.append((table, alive))
+    return make_method(name, address, table)
+
+
+def make_method(name: str, address: int, table: Any) -> Callable[..., Any]:
+    """A function of the interpreter's from machine code; it keeps the array of addresses that is its ``self``."""
+    definition = _METHODS.get((name, address))
+    if definition is None:
+        definition = _METHODS[name, address] = _MethodDef(name.encode(), address, _FASTCALL, None)
     create = ctypes.pythonapi.PyCMethod_New
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
-    _ALIVE.append((definition, table, alive))
     entry: Callable[..., Any] = create(ctypes.addressof(definition), table, None, None)
     return entry
 

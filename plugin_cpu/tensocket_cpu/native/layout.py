@@ -33,7 +33,7 @@ class Layout:
         new_array: ``PyArray_NewFromDescr``.
         call: ``PyObject_Vectorcall``.
         retain, release: ``Py_IncRef`` and ``Py_DecRef``.
-        tuple_size: ``PyTuple_Size``.
+        tuple_size, tuple_new, tuple_set: ``PyTuple_Size``, ``PyTuple_New`` and ``PyTuple_SetItem``.
         list_new, list_get, list_set: ``PyList_New``, ``PyList_GetItem`` and ``PyList_SetItem``.
         new_integer: ``PyLong_FromLongLong``.
         is_subtype: ``PyType_IsSubtype``.
@@ -54,6 +54,8 @@ class Layout:
     retain: int
     release: int
     tuple_size: int
+    tuple_new: int
+    tuple_set: int
     list_new: int
     list_get: int
     list_set: int
@@ -122,7 +124,8 @@ def _functions() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     table = api.PyCapsule_GetPointer(capsule, None)
     named = {"call": api.PyObject_Vectorcall, "retain": api.Py_IncRef, "release": api.Py_DecRef,
-             "tuple_size": api.PyTuple_Size, "new_integer": api.PyLong_FromLongLong,
+             "tuple_size": api.PyTuple_Size, "tuple_new": api.PyTuple_New,
+             "tuple_set": api.PyTuple_SetItem, "new_integer": api.PyLong_FromLongLong,
              "list_new": api.PyList_New, "list_get": api.PyList_GetItem, "list_set": api.PyList_SetItem,
              "is_subtype": api.PyType_IsSubtype, "as_integer": api.PyLong_AsLongLongAndOverflow}
     found = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in named.items()}

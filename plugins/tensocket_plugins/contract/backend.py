@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .arrays import Array, Block, DeviceArray, Storage, contiguous_strides
 from .descriptor import DeviceInfo, Profile
 from .dtypes import DType
 from .exchange import Exchange
 from .kernels import KernelTable
-from .native import NativeForm, ProductForm
+from .native import Kept, NativeForm, ProductForm
 
 if TYPE_CHECKING:
     from ..ir.nodes import Program
@@ -213,6 +213,26 @@ class OpenDevice(ABC):
         """A function that multiplies two small matrices and does the same as ``fallback``, faster.
 
         Only asked of host-resident devices; None where there is no such way.
+        """
+        return None
+
+    def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
+             rest: Mapping[int, Any]) -> Callable[..., Any] | None:
+        """What a function launches for arrays like these, as a function that does the same, faster.
+
+        Only asked of host-resident devices. Nothing but launches may depend on the operands: ``function`` is called
+        several times, with other arrays of the same dtypes, shapes and strides.
+
+        Args:
+            function: Takes an array, or None, for each operand; it returns None where nothing can be kept.
+            operands: Small arrays, or None for what is not given, by their position among the arguments of the function
+                that is returned.
+            rest: Its other arguments, by position.
+
+        Returns:
+            A function of objects around arrays, as in ``Box``, and of the other arguments. It returns None where an
+            operand has another dtype, shape or stride, or another argument is not the very object. None where there is
+            no such way.
         """
         return None
 

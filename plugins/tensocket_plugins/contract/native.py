@@ -91,3 +91,18 @@ class ProductForm:
     dtype: DType
     box: Box
     affine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a function returned whose launches are kept.
+
+    Attributes:
+        arrays: New arrays.
+        boxes: What they come in.
+        many: Whether they come as a tuple.
+    """
+
+    arrays: tuple[Any, ...]
+    boxes: tuple[Box, ...]
+    many: bool

@@ -1,0 +1,218 @@
+"""Operators whose launches are kept, called often: other values, shapes, strides, dtypes, modes, and replacements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket import library
+from tensocket_core.device import open_entry
+from tensocket_core.dispatch.registry import clear_tables
+from tensocket_core.execute import kept
+from tensocket_core.execute.native import ENABLED
+from tensocket_plugins.contract.backend import OpenDevice
+
+F = torch.nn.functional
+pytestmark = pytest.mark.skipif(not ENABLED, reason="native entries are turned off")
+#: Calls until launches are kept, and some more.
+CALLS = 6
+
+
+def layer_norm(x: Any, w: Any, b: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+
+
+def rms_norm(x: Any, w: Any, b: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
+
+
+def group_norm(x: Any, w: Any, b: Any) -> Any:
+    rows = x.reshape(x.shape[0], 2, -1)
+    rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    return rows.reshape(x.shape) * w[:, None] + b[:, None]
+
+
+def known_norm(x: Any, w: Any, b: Any) -> Any:
+    mean, var = np.arange(len(w))[:, None] / 4, 1 + np.arange(len(w))[:, None] / 8
+    return (x - mean) / np.sqrt(var + 1e-5) * w[:, None] + b[:, None]
+
+
+def batch_norm(x: Any, w: Any, b: Any) -> Any:
+    steps = torch.arange(len(w), dtype=x.dtype)
+    return F.batch_norm(x, steps / 4, 1 + steps / 8, w, b, False)
+
+
+def attention(x: Any, w: Any, b: Any) -> Any:
+    keys = x * w
+    scores = np.exp(np.einsum("bhle,bhse->bhls", x, keys) / np.sqrt(x.shape[-1]))
+    return np.einsum("bhls,bhse->bhle", scores / scores.sum(-1, keepdims=True), x + b)
+
+
+Case = tuple[Callable[..., Any], Callable[..., Any], list[tuple[tuple[int, ...], int]]]
+#: What is called, the reference, and shapes with the size of weight and bias.
+CASES: dict[str, Case] = {
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, tuple(w.shape), w, b, 1e-5), layer_norm,
+                   [((4, 12), 12), ((3, 12), 12), ((2, 3, 12), 12), ((4, 5), 5)]),
+    "rms_norm": (lambda x, w, b: F.rms_norm(x, tuple(w.shape), w, 1e-5), rms_norm, [((4, 12), 12), ((2, 3, 7), 7)]),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), group_norm, [((3, 4, 5), 4), ((2, 6, 3), 6)]),
+    "batch_norm": (batch_norm, known_norm, [((3, 4, 5), 4), ((2, 6, 3), 6)]),
+    "attention": (lambda x, w, b: F.scaled_dot_product_attention(x, x * w, x + b), attention,
+                  [((2, 2, 5, 4), 4), ((1, 2, 3, 6), 6)]),
+}
+TOLERANCES = {"float64": 1e-12, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def tensors(shape: tuple[int, ...], size: int, dtype: str, seed: int) -> list[Any]:
+    """Values, factors and shifts, each of which a multiple of 1/8, so that all dtypes hold them."""
+    rng = np.random.default_rng(seed)
+    return [torch.tensor(np.round(rng.standard_normal(n) * 8) / 8, dtype=getattr(torch, dtype))
+            for n in (shape, (size,), (size,))]
+
+
+def exact(x: Any) -> Any:
+    return x.detach().double().numpy()
+
+
+def close(found: Any, expected: Any) -> None:
+    tolerance = TOLERANCES[str(found.dtype).removeprefix("torch.").removeprefix("tensocket.")]
+    np.testing.assert_allclose(exact(found), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    clear_tables()
+    yield
+    clear_tables()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each time that a device is asked to keep something whether it did."""
+    answers: list[bool] = []
+    runtime = open_entry("cpu").runtime
+    keep = runtime.keep
+
+    def watched(*args: Any) -> Any:
+        made = keep(*args)
+        answers.append(made is not None)
+        return made
+
+    monkeypatch.setattr(runtime, "keep", watched)
+    return answers
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_values_shapes_and_strides_change_between_calls(name: str, dtype: str, asked: list[bool]) -> None:
+    run, reference, shapes = CASES[name]
+    for seed in range(CALLS):
+        for shape, size in shapes:
+            x, w, b = tensors(shape, size, dtype, seed)
+            close(run(x, w, b), reference(*map(exact, (x, w, b))))
+            turned = x.transpose(0, -1).contiguous().transpose(0, -1)
+            close(run(turned, w, b), reference(*map(exact, (x, w, b))))
+            apart = torch.stack([w, b], 1)
+            close(run(x, apart[:, 0], apart[:, 1]), reference(*map(exact, (x, w, b))))
+    assert any(asked) or (name == "batch_norm" and dtype.endswith("16"))  # partly computed in float32 by NumPy
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_come_and_go(name: str) -> None:
+    """Against differences of the reference; leaves that need gradients take turns."""
+    run, reference, shapes = CASES[name]
+    (shape, size), step = shapes[0], 1e-6
+    for seed in range(CALLS):
+        arguments = tensors(shape, size, "float64", seed)
+        for wanted in ((), (0,), (0, 1, 2), (1,)):
+            leaves = [x.clone().requires_grad_(k in wanted) for k, x in enumerate(arguments)]
+            result = run(*leaves)
+            assert result.requires_grad == bool(wanted)
+            upstream = np.cos(np.arange(result.numel())).reshape(result.shape)
+            close(result, reference(*map(exact, arguments)))
+            if not wanted:
+                continue
+            result.backward(torch.tensor(upstream))
+            for k, leaf in enumerate(leaves):
+                if k not in wanted or (name == "rms_norm" and k == 2):
+                    assert leaf.grad is None
+                    continue
+                along = np.sin(np.arange(leaf.numel())).reshape(leaf.shape)
+                ends = [[exact(x) + (sign * step * along if j == k else 0) for j, x in enumerate(arguments)]
+                        for sign in (1, -1)]
+                slope = ((reference(*ends[0]) - reference(*ends[1])) * upstream).sum() / (2 * step)
+                np.testing.assert_allclose((exact(leaf.grad) * along).sum(), slope, rtol=1e-5, atol=1e-6)
+
+
+def test_arguments_that_are_no_tensors() -> None:
+    x = tensors((4, 12), 12, "float64", 0)[0]
+    for _ in range(CALLS):
+        for eps in (1e-5, 0.5, 1):
+            for shape in ((12,), [12], torch.Size([12])):
+                found = F.layer_norm(x, shape, eps=eps)
+                values = exact(x)
+                expected = (values - values.mean(-1, keepdims=True)) / np.sqrt(values.var(-1, keepdims=True) + eps)
+                close(found, expected)
+        close(F.layer_norm(x, (4, 12), eps=1e-5), layer_norm(exact(x).reshape(1, -1), 1.0, 0.0).reshape(4, 12))
+
+
+def test_results_are_new_and_plain() -> None:
+    x, w, b = tensors((4, 12), 12, "float32", 0)
+    found = [F.layer_norm(x, (12,), w, b) for _ in range(CALLS)]
+    before = found[-2].clone()
+    found[-1].add_(1.0)
+    assert (found[-2] == before).all().item()
+    assert found[-1]._version == 1
+    assert not found[-1]._is_view()
+    assert type(F.layer_norm(torch.nn.Parameter(x), (12,), w, b)) is torch.Tensor
+
+
+def test_without_gradients_in_a_mode(asked: list[bool]) -> None:
+    x, w, b = tensors((4, 12), 12, "float64", 0)
+    w.requires_grad_()
+    for _ in range(CALLS):
+        with torch.no_grad():
+            found = F.layer_norm(x, (12,), w, b)
+        assert not found.requires_grad
+        close(found, layer_norm(*map(exact, (x, w, b))))
+        with torch.inference_mode():
+            found = F.layer_norm(x, (12,), w, b)
+        assert found.is_inference()
+        assert F.layer_norm(x, (12,), w, b).requires_grad
+    assert any(asked)
+
+
+def test_modes_and_replaced_kernels_see_what_is_called() -> None:
+    x = tensors((3, 4, 5), 4, "float64", 0)[0]
+    for _ in range(CALLS):
+        F.layer_norm(x, (5,))
+        F.rms_norm(x, (5,))
+    with torch.dispatch.trace(collect=True) as calls:
+        F.layer_norm(x, (5,))
+    assert any("normalize_rows" in str(call) for call in calls)
+    patch = library.Library("aten", "IMPL")
+    try:
+        patch.impl("normalize_rms", lambda x, *args: (torch.zeros_like(x), None), "CPU")
+        assert not F.rms_norm(x, (5,)).any().item()
+    finally:
+        patch._destroy()
+
+
+def test_a_device_that_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = open_entry("cpu").runtime
+    monkeypatch.setattr(runtime, "keep", lambda *args: OpenDevice.keep(runtime, *args))
+    for seed in range(CALLS):
+        x, w, b = tensors((4, 12), 12, "float64", seed)
+        close(F.layer_norm(x, (12,), w, b), layer_norm(*map(exact, (x, w, b))))
+
+
+def test_many_shapes_begin_anew(monkeypatch: pytest.MonkeyPatch, asked: list[bool]) -> None:
+    monkeypatch.setattr(kept, "_KEPT", 2)
+    for rows in range(1, 9):
+        for seed in range(CALLS):
+            x, w, b = tensors((rows, 6), 6, "float64", seed)
+            close(F.layer_norm(x, (6,), w, b), layer_norm(*map(exact, (x, w, b))))
+    assert len(asked) >= 8
