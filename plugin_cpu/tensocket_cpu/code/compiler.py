@@ -62,8 +62,9 @@ class Compiler:
             KernelError: LLVM rejects what was printed.
         """
         names = [entry_name(number, kernel) for number, kernel in enumerate(program.kernels)]
-        return self.compile_text(program.name, print_llvm(program, pointer_field=POINTER_FIELD), names,
-                                 vectors=all_vectors(program))
+        vectors = all_vectors(program)
+        text = print_llvm(program, settled=vectors, pointer_field=POINTER_FIELD)
+        return self.compile_text(program.name, text, names, vectors=vectors)
 
     def compile_text(self, name: str, text: str, names: Sequence[str], *,
                      vectors: bool = False) -> tuple[list[int], Any]:

@@ -17,7 +17,7 @@ def is_vector_loop(loop: For) -> bool:
     """Whether a loop can be printed as vector instructions."""
     if loop.kind is not LoopKind.VECTOR or not isinstance(loop.stop, Const):
         return False
-    return _fits(loop.body, {loop.var.name}, set())
+    return _fits(loop.body, {loop.var.name}, set(), set())
 
 
 def all_vectors(program: Program) -> bool:
@@ -41,8 +41,11 @@ def _has_loop(body: Sequence[Stmt]) -> bool:
     return any(isinstance(s, For) or (isinstance(s, If) and _has_loop(s.body)) for s in body)
 
 
-def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str]) -> bool:
-    """Whether statements can be printed; ``varying`` and ``declared`` collect names of values and variables."""
+def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str], seen: set[int]) -> bool:
+    """Whether statements can be printed.
+
+    ``varying`` and ``declared`` collect names of values and variables, ``seen`` the ids of expressions that can.
+    """
     for statement in body:
         match statement:
             case Let(var, value):
@@ -57,14 +60,14 @@ def _fits(body: Sequence[Stmt], varying: set[str], declared: set[str]) -> bool:
                 values = (value,)
             case Store(_, index, value):
                 values = (index, value)
-            case If(condition, inside) if _fits(inside, varying, declared):
+            case If(condition, inside) if _fits(inside, varying, declared, seen):
                 values = (condition,)
             case For(_, start, stop, step, inside, LoopKind.SERIAL) if not any(
-                    _uses(bound, varying) for bound in (start, stop, step)) and _fits(inside, varying, declared):
+                    _uses(bound, varying) for bound in (start, stop, step)) and _fits(inside, varying, declared, seen):
                 values = ()
             case _:
                 return False
-        if not all(_computable(value, set()) for value in values):
+        if not all(_computable(value, seen) for value in values):
             return False
     return True
 

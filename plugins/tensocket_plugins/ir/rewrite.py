@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Self
 
 from .nodes import (
     Assign,
@@ -54,11 +55,12 @@ class Rewrite:
 
     def expression(self, e: Expr) -> Expr:
         """The changed expression."""
-        for part in parts(e):
-            if id(part) not in self._known:
-                new = with_children(part, [self._known[id(child)][1] for child in children(part)])
-                self._known[id(part)] = part, self._change(new)
-        return self._known[id(e)][1]
+        known = self._known
+        if id(e) not in known:
+            for part in parts(e, known=known):
+                new = with_children(part, [known[id(child)][1] for child in children(part)])
+                known[id(part)] = part, self._change(new)
+        return known[id(e)][1]
 
     def program(self, program: Program) -> Program:
         """The changed program."""
@@ -102,7 +104,12 @@ def name_shared(program: Program) -> Program:
 
 
 class _Namer:
-    """Makes names that the program does not use yet, and goes through its blocks."""
+    """Makes names that the program does not use yet, and goes through its blocks.
+
+    Attributes:
+        uses: What expressions consist of.
+        names: Of values where the current statement stands, by the ids of their expressions.
+    """
 
     def __init__(self, program: Program) -> None:
         self._taken = {x.name for x in (*program.params, *program.temporaries)}
@@ -115,6 +122,7 @@ class _Namer:
                 if isinstance(s, Declare):
                     mutable.add(s.var.name)
         self.uses = _Uses(mutable)
+        self.names: dict[int, Var] = {}
 
     def fresh(self, e: Expr) -> Var:
         """A new variable for the value of ``e``."""
@@ -125,19 +133,21 @@ class _Namer:
 
     def block(self, statements: Sequence[Stmt], outer: _Block | None = None) -> tuple[Stmt, ...]:
         """The statements with names for shared parts; names of the outer block hold inside, too."""
-        block = _Block(self.fresh, self.uses, self.uses.shared(statements), outer)
-        for s in statements:
-            block.out.append(self._statement(block, s))
-            block.forget(s)
-        return tuple(block.out)
+        with _Block(self, statements, outer) as block:
+            for s in statements:
+                block.out.append(self._statement(block, s))
+                block.forget(s)
+            return tuple(block.out)
 
     def _statement(self, block: _Block, s: Stmt) -> Stmt:
         match s:
             case Let():
                 return Let(s.var, block.name(s.value, s.var))
             case Declare() | Assign():
-                return replace(s, value=block.name(s.value))
-            case Store() | Atomic():
+                return type(s)(s.var, block.name(s.value))
+            case Store():
+                return Store(s.buffer, block.name(s.index), block.name(s.value))
+            case Atomic():
                 return replace(s, index=block.name(s.index), value=block.name(s.value))
             case If():
                 return If(block.name(s.condition), self.block(s.body, block))
@@ -151,107 +161,126 @@ class _Namer:
         return s
 
     def _reduce(self, s: Reduce, outer: _Block) -> Reduce:
-        block = _Block(self.fresh, self.uses, self.uses.shared([s]), outer)
-        for let in s.body:
-            block.out.append(Let(let.var, block.name(let.value, let.var)))
-        values = tuple(map(block.name, s.values))
-        return replace(s, body=tuple(b for b in block.out if isinstance(b, Let)), values=values)
+        with _Block(self, [s], outer) as block:
+            for let in s.body:
+                block.out.append(Let(let.var, block.name(let.value, let.var)))
+            values = tuple(map(block.name, s.values))
+            return replace(s, body=tuple(b for b in block.out if isinstance(b, Let)), values=values)
 
 
 class _Uses:
-    """What the expressions of statements consist of; each is looked at once. Expressions are told by their ids.
-
-    Attributes:
-        fragile: Whether the value of an expression can change with a store, and with an assignment.
-    """
+    """What the expressions of statements consist of. Expressions are told by their ids."""
 
     def __init__(self, mutable: set[str]) -> None:
-        self.fragile: dict[int, tuple[bool, bool]] = {}
         self._mutable = mutable
-        self._parts: dict[int, frozenset[int]] = {}
+        self._fragile: dict[int, tuple[bool, bool]] = {}
         self._children: dict[int, tuple[int, ...]] = {}
-        self._inside: dict[int, tuple[set[int], list[int]]] = {}
-
-    def parts(self, e: Expr) -> frozenset[int]:
-        """All that an expression consists of."""
-        found = self._parts.get(id(e))
-        if found is None:
-            for part in (every := parts(e)):
-                if id(part) not in self.fragile:
-                    self._learn(part)
-            found = self._parts[id(e)] = frozenset(map(id, every))
-        return found
-
-    def _learn(self, e: Expr) -> None:
-        if not isinstance(e, Call | Load):
-            self.fragile[id(e)] = False, isinstance(e, Var) and e.name in self._mutable
-            return
-        inner = self._children[id(e)] = tuple(map(id, children(e)))
-        self.fragile[id(e)] = (isinstance(e, Load) or any(self.fragile[part][0] for part in inner),
-                               any(self.fragile[part][1] for part in inner))
+        self._bodies: dict[int, tuple[set[int], list[int]]] = {}
 
     def shared(self, statements: Sequence[Stmt]) -> set[int]:
         """Calls and loads that statements, with those inside them, use more than once."""
-        inside = [self._statement(s) for s in statements]
-        every = set().union(*[expressions for expressions, _ in inside])
-        uses = Counter(chain.from_iterable([self._children[e] for e in every if e in self._children]))
-        uses.update(chain.from_iterable([roots for _, roots in inside]))
+        every, roots = self._inside(statements)
+        uses = Counter(roots)
+        uses.update(chain.from_iterable([self._children[e] for e in every]))
         return {e for e, count in uses.items() if count > 1 and e in self._children}
 
-    def _statement(self, s: Stmt) -> tuple[set[int], list[int]]:
-        """All expressions in a statement, and those that are no parts of others."""
-        found = self._inside.get(id(s))
-        if found is None:
-            named = _named_in(s)
-            found = self._inside[id(s)] = set().union(*map(self.parts, named)), list(map(id, named))
-            for inner in s.body if isinstance(s, For | If | Reduce) else ():
-                expressions, roots = self._statement(inner)
-                found[0].update(expressions)
-                found[1].extend(roots)
-        return found
+    def _inside(self, statements: Sequence[Stmt]) -> tuple[set[int], list[int]]:
+        """The calls and loads in statements, and the expressions that are no parts of others."""
+        own = [e for s in statements for e in _named_in(s)]
+        found = set()
+        for e in parts(*own):
+            if isinstance(e, Call | Load):
+                found.add(id(e))
+                if id(e) not in self._children:
+                    self._children[id(e)] = tuple(map(id, children(e)))
+        roots = list(map(id, own))
+        for s in statements:
+            if isinstance(s, For | If | Reduce):
+                # Bodies are looked at once, though every block around one asks.
+                if id(s) not in self._bodies:
+                    self._bodies[id(s)] = self._inside(s.body)
+                expressions, others = self._bodies[id(s)]
+                found |= expressions
+                roots += others
+        return found, roots
+
+    def fragile(self, e: Expr) -> tuple[bool, bool]:
+        """Whether the value of an expression can change with a store, and with an assignment."""
+        known = self._fragile
+        for part in parts(e, known=known):
+            inner = [known[id(child)] for child in children(part)]
+            known[id(part)] = (isinstance(part, Load) or any(stored for stored, _ in inner),
+                               any(assigned for _, assigned in inner)
+                               or (isinstance(part, Var) and part.name in self._mutable))
+        return known[id(e)]
 
 
 class _Block:
-    """The statements of one block while they are rebuilt, and the names that hold at its end."""
+    """The statements of one block while they are rebuilt, and the names that it adds to those of the namer."""
 
-    def __init__(self, fresh: Callable[[Expr], Var], uses: _Uses, shared: set[int], outer: _Block | None) -> None:
+    def __init__(self, namer: _Namer, statements: Sequence[Stmt], outer: _Block | None) -> None:
         self.out: list[Stmt] = []
-        self._fresh = fresh
-        self._uses = uses
-        self._shared = shared
-        self._names: dict[int, Var] = {}
-        if outer:
-            self._names.update((key, v) for key, v in outer._names.items() if not any(uses.fragile[key]))
+        self._namer = namer
+        self._names = namer.names
+        self._shared = namer.uses.shared(statements)
+        # Which of the names end when: with the block, a store, an assignment.
+        self._lasting: list[int] = []
+        self._stored: list[int] = []
+        self._assigned: list[int] = []
+        fragile = {*outer._stored, *outer._assigned} if outer else set()
+        self._hidden = {key: self._names.pop(key) for key in fragile if key in self._names}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drop((*self._lasting, *self._stored, *self._assigned))
+        self._names.update(self._hidden)
 
     def name(self, e: Expr, own: Var | None = None) -> Expr:
         """``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` gets anyway."""
-        inside = self._uses.parts(e)
-        if self._shared.isdisjoint(inside) and self._names.keys().isdisjoint(inside):
+        names, shared = self._names, self._shared
+        if not names and not shared:
             return e
         new: dict[int, Expr] = {}
-        for part in parts(e):
-            if id(part) in self._names:
-                new[id(part)] = self._names[id(part)]
+        for part in parts(e, known=names):
+            if not isinstance(part, Call | Load):
                 continue
-            built = with_children(part, [new[id(child)] for child in children(part)])
-            if id(part) in self._shared:
+            key = id(part)
+            built = with_children(part, [names.get(id(c)) or new.get(id(c), c) for c in children(part)])
+            if key in shared:
                 if part is e and own is not None:
-                    self._names[id(part)] = own
-                else:
-                    self._names[id(part)] = var = self._fresh(part)
-                    self.out.append(Let(var, built))
-                    built = var
-            new[id(part)] = built
-        return new[id(e)]
+                    self._keep(e, own)
+                    return built
+                var = self._namer.fresh(part)
+                self.out.append(Let(var, built))
+                self._keep(part, var)
+            elif built is not part:
+                new[key] = built
+        return names.get(id(e)) or new.get(id(e), e)
+
+    def _keep(self, e: Expr, name: Var) -> None:
+        self._names[id(e)] = name
+        stored, assigned = self._namer.uses.fragile(e)
+        if stored:
+            self._stored.append(id(e))
+        if assigned:
+            self._assigned.append(id(e))
+        if not (stored or assigned):
+            self._lasting.append(id(e))
 
     def forget(self, s: Stmt) -> None:
         """Names of values that ``s`` may have changed hold no longer."""
-        if isinstance(s, Let | Declare | Reduce):
-            return
-        stored, assigned = not isinstance(s, Assign), isinstance(s, Assign | For | If)
-        fragile = self._uses.fragile
-        self._names = {key: var for key, var in self._names.items()
-                       if not ((fragile[key][0] and stored) or (fragile[key][1] and assigned))}
+        if not isinstance(s, Let | Declare | Reduce | Assign):
+            self._drop(self._stored)
+            self._stored = []
+        if isinstance(s, Assign | For | If):
+            self._drop(self._assigned)
+            self._assigned = []
+
+    def _drop(self, keys: Sequence[int]) -> None:
+        for key in keys:
+            self._names.pop(key, None)
 
 
 def _named_in(s: Stmt) -> tuple[Expr, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -99,8 +99,11 @@ class Scope:
         return replace(self, loops=(*self.loops, loop)).define([loop.var])
 
 
-def parts(*expressions: Expr) -> list[Expr]:
-    """The expressions and all that they consist of, each once, parts before wholes."""
+def parts(*expressions: Expr, known: Container[int] = ()) -> list[Expr]:
+    """The expressions and all that they consist of, each once, parts before wholes.
+
+    Those whose ids are ``known`` are left out, with what only they consist of.
+    """
     found: list[Expr] = []
     seen: set[int] = set()
     # None stands on top of an expression whose parts are done.
@@ -109,7 +112,7 @@ def parts(*expressions: Expr) -> list[Expr]:
         e = stack.pop()
         if e is None:
             found.append(stack.pop())  # type: ignore[arg-type]
-        elif id(e) not in seen:
+        elif id(e) not in seen and id(e) not in known:
             seen.add(id(e))
             if isinstance(e, Call):
                 stack += (e, None, *reversed(e.args))

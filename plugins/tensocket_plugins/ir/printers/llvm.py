@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...contract.dtypes import DType, int64
-from ..lanes import is_vector_loop
+from ..lanes import all_vectors, is_vector_loop
 from ..nodes import (
     Assign,
     Atomic,
@@ -113,11 +113,13 @@ def split_loop(program: Program, kernel: Kernel) -> For | None:
     return last
 
 
-def print_llvm(program: Program, *, pointer_field: int | None = None, internal: bool = False) -> str:
+def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: int | None = None,
+               internal: bool = False) -> str:
     """The text of a module with one function per kernel.
 
     Args:
         program: Scheduled for kind ``cpu``.
+        settled: ``all_vectors(program)``, if the caller knows it: nothing is left to LLVM's own passes over loops.
         pointer_field: None if array slots hold addresses of elements. If they hold addresses of objects, which a caller
             may have at hand sooner: the byte offset of the field with the elements' address.
         internal: Whether other functions of the module call the kernels, and nobody else.
@@ -127,7 +129,9 @@ def print_llvm(program: Program, *, pointer_field: int | None = None, internal: 
     """
     declarations: dict[str, str] = {}
     metadata = Metadata()
-    functions = [_KernelPrinter(program, number, kernel, declarations, metadata).text(pointer_field, internal)
+    settled = all_vectors(program) if settled is None else settled
+    functions = [_KernelPrinter(program, number, kernel, Writer(declarations, settled), metadata)
+                 .text(pointer_field, internal)
                  for number, kernel in enumerate(program.kernels)]
     return "\n".join([f"; {program.name}", *sorted(declarations.values()), *functions, *metadata.lines, ""])
 
@@ -144,13 +148,12 @@ class _Value:
 class _KernelPrinter:
     """Prints one kernel."""
 
-    def __init__(self, program: Program, number: int, kernel: Kernel, declarations: dict[str, str],
-                 metadata: Metadata) -> None:
+    def __init__(self, program: Program, number: int, kernel: Kernel, writer: Writer, metadata: Metadata) -> None:
         self.program = program
         self.kernel = kernel
         self.name = entry_name(number, kernel)
         self.split = split_loop(program, kernel)
-        self.w = Writer(declarations)
+        self.w = writer
         self.metadata = metadata
         self.names: dict[str, _Value] = {}
         self.pointers: dict[str, str] = {}
@@ -401,7 +404,7 @@ class _KernelPrinter:
         else:
             print_body()
         self.names = outer
-        self.w.lines[phi] = (f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{self.w.label} ]")
+        self.w.lines[phi] = self.w.count(counter, start, before, following)
         self.w.do(f"{following} = add nsw i64 {counter}, {step}")
         again = self.w.op(f"icmp slt i64 {following}, {stop}")
         self.w.do(f"br i1 {again}, label %{body}, label %{after}{mark}")

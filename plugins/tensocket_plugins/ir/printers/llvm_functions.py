@@ -338,5 +338,4 @@ def index_apply(w: Writer, function: str, args: list[str]) -> str:
 
 def element_address(w: Writer, pointer: str, position: str, dtype: DType) -> str:
     """Where an array's element is; ``position`` is an ``i64``."""
-    return pointer if position == "0" else w.op(
-        f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {position}")
+    return pointer if position == "0" else w.element(pointer, memory_type(dtype), position)

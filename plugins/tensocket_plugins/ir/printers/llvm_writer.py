@@ -11,6 +11,8 @@ from typing import Final
 
 #: Values in an instruction.
 _VALUES: Final = re.compile(r"%[\w.]+")
+#: A sum of indices.
+_SUM: Final = re.compile(r"add (?:nsw )?i64 (\S+), (\S+)")
 #: What begins instructions whose result may be another one the next time, or which do something.
 _MEMORY: Final = ("load ", "call ", "atomicrmw ")
 #: What begins instructions that may trap.
@@ -39,23 +41,27 @@ class Writer:
 
     Args:
         declarations: Lines for external functions, shared by the functions of a module.
+        settled: Whether its loops are what they shall be: LLVM cannot look into their addresses then. Otherwise its
+            strength reduction takes longer than all its other passes over large register tiles, to no effect.
 
     Attributes:
         lanes: Elements of the vectors that instructions work on; 0 for scalars.
         certain: Number of loops around the innermost condition; what may fail stays within.
     """
 
-    def __init__(self, declarations: dict[str, str]) -> None:
+    def __init__(self, declarations: dict[str, str], settled: bool) -> None:
         self.lines: list[str] = []
         self.label = "entry"
         self.lanes = 0
         self.certain = 0
         self._count = 0
         self._declarations = declarations
+        self._settled = settled
         self._loops: list[_Loop] = []
         # Results that hold where the next instruction stands, and in how many loops values are.
         self._known: dict[str, str] = {}
         self._depths: dict[str, int] = {}
+        self._sums: dict[str, tuple[str, ...]] = {}
 
     def fresh(self, prefix: str) -> str:
         """A new name."""
@@ -70,6 +76,8 @@ class Writer:
         if text.startswith(_MEMORY):
             return self._add(text, len(self._loops))
         name = self._known[text] = self._add(text, self._depth(text, self.certain if text.startswith(_TRAPPING) else 0))
+        if found := _SUM.match(text):
+            self._sums[name] = found.groups()
         return name
 
     def load(self, kind: str, place: str, array: str, annotation: str = "") -> str:
@@ -78,6 +86,45 @@ class Writer:
         least = next((depth for depth in range(len(self._loops), self.certain, -1)
                       if array in self._loops[depth - 1].written), self.certain)
         return self._add(text, self._depth(text, least))
+
+    def count(self, counter: str, start: str, before: str, following: str) -> str:
+        """The instructions that begin a loop: its counter.
+
+        Args:
+            counter: Their result.
+            start: Its first value.
+            before: The block in front of the loop.
+            following: Its value at the end of the block that is being written.
+        """
+        values = f"phi i64 [ {start}, %{before} ], [ {following}, %{self.label} ]"
+        if not self._settled:
+            return f"  {counter} = {values}"
+        # No instruction at all, but LLVM does not know that.
+        return f'  {counter}.known = {values}\n  {counter} = call i64 asm "", "=r,0"(i64 {counter}.known)'
+
+    def element(self, pointer: str, kind: str, position: str) -> str:
+        """The address of element ``position`` of an array of type ``kind``.
+
+        What each loop adds to it is added in that loop: the rest is in a register then.
+        """
+        if not self._settled:
+            return self.op(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {position}")
+        parts: dict[int, str] = {}
+        for term in self._terms(position):
+            # Literals come last: instructions take them for nothing.
+            depth = self._depths.get(term, 0) if term.startswith("%") else len(self._loops) + 1
+            parts[depth] = self._sum(parts[depth], term) if depth in parts else term
+        for _, part in sorted(parts.items()):
+            pointer = self.op(f"getelementptr {kind}, ptr {pointer}, i64 {part}")
+        return pointer
+
+    def _terms(self, value: str) -> list[str]:
+        """What an index is the sum of."""
+        parts = self._sums.get(value)
+        return [value] if parts is None else [term for part in parts for term in self._terms(part)]
+
+    def _sum(self, left: str, right: str) -> str:
+        return self.op(f"add i64 {left}, {right}") if left.startswith("%") else str(int(left) + int(right))
 
     def _depth(self, text: str, least: int) -> int:
         """In how many loops an instruction has to be."""
