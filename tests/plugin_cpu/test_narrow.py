@@ -12,7 +12,7 @@ from tensocket_cpu.linear.blas import best_library, host_features
 from tensocket_cpu.linear.gemm import Products
 from tensocket_cpu.linear.narrow import NarrowProducts
 from tensocket_cpu.linear.narrow_arithmetic import PAIRED, WIDENED, arithmetic_of
-from tensocket_cpu.linear.products import Parts, matmul_halves, matmul_integers
+from tensocket_cpu.linear.products import Parts, linear_halves, matmul_halves, matmul_integers
 from tensocket_plugins.ir.scalar import bfloat16_to_float32, float32_to_bfloat16
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
@@ -130,9 +130,9 @@ def test_a_row_does_not_depend_on_others(floats, rng):
 def test_sums_begin_with_a_bias(floats, rng):
     products, dtype = floats
     x, y = narrow(rng.standard_normal((20, 600)), dtype), narrow(rng.standard_normal((600, 50)), dtype)
-    bias = np.zeros(64, np.float32)
-    bias[:50] = 100 * rng.standard_normal(50)
-    check(products(x, y, bias), x, y, dtype, bias[:50].astype(np.float64))
+    bias = (100 * rng.standard_normal(50)).astype(np.float32)
+    check(products(x, y, bias), x, y, dtype, bias.astype(np.float64))
+    check(products(x, y[:, :1], bias[:1]), x, y[:, :1], dtype, bias[:1].astype(np.float64))
 
 
 def test_not_a_number_stays_in_its_row_and_column(floats):
@@ -273,3 +273,32 @@ def test_with_and_without_own_code(device, rng, own):
         x, y = (rng.integers(-100, 100, shape).astype(name) for shape in ((40, 70), (70, 30)))
         np.testing.assert_array_equal(matmul_integers(parts, x, y), np.matmul(x, y))
     assert asked == ["bfloat16", "float16", "int8", "int32", "int64"]
+
+
+@needs_vectors
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("left", "right"), [((5,), (5,)), ((700,), (700, 30)), ((30, 70), (70,)), ((3, 9, 7), (7,)),
+                                             ((7,), (3, 7, 9)), ((0,), (0, 3))])
+def test_vectors(device, rng, dtype, left, right):
+    parts = Parts(dict, device._make_halves, device._make_narrow, device.allocator.of)
+    x, y = narrow(rng.standard_normal(left), dtype), narrow(rng.standard_normal(right), dtype)
+    check(matmul_halves(parts, dtype, x, y), x, y, dtype)
+
+
+@needs_vectors
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("lead", [(1,), (7,), (2, 7), (300,)])
+def test_linear_rounds_once(device, rng, dtype, lead):
+    parts = Parts(dict, device._make_halves, device._make_narrow, device.allocator.of)
+    x, weight = (narrow(rng.standard_normal(shape), dtype) for shape in ((*lead, 50), (60, 50)))
+    bias = narrow(30 * rng.standard_normal(60), dtype)
+    check(linear_halves(parts, dtype, x, weight, None), x, weight.T, dtype)
+    check(linear_halves(parts, dtype, x, weight, bias), x, weight.T, dtype, wide(bias, dtype).astype(np.float64))
+    for wrong in (bias[:-1], bias[:1]):
+        with pytest.raises(ValueError):
+            linear_halves(parts, dtype, x, weight, wrong)
+    with pytest.raises(ValueError):
+        linear_halves(parts, dtype, x[..., :0], weight[:, :0], bias)
+    without = Parts(dict, device._make_halves, lambda name: None, device.allocator.of)
+    with pytest.raises(ValueError):
+        linear_halves(without, dtype, x, weight, bias)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType, float32, float64
+from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64
 from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.kit import host_linalg
@@ -85,7 +85,7 @@ def _same_batch(x: Any, y: Any) -> bool:
     return bool(x.ndim == 3 == y.ndim and x.shape[0] == y.shape[0])
 
 
-_MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float32, float64)}
+_MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float16, bfloat16, float32, float64)}
 
 
 @composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",),

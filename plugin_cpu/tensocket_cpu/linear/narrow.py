@@ -64,8 +64,7 @@ class NarrowProducts:
         Args:
             x: [..., m, k] of any strides.
             y: [..., k, n] of the same dtype; leading dimensions broadcast.
-            bias: [p] of the sums' dtype, where the sums of each row begin; p is n rounded up to whole panels. There is
-                none where k is 0.
+            bias: [n] of the sums' dtype, where the sums of each row begin; not where k is 0.
 
         Returns:
             [..., m, n].
@@ -115,7 +114,7 @@ class NarrowProducts:
             return
         blocks, tall, pieces = self._division(count, m, n, k)
         items = count * blocks * panels
-        first, first_step = (_ZEROS, 0) if bias is None else (bias, 4 * WIDE)
+        first, first_step = (_ZEROS, 0) if bias is None else (_whole_panels(bias), 4 * WIDE)
         (_, inner_x), (outer_by, inner_by) = left_steps[:2]
         (_, inner), (a_outer, a_inner), (y_outer, y_inner), (c_outer, c_inner) = steps
         args = _PACK(address_of(x), ldx * item, trans_x != PLAIN, inner_x, outer_by, inner_by, m, k, strip_bytes,
@@ -138,3 +137,9 @@ class NarrowProducts:
             wanted = min(2 * threads // (count * -(-n // WIDE)), strips // 4)
         tall = -(-strips // max(least, wanted))
         return -(-strips // tall), tall, pieces
+
+
+def _whole_panels(bias: Array) -> Array:
+    made = np.zeros(-(-bias.size // WIDE) * WIDE, bias.dtype)
+    made[:bias.size] = bias
+    return made

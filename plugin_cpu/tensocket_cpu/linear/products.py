@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.contract.kernels import KernelTable
+from tensocket_plugins.ir.scalar import bfloat16_to_float32
 from tensocket_plugins.kit import host_linalg
 
 from ..threads.pool import in_children
@@ -141,7 +142,10 @@ def linear_floats(parts: Parts) -> Callable[[Array, Array, Array | None], Array]
 
 
 def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
-    """Products of 16-bit floats, accumulated in float32 and rounded once."""
+    """Products of 16-bit floats, accumulated in float32 and rounded once; operands may be vectors."""
+    if x.ndim < 2 or y.ndim < 2:
+        made = matmul_halves(parts, dtype, x if x.ndim > 1 else x[None], y if y.ndim > 1 else y[:, None])
+        return made.reshape((*made.shape[:-2], *made.shape[-2:-1] * (x.ndim > 1), *made.shape[-1:] * (y.ndim > 1)))
     own = parts.narrow(dtype)
     if own is not None:
         return own(x, y)
@@ -170,6 +174,20 @@ def matmul_halves(parts: Parts, dtype: str, x: Array, y: Array) -> Array:
         part = rows[begin:begin + block]
         halves.narrow(results[begin:begin + block], parts.products(widened(part), right))
     return out
+
+
+def linear_halves(parts: Parts, dtype: str, x: Array, weight: Array, bias: Array | None) -> Array:
+    """``x @ weight.T + bias`` of 16-bit floats, rounded once.
+
+    Raises:
+        ValueError: The shapes do not fit, or no code takes the bias along: it is to be added to the product then.
+    """
+    if bias is None:
+        return matmul_halves(parts, dtype, x, weight.T)
+    own = parts.narrow(dtype)
+    if own is None or not x.shape[-1] or bias.shape != weight.shape[:1]:
+        raise ValueError("products with such a bias are sums")
+    return own(x, weight.T, bfloat16_to_float32(bias) if dtype == "bfloat16" else bias.astype(np.float32))
 
 
 def matmul_integers(parts: Parts, x: Array, y: Array) -> Array:
@@ -209,5 +227,6 @@ def register_products(table: KernelTable, parts: Parts) -> None:
     table.register("linear", linear_floats(parts), dtypes=FLOATS, direct=True)
     for dtype in HALVES:
         table.register("matmul", partial(matmul_halves, parts, dtype), dtypes=(dtype,), direct=True)
+        table.register("linear", partial(linear_halves, parts, dtype), dtypes=(dtype,), direct=True)
     table.register("matmul", partial(matmul_integers, parts), dtypes=INTEGERS, direct=True)
 
