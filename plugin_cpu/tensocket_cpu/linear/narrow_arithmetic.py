@@ -59,7 +59,8 @@ _SINGLE: Final = """\
   $t.p = mul <16 x i32> $a, $b
   $t = add <16 x i32> $t.p, $s"""
 _DECLARED: Final = {
-    _DOT: "declare <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float>, <32 x bfloat>, <32 x bfloat>)\n",
+    _DOT: "declare <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float>, <32 x bfloat>, <32 x bfloat>)\n"
+          "declare <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float>)\n",
     _FMA: "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)\n",
     _PAIRS: "declare <16 x i32> @llvm.x86.avx512.pmaddw.d.512(<32 x i16>, <32 x i16>)\n",
     _SINGLE: "",
@@ -73,8 +74,7 @@ _WIDEN_FLOAT16: Final = """\
   $v.half = bitcast <$count x i16> $v to <$count x half>
   $v.wide = fpext <$count x half> $v.half to <$count x float>
   $w = bitcast <$count x float> $v.wide to <$count x i32>"""
-# Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet. The
-# instruction for this would take subnormal numbers for zero.
+# Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet.
 _NARROW_BFLOAT16: Final = """\
   %bits = bitcast <16 x float> %s to <16 x i32>
   %high = lshr <16 x i32> %bits, splat (i32 16)
@@ -86,6 +86,10 @@ _NARROW_BFLOAT16: Final = """\
   %quiet = or <16 x i32> %high, splat (i32 64)
   %chosen = select <16 x i1> %nan, <16 x i32> %quiet, <16 x i32> %rounded
   %r = trunc <16 x i32> %chosen to <16 x i16>"""
+# It takes subnormal numbers for zero, which sums of pairs never are.
+_NARROW_PAIRS: Final = """\
+  %narrow = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> %s)
+  %r = bitcast <16 x bfloat> %narrow to <16 x i16>"""
 _NARROW_FLOAT16: Final = """\
   %half = fptrunc <16 x float> %s to <16 x half>
   %r = bitcast <16 x half> %half to <16 x i16>"""
@@ -109,7 +113,7 @@ WIDENED: Final = {"bfloat16": _wide("bfloat16", _WIDEN_BFLOAT16, _NARROW_BFLOAT1
                   "float16": _wide("float16", _WIDEN_FLOAT16, _NARROW_FLOAT16)}
 #: Pairs of products by the processor's own instruction, which takes subnormal numbers and sums for zero, as other
 #: libraries that use it do for matrices of some size.
-PAIRED: Final = Arithmetic("bfloat16_pairs", "i16", 2, 2, _SAME, "float", _DOT, _NARROW_BFLOAT16, _DECLARED[_DOT])
+PAIRED: Final = Arithmetic("bfloat16_pairs", "i16", 2, 2, _SAME, "float", _DOT, _NARROW_PAIRS, _DECLARED[_DOT])
 _INTEGERS: Final = {f"{sign}int{bits}": _integers(bits) for sign in ("", "u") for bits in (8, 16, 32)}
 
 

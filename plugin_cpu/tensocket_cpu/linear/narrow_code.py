@@ -5,7 +5,8 @@ was widened. Instructions multiply a vector of 16 words by 16 others and add to 
 matrix is laid out in *strips* of up to 14 rows, once; of the right one, 32 columns at a time are laid out in a *panel*
 that stays in the first cache, for as many terms as fit there. A *tile* of up to 14 x 32 sums stays in registers while
 it meets these terms, and is rounded once, after the last of them. Terms are added in their order, so that no number
-depends on how a product is divided, nor on the size of the matrices.
+depends on how a product is divided, nor on the other rows and columns. But where a single row meets columns that are
+contiguous, none of which is read twice, vectors of words of each column are added up, and their lanes at the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WIDE: Final = 2 * LANES
 #: Rows of a strip: with two vectors for each, they fill the 32 registers but for the operands.
 TALL: Final = 14
 #: Rows of the code for the last strip: the least that holds the rows that are left.
-_HEIGHTS: Final = (4, 8, TALL)
+_HEIGHTS: Final = (1, 4, 8, TALL)
 #: Words along the sum that a panel holds: 32 KiB, two thirds of the first cache.
 CHUNK: Final = 256
 #: Strips that meet a panel, whose sums wait in 70 KiB of the stack where there are more terms than in a panel.
@@ -34,7 +35,8 @@ SLACK: Final = 64
 
 def program_text(arithmetic: Arithmetic) -> str:
     """LLVM IR with three functions over ranges: ``strips``, ``blocks`` behind it, and ``whole``, which is both."""
-    return "".join((_across(arithmetic), _along(arithmetic), *(_tile(arithmetic, rows) for rows in _HEIGHTS),
+    return "".join((_across(arithmetic), _along(arithmetic), _dots(arithmetic),
+                    *(_tile(arithmetic, rows) for rows in _HEIGHTS),
                     _filled(_FINISH, arithmetic, narrow=arithmetic.narrow, some=_mask("some", LANES, "left")),
                     _filled(OUTER, arithmetic), arithmetic.declared))
 
@@ -86,25 +88,47 @@ def _across(arithmetic: Arithmetic) -> str:
 
 def _along(arithmetic: Arithmetic) -> str:
     """Words of up to 16 lanes, each of which lies along the sum: squares of words are transposed."""
-    count, item = LANES * arithmetic.terms, arithmetic.item
-    rows, lines = [], []
-    for lane in range(LANES):
-        rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
-                 f"  %o{lane} = mul i64 %l{lane}, %step",
-                 f"  %r{lane} = getelementptr i8, ptr %source, i64 %o{lane}"]
-        lines += [f"  %p{lane} = getelementptr {item}, ptr %r{lane}, i64 %k",
-                  f"  %v{lane} = call <{count} x {item}> @llvm.masked.load.v{count}{item}.p0(ptr %p{lane}, i32 1, "
-                  f"<{count} x i1> %some, <{count} x {item}> zeroinitializer)",
-                  _widen(arithmetic, count, f"%v{lane}", f"%w{lane}"),
-                  f"  %s{LANES}.{lane} = bitcast <{count} x {arithmetic.part}> %w{lane} to <16 x i32>"]
+    lines = [line for lane in range(LANES) for line in _read(arithmetic, lane, f"%s{LANES}.{lane}")]
     lines += _transposed()
     for lane in range(LANES):
         lines += [f"  store <16 x i32> %s1.{lane}, ptr %to{lane}, align 4",
                   f"  %to{lane + 1} = getelementptr i8, ptr %to{lane}, i64 %pitch"]
-    other = "" if count == WIDE else f"declare <16 x {item}> @llvm.masked.load.v16{item}.p0(ptr, i32, <16 x i1>, " \
-                                     f"<16 x {item}>)\n"
-    return _filled(_ALONG, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
-                   some=_mask("some", count, "left")) + other
+    return _over_rows(_ALONG, arithmetic, lines) + (
+        "" if arithmetic.terms == 2 else _filled(_DECLARED_LOAD, arithmetic))
+
+
+def _dots(arithmetic: Arithmetic) -> str:
+    """A row of words times up to 16 lanes, each of which lies along the sum."""
+    kind, phis, lines, done = f"<16 x {arithmetic.sums}>", [], [], []
+    for lane in range(LANES):
+        phis.append(f"  %d{lane} = phi {kind} [zeroinitializer, %start], [%t{lane}, %next]")
+        lines += [*_read(arithmetic, lane, f"%b{lane}"), Template(arithmetic.multiply).substitute(
+            a="%a", b=f"%b{lane}", s=f"%d{lane}", t=f"%t{lane}")]
+        done += [f"  %e{lane} = getelementptr i8, ptr %square, i64 {64 * lane}",
+                 f"  store {kind} %t{lane}, ptr %e{lane}, align 64"]
+    total = _TOTAL_FLOAT if arithmetic.sums == "float" else _TOTAL_INTEGER
+    return _over_rows(_DOTS, arithmetic, lines, phis="\n".join(phis), done="\n".join(done), total=total)
+
+
+def _read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
+    """The words from ``%k`` on of one lane."""
+    count, item = LANES * arithmetic.terms, arithmetic.item
+    return [f"  %p{lane} = getelementptr {item}, ptr %r{lane}, i64 %k",
+            f"  %v{lane} = call <{count} x {item}> @llvm.masked.load.v{count}{item}.p0(ptr %p{lane}, i32 1, "
+            f"<{count} x i1> %some, <{count} x {item}> zeroinitializer)",
+            _widen(arithmetic, count, f"%v{lane}", f"%w{lane}"),
+            f"  {target} = bitcast <{count} x {arithmetic.part}> %w{lane} to <16 x i32>"]
+
+
+def _over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], **more: str) -> str:
+    """A loop that reads up to 16 rows of memory; what lies beyond the last is the last again."""
+    count, rows = LANES * arithmetic.terms, []
+    for lane in range(LANES):
+        rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
+                 f"  %o{lane} = mul i64 %l{lane}, %step",
+                 f"  %r{lane} = getelementptr i8, ptr %source, i64 %o{lane}"]
+    return _filled(text, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
+                   some=_mask("some", count, "left"), **more)
 
 
 def _transposed() -> Iterator[str]:
@@ -208,6 +232,54 @@ $lines
 out:
   ret void
 }
+""")
+_DOTS: Final = Template("""\
+define internal void @dots(ptr %x, ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %from, ptr %sums) noinline {
+start:
+  %square = alloca [16 x <16 x i32>], align 64
+  %last = sub i64 %lanes, 1
+$rows
+  br label %next
+next:
+  %k = phi i64 [0, %start], [%k.next, %next]
+  %words = phi ptr [%x, %start], [%words.next, %next]
+$phis
+  %left = sub i64 %count, %k
+$some
+  %a = load <16 x i32>, ptr %words, align 4
+$lines
+  %k.next = add i64 %k, $count
+  %words.next = getelementptr i8, ptr %words, i64 64
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %next, label %out
+out:
+$done
+  br label %lane
+lane:
+  %j = phi i64 [0, %out], [%j.next, %lane]
+  %at = getelementptr <16 x $sums>, ptr %square, i64 %j
+  %parts = load <16 x $sums>, ptr %at, align 64
+  %from.at = getelementptr $sums, ptr %from, i64 %j
+  %first = load $sums, ptr %from.at
+$total
+  %sums.at = getelementptr $sums, ptr %sums, i64 %j
+  store $sums %sum, ptr %sums.at
+  %j.next = add i64 %j, 1
+  %again = icmp slt i64 %j.next, %lanes
+  br i1 %again, label %lane, label %end
+end:
+  ret void
+}
+declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)
+declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
+""")
+# Any order of the lanes will do; LLVM adds halves.
+_TOTAL_FLOAT: Final = "  %sum = call reassoc float @llvm.vector.reduce.fadd.v16f32(float %first, <16 x float> %parts)"
+_TOTAL_INTEGER: Final = """\
+  %whole = call i32 @llvm.vector.reduce.add.v16i32(<16 x i32> %parts)
+  %sum = add i32 %whole, %first"""
+_DECLARED_LOAD: Final = Template("""\
+declare <16 x $item> @llvm.masked.load.v16$item.p0(ptr, i32, <16 x i1>, <16 x $item>)
 """)
 _TILE: Final = Template("""\
 define internal void @tile$rows(ptr %a, ptr %b, i64 %words, ptr %from0, i64 %from_step, ptr %sums) noinline {

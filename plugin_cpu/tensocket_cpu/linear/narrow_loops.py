@@ -14,9 +14,11 @@ WORDS: Final = (
 OUTER: Final = Template("""\
 ; Rows of the code for so many rows.
 define internal i64 @height(i64 %rows) {
+  %over1 = icmp sgt i64 %rows, 1
   %over4 = icmp sgt i64 %rows, 4
   %over8 = icmp sgt i64 %rows, 8
-  %few = select i1 %over4, i64 8, i64 4
+  %least = select i1 %over1, i64 4, i64 1
+  %few = select i1 %over4, i64 8, i64 %least
   %height = select i1 %over8, i64 $tall, i64 %few
   ret i64 %height
 }
@@ -90,6 +92,26 @@ out:
   ret void
 }
 
+; A row times up to 32 columns.
+define internal void @row(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {
+start:
+  %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
+  call void @dots(ptr %x, ptr %source, i64 %step, i64 %first, i64 %count, ptr %from, ptr %sums)
+  %rest = sub i64 %columns, %first
+  %some = icmp sgt i64 %rest, 0
+  br i1 %some, label %second, label %out
+second:
+  %hop = mul i64 %step, $lanes
+  %beside = getelementptr i8, ptr %source, i64 %hop
+  %from.beside = getelementptr i8, ptr %from, i64 64
+  %sums.beside = getelementptr i8, ptr %sums, i64 64
+  %last = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
+  call void @dots(ptr %x, ptr %beside, i64 %step, i64 %last, i64 %count, ptr %from.beside, ptr %sums.beside)
+  br label %out
+out:
+  ret void
+}
+
 ; Blocks of the result: some strips times a panel each.
 define void @blocks(ptr %args, i64 %begin, i64 %end) {
 start:
@@ -97,6 +119,9 @@ start:
   %totals = alloca [$sums_bytes x i8], align 64
 $loads
   %is.across = icmp ne i64 %y_across, 0
+  %is.single = icmp eq i64 %m, 1
+  %is.along = xor i1 %is.across, true
+  %is.dots = and i1 %is.single, %is.along
   %column.step = select i1 %is.across, i64 $size, i64 %y_step
   %term.step = select i1 %is.across, i64 %y_step, i64 $size
   %y.ptr = inttoptr i64 %y to ptr
@@ -138,7 +163,11 @@ one:
   %result = getelementptr i8, ptr %c.ptr, i64 %c.at
   %bias.at = mul i64 %number, %bias_step
   %sums.start = getelementptr i8, ptr %bias.ptr, i64 %bias.at
-  br label %chunk
+  br i1 %is.dots, label %single, label %chunk
+single:
+  call void @row(ptr %left, ptr %right, i64 %y_step, i64 %columns, i64 %k, ptr %sums.start, ptr %totals)
+  call void @finish(ptr %totals, i64 1, i64 %columns, ptr %result, i64 %c_step)
+  br label %done
 chunk:
   %k0 = phi i64 [0, %one], [%k0.next, %chunk.done]
   %k.rest = sub i64 %k, %k0
@@ -170,9 +199,13 @@ strip:
   %sums = getelementptr i8, ptr %totals, i64 %sums.at
   %from = select i1 %fresh, ptr %sums.start, ptr %sums
   switch i64 %height, label %rows14 [
+    i64 1, label %rows1
     i64 4, label %rows4
     i64 8, label %rows8
   ]
+rows1:
+  call void @tile1(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
+  br label %added
 rows4:
   call void @tile4(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
   br label %added
