@@ -46,11 +46,9 @@ from .nest import (
     unit_step,
     walk,
 )
-from .partials import LANES, RUN, Partials, VectorReduction, narrowed
+from .partials import FEW_LANES, LANES, RUN, Partials, VectorReduction, narrowed
 from .reduce import accumulate, declare
 
-#: Partial results for rows of few elements.
-FEW_LANES: Final = 16
 #: Neighbours in a row that are computed together.
 ROW_LANES: Final = 32
 #: Outer iterations that are lanes of a vector.

@@ -35,6 +35,8 @@ from .reduce import BLOCK, declare, fold_into, rounds
 
 #: Partial results that advance together: enough to hide the latency of an addition with the widest vectors.
 LANES: Final = 64
+#: The same where elements are few: one vector.
+FEW_LANES: Final = 16
 #: Elements of one lane that are added in the precision that they are computed in.
 RUN: Final = 8
 
@@ -144,8 +146,8 @@ class VectorReduction:
     def _partials(self, reduce: Reduce) -> Partials:
         return Partials(reduce, [self._array(result.dtype) for result in reduce.results])
 
-    def _vector(self, body: Sequence[Stmt]) -> Stmt:
-        return loop(self._at, self._lanes, body, LoopKind.VECTOR)
+    def _vector(self, body: Sequence[Stmt], lanes: int | None = None) -> Stmt:
+        return loop(self._at, lanes or self._lanes, body, LoopKind.VECTOR)
 
     def _blocks(self, reduce: Reduce, var: Var, extent: Expr, length: int) -> list[Stmt]:
         """The innermost loop in blocks of ``length`` elements a lane, each added up by itself and then to the totals.
@@ -170,11 +172,12 @@ class VectorReduction:
     def _row(self, reduce: Reduce, partials: Partials, var: Var, start: Expr, end: Expr) -> list[Stmt]:
         """Fold elements from ``start`` to ``end`` of the innermost loop into partial results."""
         tail, chunk = self._names.var("tail", self._dtype), self._names.var("chunk", self._dtype)
-        fold = [*reduce.body, *partials.fold(self._at, reduce.values)]
+        fold = [Let(var, chunk + self._at), *reduce.body, *partials.fold(self._at, reduce.values)]
+        few = min(self._lanes, FEW_LANES)
         return [
             Let(tail, end - (end - start) % self._lanes),
-            loop(chunk, tail, [self._vector([Let(var, chunk + self._at), *fold])], start=start, step=self._lanes),
-            If(tail < end, (self._vector([Let(var, tail + self._at), If(var < end, tuple(fold))]),)),
+            loop(chunk, tail, [self._vector(fold)], start=start, step=self._lanes),
+            loop(chunk, end, [self._vector([fold[0], If(var < end, tuple(fold[1:]))], few)], start=tail, step=few),
         ]
 
     def _folded(self) -> list[Stmt]:

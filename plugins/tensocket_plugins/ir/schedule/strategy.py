@@ -8,10 +8,10 @@ from typing import Final
 
 from ..nodes import IRError, Kernel, Program
 from ..target import Target
-from .cpu import FEW_LANES, schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
+from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
-from .partials import LANES
+from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
 from .rows import schedule_groups
 from .simt import schedule_lanes
@@ -87,7 +87,10 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
             if target.sequential:
                 kernels += [schedule_lanes(part, replace(target, group_size=1), names) for part in parts]
                 continue
-        kernels += [_schedule_kernel(part, target, strategy, names) for part in parts]
+        # The partial results are few.
+        suitable = (strategy, Strategy.SMALL)
+        kernels += [_schedule_kernel(part, target, suits, names)
+                    for part, suits in zip(parts, suitable, strict=False)]
     return replace(program, kernels=tuple(kernels), temporaries=tuple(temporaries))
 
 
