@@ -22,7 +22,7 @@ class Arithmetic:
         widen: From ``$v``, a vector of ``$count`` elements, to ``$w``, parts of words.
         sums: LLVM's type of a sum.
         multiply: From words ``$a`` and ``$b`` and sums ``$s`` to sums ``$t``.
-        narrow: From sums ``%s`` to elements ``%r``.
+        narrow: From sums ``$s`` to elements ``$r``.
         declared: The functions that it calls.
     """
 
@@ -76,23 +76,23 @@ _WIDEN_FLOAT16: Final = """\
   $w = bitcast <$count x float> $v.wide to <$count x i32>"""
 # Half a unit of the last place, less one bit where the last place is even; NaN keeps its sign and is made quiet.
 _NARROW_BFLOAT16: Final = """\
-  %bits = bitcast <16 x float> %s to <16 x i32>
-  %high = lshr <16 x i32> %bits, splat (i32 16)
-  %odd = and <16 x i32> %high, splat (i32 1)
-  %up = add <16 x i32> %odd, splat (i32 32767)
-  %total = add <16 x i32> %bits, %up
-  %rounded = lshr <16 x i32> %total, splat (i32 16)
-  %nan = fcmp uno <16 x float> %s, %s
-  %quiet = or <16 x i32> %high, splat (i32 64)
-  %chosen = select <16 x i1> %nan, <16 x i32> %quiet, <16 x i32> %rounded
-  %r = trunc <16 x i32> %chosen to <16 x i16>"""
+  $r.bits = bitcast <16 x float> $s to <16 x i32>
+  $r.high = lshr <16 x i32> $r.bits, splat (i32 16)
+  $r.odd = and <16 x i32> $r.high, splat (i32 1)
+  $r.up = add <16 x i32> $r.odd, splat (i32 32767)
+  $r.total = add <16 x i32> $r.bits, $r.up
+  $r.rounded = lshr <16 x i32> $r.total, splat (i32 16)
+  $r.nan = fcmp uno <16 x float> $s, $s
+  $r.quiet = or <16 x i32> $r.high, splat (i32 64)
+  $r.chosen = select <16 x i1> $r.nan, <16 x i32> $r.quiet, <16 x i32> $r.rounded
+  $r = trunc <16 x i32> $r.chosen to <16 x i16>"""
 # It takes subnormal numbers for zero, which sums of pairs never are.
 _NARROW_PAIRS: Final = """\
-  %narrow = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> %s)
-  %r = bitcast <16 x bfloat> %narrow to <16 x i16>"""
+  $r.narrow = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> $s)
+  $r = bitcast <16 x bfloat> $r.narrow to <16 x i16>"""
 _NARROW_FLOAT16: Final = """\
-  %half = fptrunc <16 x float> %s to <16 x half>
-  %r = bitcast <16 x half> %half to <16 x i16>"""
+  $r.half = fptrunc <16 x float> $s to <16 x half>
+  $r = bitcast <16 x half> $r.half to <16 x i16>"""
 
 
 def _integers(bits: int) -> Arithmetic:
@@ -101,7 +101,7 @@ def _integers(bits: int) -> Arithmetic:
     return Arithmetic(
         f"int{bits}", f"i{bits}", bits // 8, 1 if bits == 32 else 2,
         "  $w = sext <$count x i8> $v to <$count x i16>" if bits == 8 else _SAME, "i32", way,
-        f"  %r = {'bitcast' if bits == 32 else 'trunc'} <16 x i32> %s to <16 x i{bits}>", _DECLARED[way])
+        f"  $r = {'bitcast' if bits == 32 else 'trunc'} <16 x i32> $s to <16 x i{bits}>", _DECLARED[way])
 
 
 def _wide(name: str, widen: str, narrow: str) -> Arithmetic:

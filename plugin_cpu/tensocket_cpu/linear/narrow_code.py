@@ -37,8 +37,7 @@ def program_text(arithmetic: Arithmetic) -> str:
     """LLVM IR with three functions over ranges: ``strips``, ``blocks`` behind it, and ``whole``, which is both."""
     return "".join((_across(arithmetic), _along(arithmetic), _dots(arithmetic),
                     *(_tile(arithmetic, rows) for rows in _HEIGHTS),
-                    _filled(_FINISH, arithmetic, narrow=arithmetic.narrow, some=_mask("some", LANES, "left")),
-                    _filled(OUTER, arithmetic), arithmetic.declared))
+                    _finish(arithmetic), _filled(OUTER, arithmetic), arithmetic.declared))
 
 
 def _filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
@@ -166,6 +165,13 @@ def _tile(arithmetic: Arithmetic, rows: int) -> str:
                      f"  store {kind} %t{at}, ptr %d{at}, align 64"]
     return _filled(_TILE, arithmetic, rows=str(rows), hop=str(4 * rows), begin="\n".join(begin), phis="\n".join(phis),
                    body="\n".join(body), done="\n".join(done))
+
+
+def _finish(arithmetic: Arithmetic) -> str:
+    """Rows of sums to rows of the result."""
+    narrow = [Template(arithmetic.narrow).substitute(s=f"%s{side}", r=f"%r{side}") for side in range(2)]
+    both = _shuffle("%both", LANES, arithmetic.item, "%r0", "%r1", range(WIDE))
+    return _filled(_FINISH, arithmetic, narrow="\n".join(narrow), both=both, some=_mask("some", WIDE, "columns"))
 
 
 _SECOND_ROW: Final = Template("""\
@@ -308,34 +314,33 @@ $done
 _FINISH: Final = Template("""\
 define internal void @finish(ptr %sums, i64 %rows, i64 %columns, ptr %c, i64 %c_step) noinline {
 start:
-  br label %side
-side:
-  %column = phi i64 [0, %start], [%column.next, %after]
-  %left = sub i64 %columns, %column
 $some
-  %column.bytes = mul i64 %column, 4
-  %first = getelementptr i8, ptr %sums, i64 %column.bytes
-  %to.first = getelementptr $item, ptr %c, i64 %column
+  %whole = icmp sge i64 %columns, $wide
   br label %next
 next:
-  %row = phi i64 [0, %side], [%row.next, %next]
-  %at = phi ptr [%first, %side], [%at.next, %next]
-  %to = phi ptr [%to.first, %side], [%to.next, %next]
-  %s = load <16 x $sums>, ptr %at, align 64
+  %row = phi i64 [0, %start], [%row.next, %after]
+  %at = phi ptr [%sums, %start], [%at.next, %after]
+  %to = phi ptr [%c, %start], [%to.next, %after]
+  %beside = getelementptr i8, ptr %at, i64 64
+  %s0 = load <16 x $sums>, ptr %at, align 64
+  %s1 = load <16 x $sums>, ptr %beside, align 64
 $narrow
-  call void @llvm.masked.store.v16$item.p0(<16 x $item> %r, ptr %to, i32 1, <16 x i1> %some)
+$both
+  br i1 %whole, label %all, label %few
+all:
+  store <32 x $item> %both, ptr %to, align 1
+  br label %after
+few:
+  call void @llvm.masked.store.v32$item.p0(<32 x $item> %both, ptr %to, i32 1, <32 x i1> %some)
+  br label %after
+after:
   %row.next = add i64 %row, 1
   %at.next = getelementptr i8, ptr %at, i64 $row_bytes
   %to.next = getelementptr i8, ptr %to, i64 %c_step
   %more = icmp slt i64 %row.next, %rows
-  br i1 %more, label %next, label %after
-after:
-  %column.next = add i64 %column, $lanes
-  %limit = call i64 @llvm.smin.i64(i64 %columns, i64 $wide)
-  %again = icmp slt i64 %column.next, %limit
-  br i1 %again, label %side, label %out
+  br i1 %more, label %next, label %out
 out:
   ret void
 }
-declare void @llvm.masked.store.v16$item.p0(<16 x $item>, ptr, i32, <16 x i1>)
+declare void @llvm.masked.store.v32$item.p0(<32 x $item>, ptr, i32, <32 x i1>)
 """)
