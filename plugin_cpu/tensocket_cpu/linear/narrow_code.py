@@ -131,18 +131,35 @@ def _over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], **more:
 
 
 def _transposed() -> Iterator[str]:
-    """From ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``: ever smaller squares change places."""
-    side = LANES // 2
-    while side:
-        for low in range(LANES):
-            if low & side:
-                continue
-            orders = ([lane if not lane & side else LANES + lane - side for lane in range(LANES)],
-                      [lane + side if not lane & side else LANES + lane for lane in range(LANES)])
-            for target, order in zip((low, low + side), orders, strict=True):
-                yield _shuffle(f"%s{side}.{target}", LANES, "i32", f"%s{2 * side}.{low}", f"%s{2 * side}.{low + side}",
-                               order)
-        side //= 2
+    """From ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``.
+
+    First squares of 4 x 4 words, one in each quarter of a vector, then the quarters: such steps take no operand for
+    their order, and every port that shuffles at all can do them.
+    """
+    words = [[4 * quarter + place + LANES * side for quarter in range(4) for place in (low, low + 1) for side in (0, 1)]
+             for low in (0, 2)]
+    pairs = [[4 * quarter + low + place + LANES * side for quarter in range(4) for side in (0, 1) for place in (0, 1)]
+             for low in (0, 2)]
+    quarters = [[4 * quarter + place + LANES * side for side in (0, 1) for quarter in (low, low + 2)
+                 for place in range(4)] for low in (0, 1)]
+    for row in range(0, LANES, 2):
+        yield from _both(16, (row, row + 1), 8, (row, row + 1), words)
+    for row in range(0, LANES, 4):
+        for k in range(2):
+            yield from _both(8, (row + k, row + k + 2), 4, (row + 2 * k, row + 2 * k + 1), pairs)
+    for row in range(4):
+        for half in (0, 8):
+            yield from _both(4, (half + row, half + row + 4), 2, (half + row, half + row + 4), quarters)
+    for row in range(4):
+        for odd in range(2):
+            yield from _both(2, (4 * odd + row, 4 * odd + row + 8), 1, (4 * odd + row, 4 * odd + row + 8), quarters)
+
+
+def _both(before: int, given: tuple[int, int], after: int, made: tuple[int, int], orders: list[list[int]]
+          ) -> Iterator[str]:
+    """Two vectors to two others."""
+    for target, order in zip(made, orders, strict=True):
+        yield _shuffle(f"%s{after}.{target}", LANES, "i32", f"%s{before}.{given[0]}", f"%s{before}.{given[1]}", order)
 
 
 def _tile(arithmetic: Arithmetic, rows: int) -> str:
