@@ -23,7 +23,7 @@ from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 from .pointers import POINTER_FIELD
 
 #: Changes with the passes below: code that others made is made anew.
-_PASSES: Final = "2"
+_PASSES: Final = "3"
 
 
 class Compiler:
@@ -47,8 +47,9 @@ class Compiler:
             self._features = llvm.get_host_cpu_features().flatten()
         except RuntimeError:  # LLVM does not know how to ask this processor
             self._features = ""
+        # Code and constants are mapped apart, in a full address space by more than short addresses span.
         self._machine = self._target.create_target_machine(
-            cpu=self._cpu, features=self._features, opt=3, reloc="pic", codemodel="small")
+            cpu=self._cpu, features=self._features, opt=3, reloc="static", codemodel="large")
         self._linker = llvm.create_lljit_compiler(self._machine)
 
     def compile(self, program: Program) -> tuple[list[int], Any]:
