@@ -105,13 +105,17 @@ def check_range(operator: str, value: Any, dtype: DType) -> None:
             )
 
 
+#: Elements from which a kernel fills an array in less time than NumPy.
+MANY: Final = 1 << 14
+
+
 def fill_array(operator: str, entry: DeviceEntry, out: Any, value: Any, dtype: DType) -> None:
     """Write one value everywhere."""
     check_range(operator, value, dtype)
     if 0 in out.shape:
         return
     runtime = entry.runtime
-    if runtime.profile.host_resident:
+    if runtime.profile.host_resident and (runtime.target is None or out.size < MANY):
         out[...] = to_dtype(np.asarray(value), dtype)
     elif runtime.target is not None:
         run_generated(entry, ("fill", dtype), lambda x: x, [(value, dtype)],

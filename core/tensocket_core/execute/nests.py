@@ -210,7 +210,8 @@ class Fold:
 
 
 def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
-                   results: Sequence[DType], ranks: tuple[int, int], unit: tuple[bool, bool], index: DType) -> Program:
+                   results: Sequence[DType], ranks: tuple[int, int], unit: tuple[bool, bool], index: DType,
+                   packed: bool = False) -> Program:
     """Fold the inner dimensions of ``in0`` into contiguous results over the outer ones.
 
     Args:
@@ -223,6 +224,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
         ranks: Outer and inner dimensions; at least one inner.
         unit: Whether the last outer and the last inner stride are 1.
         index: Integer type of index arithmetic.
+        packed: Whether there is one dimension of each, and the inner stride is the outer size.
     """
     nest = Nest(name, index)
     for k, dtype in enumerate(results):
@@ -234,6 +236,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
     one = const(1, index)
     outer_strides = _unit_last(nest.strides("in0", ranks[0], "o"), unit[0], one)
     inner_strides = _unit_last(nest.strides("in0", ranks[1], "i"), unit[1], one)
+    inner_strides = [*outer_sizes] if packed else inner_strides
     address = dot([*outer, *inner], [*outer_strides, *inner_strides])
     m = math(accumulator)
     value = convert(load("in0", address, source), accumulator)

@@ -283,13 +283,15 @@ class Reduction(Operator):
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert entry.runtime.target is not None
-        strategy = pick_strategy(math.prod(outer), length, entry.runtime.target)
+        packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer
+        strategy = pick_strategy(math.prod(outer), length, entry.runtime.target, packed=packed)
         # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
             entry,
-            (self.name, compute, accumulator, stored, ranks, unit, index),
-            lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index),
+            (self.name, compute, accumulator, stored, ranks, unit, index, packed),
+            lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index,
+                                   packed),
             strategy,
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]

@@ -11,6 +11,7 @@ from ..target import Target
 from .cpu import schedule_columns, schedule_lanes_of_rows, schedule_loops, schedule_vectors
 from .matmul import schedule_tiles
 from .nest import Names
+from .packed import WIDTH, pack, packs
 from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
 from .rows import schedule_groups
@@ -23,6 +24,8 @@ SHORT: Final = 64
 SHORT_VECTOR: Final = 8
 #: Neighbours in a row of a reduction that few lanes do best.
 FEW: Final = 128
+#: Elements from which rows of few columns are worth two kernels.
+FEWEST: Final = 1 << 12
 #: Iterations of a reduction that are worth a group (or a task of a processor's threads) of their own.
 GRAIN: Final = 1 << 14
 
@@ -34,15 +37,19 @@ class Strategy(Enum):
     SMALL: as GROUP, for rows of few elements.
     GROUP: one group of lanes (on a processor: one loop over vectors) per output iteration.
     SPLIT: as GROUP, with each output's reduction spread over several groups, and a second kernel that combines them.
+    PACKED: for rows of few columns without gaps between them: on a processor, several rows at once, and a second
+        kernel that combines them; else as SPLIT.
     """
 
     SERIAL = "serial"
     SMALL = "small"
     GROUP = "group"
     SPLIT = "split"
+    PACKED = "packed"
 
 
-def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None) -> Strategy:
+def pick_strategy(outer: int, length: int, target: Target, inner: int | None = None, *,
+                  packed: bool = False) -> Strategy:
     """The strategy that suits a nest with ``outer`` output iterations of ``length`` reduction iterations each.
 
     Args:
@@ -50,7 +57,10 @@ def pick_strategy(outer: int, length: int, target: Target, inner: int | None = N
         length: Reduction iterations.
         target: The device's limits.
         inner: Iterations of the innermost reduction loop; by default, there is only one.
+        packed: Whether rows without gaps between them are reduced for every column.
     """
+    if packed and target.kind == "cpu" and outer <= WIDTH and outer * length >= FEWEST:
+        return Strategy.PACKED
     if length <= (SHORT_VECTOR if target.kind == "cpu" else SHORT):
         return Strategy.SERIAL
     if outer < target.parallelism and length >= 2 * GRAIN:
@@ -81,7 +91,10 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
         if kernel.locals:
             raise IRError(f"kernel {kernel.name} has local arrays: it is scheduled already")
         parts: tuple[Kernel, ...] = (kernel,)
-        if strategy is Strategy.SPLIT and splittable(kernel):
+        if strategy is Strategy.PACKED and target.kind == "cpu" and packs(kernel):
+            parts, extra = pack(kernel, target.parallelism, GRAIN, names)
+            temporaries += extra
+        elif strategy in (Strategy.SPLIT, Strategy.PACKED) and splittable(kernel):
             parts, extra = split(kernel, target.parallelism, GRAIN, target.kind == "simt", names)
             temporaries += extra
             if target.sequential:

@@ -1,0 +1,41 @@
+"""Reductions over the rows of matrices with few columns, which vectors of a processor take several at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+
+COLUMNS = (1, 2, 3, 7, 8, 31, 64, 65, 127, 128, 129)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", [700, 5001, 40003])
+def test_sums_and_extremes_of_columns(rows: int, columns: int) -> None:
+    values = np.random.default_rng(columns).standard_normal((rows, columns)).astype(np.float32)
+    x, wide = torch.from_numpy(values), values.astype(np.float64)
+    bound = np.abs(wide).sum(0) * 2e-6
+    assert (np.abs(x.sum(0).numpy() - wide.sum(0)) <= bound).all()
+    np.testing.assert_allclose(x.mean(0).numpy(), wide.mean(0), atol=2e-6)
+    np.testing.assert_allclose(x.var(0).numpy(), wide.var(0, ddof=1), rtol=1e-5)
+    np.testing.assert_allclose(x.norm(dim=0).numpy(), np.linalg.norm(wide, axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(x.amax(0).numpy(), values.max(0))
+    np.testing.assert_array_equal(x.argmin(0).numpy(), values.argmin(0))
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_integers_bools_and_first_of_equals(columns: int) -> None:
+    values = np.random.default_rng(columns).integers(-9, 9, (9001, columns))
+    x = torch.from_numpy(values)
+    np.testing.assert_array_equal(x.sum(0).numpy(), values.sum(0))
+    np.testing.assert_array_equal((x == 9).any(0).numpy(), (values == 9).any(0))
+    np.testing.assert_array_equal((x > -9).all(0).numpy(), (values > -9).all(0))
+    np.testing.assert_array_equal(x.argmax(0).numpy(), values.argmax(0))
+
+
+def test_not_a_number_in_the_last_rows() -> None:
+    values = np.zeros((4099, 3), np.float32)
+    values[4098, 1] = np.nan
+    np.testing.assert_array_equal(torch.from_numpy(values).amax(0).numpy(), [0, np.nan, 0])
+    np.testing.assert_array_equal(torch.from_numpy(values).argmax(0).numpy(), [0, 4098, 0])
