@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -44,12 +45,13 @@ def small_filled(size: tuple[Any, ...], dtype: Any, device: Any, value: int) -> 
             return None
     numpy_dtype, key = form
     try:
-        array = np.empty(size, numpy_dtype)
+        if math.prod(size) > _SMALL:
+            return None
+        array = np.empty(size, numpy_dtype) if value else np.zeros(size, numpy_dtype)
     except (TypeError, ValueError, MemoryError):
         return None
-    if array.size > _SMALL:
-        return None
-    array.fill(value)
+    if value:
+        array.fill(value)
     t = _new(tensors.Tensor)
     t._array = array
     t._key = key if array.shape else key | DIM0

@@ -108,11 +108,16 @@ def _renamed(reduce: Reduce, names: Names) -> Reduce:
 def _widened(reduce: Reduce, row: Var, column: Var, columns: Expr, number: Expr, place: Var,
              together: Expr) -> Reduce:
     """The reduction of wide rows by ``number`` at ``place``."""
+    wide: dict[str, Expr] = {row.name: number * together, column.name: place}
+    apart: dict[str, Expr] = {row.name: number * together + place // columns, column.name: place % columns}
 
     def moved(expr: Expr) -> Expr:
-        if any(isinstance(part, Load) and _mentions(part.index, row) for part in subexpressions(expr)):
-            return substitute(expr, {row.name: number * together, column.name: place})
-        return substitute(expr, {row.name: number * together + place // columns, column.name: place % columns})
+        match expr:
+            case Load(buffer, index, dtype):
+                return Load(buffer, substitute(index, wide if _mentions(index, row) else apart), dtype)
+            case Call(function, args, dtype):
+                return Call(function, tuple(moved(arg) for arg in args), dtype)
+        return substitute(expr, apart)
 
     body: Sequence[Let] = [Let(let.var, moved(let.value)) for let in reduce.body]
     return replace(reduce, body=tuple(body), values=tuple(moved(value) for value in reduce.values))
