@@ -15,8 +15,9 @@ from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
 from .gemm import NO_BATCH, PLAIN, batch_steps, oriented
 from .narrow_arithmetic import Arithmetic
-from .narrow_code import LANES, MOST, SLACK, TALL, WIDE, program_text
+from .narrow_code import program_text
 from .narrow_loops import WORDS
+from .narrow_words import LANES, MOST, SLACK, TALL, WIDE
 
 if TYPE_CHECKING:
     from ..code.compiler import Compiler

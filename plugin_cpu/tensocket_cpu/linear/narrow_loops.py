@@ -14,11 +14,9 @@ WORDS: Final = (
 OUTER: Final = Template("""\
 ; Rows of the code for so many rows.
 define internal i64 @height(i64 %rows) {
-  %over1 = icmp sgt i64 %rows, 1
   %over4 = icmp sgt i64 %rows, 4
   %over8 = icmp sgt i64 %rows, 8
-  %least = select i1 %over1, i64 4, i64 1
-  %few = select i1 %over4, i64 8, i64 %least
+  %few = select i1 %over4, i64 8, i64 4
   %height = select i1 %over8, i64 $tall, i64 %few
   ret i64 %height
 }
@@ -28,6 +26,7 @@ define void @strips(ptr %args, i64 %begin, i64 %end) {
 start:
 $loads
   %is.across = icmp ne i64 %x_across, 0
+  %is.single = icmp eq i64 %m, 1
   %row.step = select i1 %is.across, i64 $size, i64 %x_step
   %x.ptr = inttoptr i64 %x to ptr
   %a.ptr = inttoptr i64 %a to ptr
@@ -53,7 +52,8 @@ one:
   %rest = sub i64 %m, %row
   %rows = call i64 @llvm.smin.i64(i64 %rest, i64 $tall)
   %height = call i64 @height(i64 %rows)
-  %pitch = mul i64 %height, 4
+  %strip.pitch = mul i64 %height, 4
+  %pitch = select i1 %is.single, i64 4, i64 %strip.pitch
   br i1 %is.across, label %do.across, label %do.along
 do.across:
   call void @across(ptr %source, i64 %x_step, i64 %rows, i64 %k, ptr %target, i64 %pitch)
@@ -92,8 +92,8 @@ out:
   ret void
 }
 
-; A row times up to 32 columns.
-define internal void @row(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {
+; A row times up to 32 columns, each of which is contiguous.
+define internal void @row_along(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {
 start:
   %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
   call void @dots(ptr %x, ptr %source, i64 %step, i64 %first, i64 %count, ptr %from, ptr %sums)
@@ -112,6 +112,38 @@ out:
   ret void
 }
 
+; A row times up to 512 columns, whose rows are contiguous, to a row of the result.
+define internal void @row_across(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, i64 %from_step,
+                                 ptr %sums, ptr %c) {
+start:
+  br label %begin
+begin:
+  %p = phi i64 [0, %start], [%p.next, %begin]
+  %from.at = mul i64 %p, %from_step
+  %from.panel = getelementptr i8, ptr %from, i64 %from.at
+  %sums.panel = getelementptr [$row_bytes x i8], ptr %sums, i64 %p
+  call void @llvm.memcpy.p0.p0.i64(ptr %sums.panel, ptr %from.panel, i64 $row_bytes, i1 false)
+  %p.next = add i64 %p, 1
+  %filled = mul i64 %p.next, $wide
+  %more = icmp slt i64 %filled, %columns
+  br i1 %more, label %begin, label %multiply
+multiply:
+  call void @spread(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %sums)
+  br label %end
+end:
+  %column = phi i64 [0, %multiply], [%column.next, %end]
+  %rest = sub i64 %columns, %column
+  %totals = getelementptr i32, ptr %sums, i64 %column
+  %result = getelementptr $item, ptr %c, i64 %column
+  call void @finish(ptr %totals, i64 1, i64 %rest, ptr %result, i64 0)
+  %column.next = add i64 %column, $wide
+  %again = icmp slt i64 %column.next, %columns
+  br i1 %again, label %end, label %out
+out:
+  ret void
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
 ; Blocks of the result: some strips times a panel each.
 define void @blocks(ptr %args, i64 %begin, i64 %end) {
 start:
@@ -120,8 +152,6 @@ start:
 $loads
   %is.across = icmp ne i64 %y_across, 0
   %is.single = icmp eq i64 %m, 1
-  %is.along = xor i1 %is.across, true
-  %is.dots = and i1 %is.single, %is.along
   %column.step = select i1 %is.across, i64 $size, i64 %y_step
   %term.step = select i1 %is.across, i64 %y_step, i64 $size
   %y.ptr = inttoptr i64 %y to ptr
@@ -163,9 +193,21 @@ one:
   %result = getelementptr i8, ptr %c.ptr, i64 %c.at
   %bias.at = mul i64 %number, %bias_step
   %sums.start = getelementptr i8, ptr %bias.ptr, i64 %bias.at
-  br i1 %is.dots, label %single, label %chunk
+  br i1 %is.single, label %single, label %chunk
 single:
-  call void @row(ptr %left, ptr %right, i64 %y_step, i64 %columns, i64 %k, ptr %sums.start, ptr %totals)
+  br i1 %is.across, label %over.columns, label %over.terms
+over.columns:
+  %panels.left = sub i64 %panels, %number
+  %units.left = sub i64 %end, %u
+  %most = call i64 @llvm.smin.i64(i64 %panels.left, i64 %units.left)
+  %many = call i64 @llvm.smin.i64(i64 %most, i64 16)
+  %many.columns = mul i64 %many, $wide
+  %row.columns = call i64 @llvm.smin.i64(i64 %many.columns, i64 %columns)
+  call void @row_across(ptr %left, ptr %right, i64 %y_step, i64 %row.columns, i64 %k, ptr %sums.start, i64 %bias_step,
+    ptr %totals, ptr %result)
+  br label %done
+over.terms:
+  call void @row_along(ptr %left, ptr %right, i64 %y_step, i64 %columns, i64 %k, ptr %sums.start, ptr %totals)
   call void @finish(ptr %totals, i64 1, i64 %columns, ptr %result, i64 %c_step)
   br label %done
 chunk:
@@ -199,13 +241,9 @@ strip:
   %sums = getelementptr i8, ptr %totals, i64 %sums.at
   %from = select i1 %fresh, ptr %sums.start, ptr %sums
   switch i64 %height, label %rows14 [
-    i64 1, label %rows1
     i64 4, label %rows4
     i64 8, label %rows8
   ]
-rows1:
-  call void @tile1(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
-  br label %added
 rows4:
   call void @tile4(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
   br label %added
@@ -229,7 +267,8 @@ strip.done:
 chunk.done:
   br i1 %final, label %done, label %chunk
 done:
-  %u.next = add i64 %u, 1
+  %units = phi i64 [1, %over.terms], [%many, %over.columns], [1, %chunk.done]
+  %u.next = add i64 %u, %units
   br label %next
 out:
   ret void

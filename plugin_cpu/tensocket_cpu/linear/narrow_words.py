@@ -1,0 +1,211 @@
+"""How matrices of narrow numbers are laid out as words, and what the text of their products is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from string import Template
+from typing import Final
+
+from .narrow_arithmetic import Arithmetic
+from .narrow_loops import WORDS
+
+#: Words of a vector, and columns of a panel.
+LANES: Final = 16
+WIDE: Final = 2 * LANES
+#: Rows of a strip: with two vectors for each, they fill the 32 registers but for the operands.
+TALL: Final = 14
+#: Words along the sum that a panel holds: 32 KiB, two thirds of the first cache.
+CHUNK: Final = 256
+#: Strips that meet a panel, whose sums wait in 70 KiB of the stack where there are more terms than in a panel.
+MOST: Final = 40
+#: Bytes that a strip is longer than its words, because whole vectors are written.
+SLACK: Final = 64
+
+
+def filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
+    """A template with what all of them may ask for, and more."""
+    loads = [f"  %{name}.word = getelementptr i64, ptr %args, i64 {place}\n  %{name} = load i64, ptr %{name}.word"
+             for place, name in enumerate(WORDS)]
+    return text.substitute(more, item=arithmetic.item, sums=arithmetic.sums, size=arithmetic.size, lanes=LANES,
+                           terms=arithmetic.terms, more=arithmetic.terms - 1, wide=WIDE, tall=TALL,
+                           panel_bytes=CHUNK * WIDE * 4, sums_bytes=MOST * TALL * WIDE * 4, row_bytes=WIDE * 4,
+                           chunk=CHUNK * arithmetic.terms, strip_sums=TALL * WIDE * 4, loads="\n".join(loads))
+
+
+def mask(name: str, count: int, limit: str) -> str:
+    """``%name``: which of ``count`` lanes are below ``%limit``."""
+    numbers = ", ".join(f"i32 {lane}" for lane in range(count))
+    return f"""  %{name}.near = call i64 @llvm.smin.i64(i64 %{limit}, i64 {count})
+  %{name}.limit = trunc i64 %{name}.near to i32
+  %{name}.one = insertelement <{count} x i32> poison, i32 %{name}.limit, i32 0
+  %{name}.all = shufflevector <{count} x i32> %{name}.one, <{count} x i32> poison, <{count} x i32> zeroinitializer
+  %{name} = icmp slt <{count} x i32> <{numbers}>, %{name}.all"""
+
+
+def widen(arithmetic: Arithmetic, count: int, source: str, target: str) -> str:
+    """From elements to parts of words."""
+    return Template(arithmetic.widen).substitute(count=count, part=arithmetic.part, v=source, w=target)
+
+
+def shuffle(target: str, count: int, kind: str, first: str, second: str, order: Sequence[int]) -> str:
+    """A vector made of elements of two others."""
+    places = [f"i32 {place}" for place in order]
+    return (f"  {target} = shufflevector <{count} x {kind}> {first}, <{count} x {kind}> {second}, "
+            f"<{len(places)} x i32> <{', '.join(places)}>")
+
+
+def joined(arithmetic: Arithmetic) -> str:
+    """``%word0`` and ``%word1`` of up to 32 lanes that lie side by side: from ``%row``, and ``%step`` behind it."""
+    lines = [filled(_FIRST_ROW, arithmetic)]
+    if arithmetic.terms == 1:
+        return "\n".join([*lines, widen(arithmetic, WIDE, "%v0", "%w"), *(
+            shuffle(f"%word{side}", WIDE, "i32", "%w", "poison", [LANES * side + lane for lane in range(LANES)])
+            for side in range(2))])
+    lines += [filled(_SECOND_ROW, arithmetic), widen(arithmetic, WIDE, "%v0", "%w0"),
+              widen(arithmetic, WIDE, "%v1", "%w1")]
+    for side in range(2):
+        pairs = [LANES * side + place // 2 + WIDE * (place % 2) for place in range(WIDE)]
+        lines += [shuffle(f"%pairs{side}", WIDE, "i16", "%w0", "%w1", pairs),
+                  f"  %word{side} = bitcast <32 x i16> %pairs{side} to <16 x i32>"]
+    return "\n".join(lines)
+
+
+def across(arithmetic: Arithmetic) -> str:
+    """Words of up to 32 lanes that lie side by side."""
+    return filled(_ACROSS, arithmetic, words=joined(arithmetic), some=mask("some", WIDE, "lanes"))
+
+
+def along(arithmetic: Arithmetic) -> str:
+    """Words of up to 16 lanes, each of which lies along the sum: squares of words are transposed."""
+    lines = [line for lane in range(LANES) for line in read(arithmetic, lane, f"%s{LANES}.{lane}")]
+    lines += _transposed()
+    for lane in range(LANES):
+        lines += [f"  store <16 x i32> %s1.{lane}, ptr %to{lane}, align 4",
+                  f"  %to{lane + 1} = getelementptr i8, ptr %to{lane}, i64 %pitch"]
+    return over_rows(_ALONG, arithmetic, lines) + (
+        "" if arithmetic.terms == 2 else filled(_DECLARED_LOAD, arithmetic))
+
+
+def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
+    """The words from ``%k`` on of one lane."""
+    count, item = LANES * arithmetic.terms, arithmetic.item
+    return [f"  %p{lane} = getelementptr {item}, ptr %r{lane}, i64 %k",
+            f"  %v{lane} = call <{count} x {item}> @llvm.masked.load.v{count}{item}.p0(ptr %p{lane}, i32 1, "
+            f"<{count} x i1> %some, <{count} x {item}> zeroinitializer)",
+            widen(arithmetic, count, f"%v{lane}", f"%w{lane}"),
+            f"  {target} = bitcast <{count} x {arithmetic.part}> %w{lane} to <16 x i32>"]
+
+
+def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], **more: str) -> str:
+    """A loop that reads up to 16 rows of memory; what lies beyond the last is the last again."""
+    count, rows = LANES * arithmetic.terms, []
+    for lane in range(LANES):
+        rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
+                 f"  %o{lane} = mul i64 %l{lane}, %step",
+                 f"  %r{lane} = getelementptr i8, ptr %source, i64 %o{lane}"]
+    return filled(text, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
+                   some=mask("some", count, "left"), **more)
+
+
+def _transposed() -> Iterator[str]:
+    """From ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``.
+
+    First squares of 4 x 4 words, one in each quarter of a vector, then the quarters: such steps take no operand for
+    their order, and every port that shuffles at all can do them.
+    """
+    words = [[4 * quarter + place + LANES * side for quarter in range(4) for place in (low, low + 1) for side in (0, 1)]
+             for low in (0, 2)]
+    pairs = [[4 * quarter + low + place + LANES * side for quarter in range(4) for side in (0, 1) for place in (0, 1)]
+             for low in (0, 2)]
+    quarters = [[4 * quarter + place + LANES * side for side in (0, 1) for quarter in (low, low + 2)
+                 for place in range(4)] for low in (0, 1)]
+    for row in range(0, LANES, 2):
+        yield from _both(16, (row, row + 1), 8, (row, row + 1), words)
+    for row in range(0, LANES, 4):
+        for k in range(2):
+            yield from _both(8, (row + k, row + k + 2), 4, (row + 2 * k, row + 2 * k + 1), pairs)
+    for row in range(4):
+        for half in (0, 8):
+            yield from _both(4, (half + row, half + row + 4), 2, (half + row, half + row + 4), quarters)
+    for row in range(4):
+        for odd in range(2):
+            yield from _both(2, (4 * odd + row, 4 * odd + row + 8), 1, (4 * odd + row, 4 * odd + row + 8), quarters)
+
+
+def _both(before: int, given: tuple[int, int], after: int, made: tuple[int, int], orders: list[list[int]]
+          ) -> Iterator[str]:
+    """Two vectors to two others."""
+    for target, order in zip(made, orders, strict=True):
+        yield shuffle(f"%s{after}.{target}", LANES, "i32", f"%s{before}.{given[0]}", f"%s{before}.{given[1]}", order)
+
+
+_FIRST_ROW: Final = Template("""\
+  %v0 = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %row, i32 1, <32 x i1> %some,
+    <32 x $item> zeroinitializer)""")
+_SECOND_ROW: Final = Template("""\
+  %k1 = add i64 %k, 1
+  %has = icmp slt i64 %k1, %count
+  %below = getelementptr i8, ptr %row, i64 %step
+  %second = select i1 %has, ptr %below, ptr %row
+  %v1.any = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %second, i32 1, <32 x i1> %some,
+    <32 x $item> zeroinitializer)
+  %v1 = select i1 %has, <32 x $item> %v1.any, <32 x $item> zeroinitializer""")
+
+# What lies behind the columns of a panel belongs to the next one, for which it would come too late by itself.
+_ACROSS: Final = Template("""\
+define internal void @across(ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %target, i64 %pitch) noinline {
+start:
+$some
+  %both = icmp sgt i64 %lanes, $lanes
+  %hop = mul i64 %step, $terms
+  br label %next
+next:
+  %k = phi i64 [0, %start], [%k.next, %after]
+  %row = phi ptr [%source, %start], [%row.next, %after]
+  %to = phi ptr [%target, %start], [%to.next, %after]
+  %ahead = getelementptr i8, ptr %row, i64 64
+  %below.ahead = getelementptr i8, ptr %ahead, i64 %step
+  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 3, i32 1)
+  call void @llvm.prefetch.p0(ptr %below.ahead, i32 0, i32 3, i32 1)
+$words
+  store <16 x i32> %word0, ptr %to, align 4
+  br i1 %both, label %other, label %after
+other:
+  %beside = getelementptr i8, ptr %to, i64 64
+  store <16 x i32> %word1, ptr %beside, align 4
+  br label %after
+after:
+  %k.next = add i64 %k, $terms
+  %row.next = getelementptr i8, ptr %row, i64 %hop
+  %to.next = getelementptr i8, ptr %to, i64 %pitch
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+declare <32 x $item> @llvm.masked.load.v32$item.p0(ptr, i32, <32 x i1>, <32 x $item>)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+declare i64 @llvm.smin.i64(i64, i64)
+""")
+_ALONG: Final = Template("""\
+define internal void @along(ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %target, i64 %pitch) noinline {
+start:
+  %last = sub i64 %lanes, 1
+$rows
+  br label %next
+next:
+  %k = phi i64 [0, %start], [%k.next, %next]
+  %to0 = phi ptr [%target, %start], [%to16, %next]
+  %left = sub i64 %count, %k
+$some
+$lines
+  %k.next = add i64 %k, $count
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+""")
+_DECLARED_LOAD: Final = Template("""\
+declare <16 x $item> @llvm.masked.load.v16$item.p0(ptr, i32, <16 x i1>, <16 x $item>)
+""")
