@@ -48,6 +48,11 @@ class Window:
         """Whether a kernel of one element reads every element once."""
         return max(self.stride) == 1 and not any(self.padding)
 
+    def apart(self, kernel: tuple[int, ...]) -> bool:
+        """Whether windows share no elements, lie inside and have no gaps, in one group."""
+        return self.groups == 1 and not any(self.padding) and max(self.dilation) == 1 and all(
+            k <= s for k, s in zip(kernel, self.stride, strict=True))
+
 
 @lru_cache(maxsize=1024)
 def _outputs(sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],

@@ -6,6 +6,7 @@ each one's derivatives are the other two, to any order. Transposed convolution i
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
@@ -28,7 +29,7 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
     shape = (sizes[0], factors[0], *outputs)
     if 0 in shape or 0 in factors:
         return input.new_zeros(shape)
-    kernel = _registered(entry, "convolve", input, window, weight)
+    kernel = _registered(entry, "convolve", input, window, factors[2:])
     if kernel is not None:
         return laid_like(_made(entry, kernel, shape, (input, weight), window), input._array)
     pads = [(p, p) for p in window.padding]
@@ -39,7 +40,7 @@ def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, size
     shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
     if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
         return upstream.new_zeros(shape)
-    kernel = _registered(entry, "convolve_input", upstream, window, weight)
+    kernel = _registered(entry, "convolve_input", upstream, window, tuple(weight.shape[2:]))
     if kernel is not None:
         return laid_like(_made(entry, kernel, shape, (upstream, weight), window), upstream._array)
     return laid_like(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream._array)
@@ -49,16 +50,22 @@ def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kern
     shape = (upstream.shape[1], input.shape[1] // window.groups, *kernel)
     if 0 in shape or 0 in upstream.shape or 0 in input.shape:
         return upstream.new_zeros(shape)
-    run = _registered(entry, "convolve_weight", upstream, window, None if window.plain and max(kernel) == 1 else input)
+    run = _registered(entry, "convolve_weight", input, window, kernel)
     if run is not None:
         return _made(entry, run, shape, (upstream, input), window)
     return backward_weight(entry, upstream.detach(), input.detach(), window, kernel)
 
 
-def _registered(entry: Any, operator: str, input: Any, window: Window, weight: Any) -> Any:
-    """The device's own kernel, where it has one; a kernel of one element is a product of matrices anyway."""
-    return None if weight is None or (max(weight._array.shape[2:]) == 1 and window.plain) else (
-        entry.runtime.kernels.find(operator, input.dtype.name, direct=False))
+def _registered(entry: Any, operator: str, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
+    """The device's own kernel, where it has one, and the convolution is more than a product of matrices."""
+    if max(kernel) == 1 and window.plain:
+        return None
+    cells = math.prod(kernel)
+    # Where many windows share no elements, columns are as many as these; few of a gradient are added up elsewhere.
+    if window.apart(kernel) and cells * input._array.shape[1] >= _DEEP and input._array.size >= _MANY and (
+            operator != "convolve_input" or cells >= _CELLS):
+        return None
+    return entry.runtime.kernels.find(operator, input.dtype.name, direct=False)
 
 
 def _made(entry: Any, kernel: Any, shape: tuple[int, ...], operands: tuple[Any, ...], window: Window) -> Any:
@@ -78,6 +85,10 @@ def _cut(result: Any, shape: tuple[int, ...]) -> Any:
     return result.basic_index(tuple([slice(0, n) for n in shape]))
 
 
+#: Rows of a matrix of columns, elements of an image and of a window from which a product of matrices is the better way.
+_DEEP: Final = 64
+_MANY: Final = 1 << 15
+_CELLS: Final = 16
 #: Windows of convolutions whose arguments were found to fit each other, and how many are kept.
 _FITTING: Final[dict[tuple[Any, ...], Window]] = {}
 _KEPT: Final = 1024
