@@ -146,11 +146,13 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
         UnsupportedOperator: Weights for another mode than ``sum``.
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
-    bag, count = _bags(input, offsets, include_last_offset)
     index = input.reshape(-1)
     kept = None if padding_idx is None else index != padding_idx % weight.shape[0]
     with blame("embedding_bag"):
         rows = functions.embedding(weight, index, -1, scale_grad_by_freq, sparse)
+    if offsets is None and input.shape[1]:
+        return _even(rows, tuple(input.shape), mode, per_sample_weights, kept)
+    bag, count = _bags(input, offsets, include_last_offset)
     if mode == "max":
         return _largest(rows, bag, count, kept)
     if per_sample_weights is not None:
@@ -162,6 +164,21 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
         return total
     ones = rows.new_ones((index.shape[0],)) if kept is None else kept.to(rows.dtype)
     return total / rows.new_zeros((count,)).index_add(0, bag, ones).clamp_min(1).unsqueeze(1)
+
+
+def _even(rows: Any, shape: tuple[int, int], mode: str, factors: Any, kept: Any) -> Any:
+    """Reductions of bags of one size: those of a dimension."""
+    rows = rows.reshape((*shape, rows.shape[1]))
+    factors = factors if kept is None or factors is None else factors * kept.reshape(shape).to(rows.dtype)
+    if kept is None:
+        if factors is not None:
+            rows = rows * factors.unsqueeze(2)
+        return rows.amax(1) if mode == "max" else rows.mean(1) if mode == "mean" else rows.sum(1)
+    held = kept.reshape(shape)
+    if mode == "max":
+        return rows.masked_fill(~held.unsqueeze(2), float("-inf")).amax(1).masked_fill(~held.any(1, True), 0)
+    total = (rows * (held.to(rows.dtype) if factors is None else factors).unsqueeze(2)).sum(1)
+    return total if mode == "sum" else total / held.sum(1, True).clamp_min(1)
 
 
 def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool, factors: Any) -> None:

@@ -185,6 +185,13 @@ def getitem(input: Any, index: Any) -> Any:
     return index_tensors(input.basic_index(basic), advanced)
 
 
+def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
+    """Whether the only index is a mask of all elements."""
+    mask = advanced[0]
+    return len(advanced) == 1 and mask is not None and mask.dtype is dtypes.bool_ and mask.shape == view.shape and (
+        mask._entry is view._entry)
+
+
 @composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
            dunder=("__setitem__",))
 def setitem(input: Any, index: Any, value: Any) -> None:
@@ -210,6 +217,9 @@ def setitem(input: Any, index: Any, value: Any) -> None:
         else:
             value = view.new_tensor(value) if number else value
             if not (recording or STATE.dispatch_modes):  # modes see what is written
+                if number and _whole_mask(view, advanced):
+                    view.masked_fill_(advanced[0], value)
+                    return
                 write_indices(view, advanced, value)
                 return
             value = view.index_put(advanced, value)
