@@ -163,7 +163,7 @@ class Reduction(Operator):
             return ()
         check_dtype(self.name, entry, dtype)
         axes = normalize_axes(self.name, dim, len(array.shape))
-        return self._plan(entry, array, axes, keepdim, dtype)
+        return self._plan(entry, array, axes, keepdim, dtype, dtype)
 
     def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
@@ -186,13 +186,24 @@ class Reduction(Operator):
                 "pass a tensor with elements along the reduced dims",
             )
         source = input.dtype
-        if source is not compute:
+        if source is not compute and not self._converts(entry, source, input._array, compute):
             input = input.detach().to(compute)
         stored = self._stored_dtype(compute)
         array = self._array(entry, input, axes, keepdim, compute, stored)
         result = tensors.wrap(array, entry.key | dtype_bit(stored))
         # PyTorch's exception: what any and all say of uint8 is uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
+
+    def _converts(self, entry: DeviceEntry, source: DType, array: Any, compute: DType) -> bool:
+        """Whether the generated kernel serves, and converts what it reads; sums of wider floats would not be wider."""
+        runtime = entry.runtime
+        if runtime.target is None or compute.kind == "complex" or not (
+                source.category < 2 or (compute is dtypes.bool_ and source.kind == "float" and source not in FLOAT8)):
+            return False
+        direct_kernel = runtime.kernels.find(self.name, compute.name, direct=True)
+        few = runtime.profile.host_resident and direct_kernel is not None and (
+            direct_kernel.limit is None or array.size <= direct_kernel.limit)
+        return not few and source.name in runtime.profile.dtypes and not self._must_decompose(entry, compute)
 
     def _stored_dtype(self, compute: DType) -> DType:
         return {"same": compute, "bool": dtypes.bool_, "int64": dtypes.int64}[self.result]
@@ -237,7 +248,7 @@ class Reduction(Operator):
                 assert kernel is not None
                 tracked(kernel)([out], [array], (axes,), entry.stream)
             else:
-                self._launch(entry, array, axes, keepdim, compute, out)
+                self._launch(entry, array, axes, keepdim, compute, out, input.dtype)
         return out.reshape(shape)
 
     def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
@@ -254,15 +265,17 @@ class Reduction(Operator):
             raise missing_primitive(self.name, entry, compute, self.name)
         return self.decompose(input, axes, False)
 
-    def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any) -> None:
-        place = entry.key, compute, array.shape, array.strides, axes, bool(keepdim)
-        call = self._calls.get(place) or self._keep(place, self._plan(entry, array, axes, keepdim, compute))
-        buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, compute)), entry.stream
+    def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
+                source: DType) -> None:
+        place = entry.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
+        call = self._calls.get(place) or self._keep(place, self._plan(entry, array, axes, keepdim, compute, source))
+        buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, source)), entry.stream
         note_use(buffers, stream)
         call[0](buffers, call[1], stream)
 
-    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType) -> tuple[Any, ...]:
-        """What is launched for arrays of this shape and these strides.
+    def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType,
+              source: DType) -> tuple[Any, ...]:
+        """What is launched for arrays of ``source`` of this shape and these strides.
 
         That is a kernel, its scalars, the result's dtype, and its shape as it is computed and as it is returned.
         """
@@ -289,8 +302,8 @@ class Reduction(Operator):
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1
         run = program(
             entry,
-            (self.name, compute, accumulator, stored, ranks, unit, index, packed),
-            lambda: reduction_nest(self.name, self.fold, ExprMath, compute, accumulator, [stored], ranks, unit, index,
+            (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
+            lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
                                    packed),
             strategy,
         )

@@ -254,7 +254,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
 @composite("count_nonzero(Tensor input, any dim=None) -> Tensor")
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """Number of elements that are not zero."""
-    return (input != 0).sum(normalize_axes("count_nonzero", dim, input.ndim))
+    counted = input if input.dtype is dtypes.bool_ else input != 0
+    return counted.sum(normalize_axes("count_nonzero", dim, input.ndim))
 
 
 @composite("positive(Tensor input) -> Tensor")

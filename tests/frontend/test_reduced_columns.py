@@ -39,3 +39,22 @@ def test_not_a_number_in_the_last_rows() -> None:
     values[4098, 1] = np.nan
     np.testing.assert_array_equal(torch.from_numpy(values).amax(0).numpy(), [0, np.nan, 0])
     np.testing.assert_array_equal(torch.from_numpy(values).argmax(0).numpy(), [0, 4098, 0])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int16, np.int32])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_narrow_integers_are_summed_as_they_are_read(dtype: type, dim: int | None) -> None:
+    values = np.random.default_rng(3).integers(0, 2 if dtype is np.bool_ else 120, (300, 411)).astype(dtype)
+    x = torch.from_numpy(values)
+    assert x.sum(dim).dtype is torch.int64
+    np.testing.assert_array_equal(x.sum(dim).numpy(), values.sum(dim, dtype=np.int64))
+    np.testing.assert_array_equal(x.sum(dim, dtype=torch.float64).numpy(), values.sum(dim, dtype=np.float64))
+    np.testing.assert_array_equal(x.any(dim).numpy() != 0, values.any(dim))
+
+
+def test_truth_of_floats() -> None:
+    values = np.zeros((200, 200), np.float32)
+    values[3, 5], values[:, 7] = np.nan, -0.0
+    x = torch.from_numpy(values)
+    np.testing.assert_array_equal(x.any(1).numpy(), values.any(1))
+    np.testing.assert_array_equal((x + 1).all(0).numpy(), (values + 1).all(0))
