@@ -23,6 +23,7 @@ from tensocket_plugins.contract.devices import (
     stand_in,
 )
 from tensocket_plugins.contract.errors import ArgumentTypeError, DeviceMismatch, TensocketError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.naming import package_name
 from tensocket_plugins.contract.registry import registry
 
@@ -90,7 +91,7 @@ class _ThreadStreams(threading.local):
 
 
 _THREAD: Final = _ThreadStreams()
-_LOCK: Final = threading.RLock()
+_LOCK: Final = held_over_forks(threading.RLock(), Rank.DEVICES)
 
 
 def _no_queues(used: bool) -> None:

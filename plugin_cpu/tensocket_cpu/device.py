@@ -13,6 +13,7 @@ import numpy as np
 from tensocket_plugins.contract.backend import Executable, ListExecutable, OpenDevice, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError, TensocketError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import KernelTable
 from tensocket_plugins.contract.native import Kept, NativeForm, ProductForm
 from tensocket_plugins.ir.decompose import decompose
@@ -81,7 +82,7 @@ class CpuDevice(OpenDevice):
         self.kernels.register("gather", moving.gather)
         self._compiler: Compiler | None = None
         self._kept: KeptCalls | None = None
-        self._lock = threading.Lock()
+        self._lock = held_over_forks(threading.Lock(), Rank.COMPILERS)
 
     @property
     def compiler(self) -> Compiler:

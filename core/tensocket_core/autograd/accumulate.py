@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.arrays import is_contiguous
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
 from ..dispatch.modes import ACTIVE, set_grad_enabled
@@ -16,7 +17,7 @@ from ..execute.geometry import element_strides
 from ..recording import SPECIAL
 
 #: Leaves share a few locks: one each would cost memory, one for all would make threads wait.
-LOCKS: Final = tuple(threading.RLock() for _ in range(16))
+LOCKS: Final = tuple([held_over_forks(threading.RLock(), Rank.GRADIENTS) for _ in range(16)])
 
 
 _PARTS: Final = AUTOGRAD | WRAPPER

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..device import open_entry
 from .call import call
@@ -42,7 +43,7 @@ class LedgerRecord:
     bytes: int
 
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 _LEDGER: Final[dict[tuple[str, str, str, str], list[int]]] = {}
 _TARGET: Final[list[str | None]] = [None]
 #: Boxed fallbacks ``fallback(operator, *args)`` by layer or device name: for all operators on the layer, and for those

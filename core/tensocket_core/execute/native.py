@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import Box, NativeForm, ProductForm
 from tensocket_plugins.ir.nodes import Program
@@ -46,7 +47,7 @@ _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
 
 
-_LOCK: Final = threading.RLock()
+_LOCK: Final = held_over_forks(threading.RLock(), Rank.ENTRIES)
 Build = Callable[[], tuple[Program, NativeForm]]
 
 

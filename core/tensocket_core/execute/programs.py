@@ -9,6 +9,7 @@ from typing import Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.rewrite import name_shared
@@ -19,7 +20,7 @@ from tensocket_plugins.ir.verify import verify
 from ..device import DeviceEntry
 from .usage import note_use
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.PROGRAMS)
 
 
 def index_dtype(entry: DeviceEntry, sizes: Sequence[int]) -> DType:

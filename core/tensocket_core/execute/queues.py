@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.backend import HostQueue
 from tensocket_plugins.contract.errors import TensocketError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from .. import tensors
 from ..device import ON_HOST_QUEUES, PENDING, DeviceEntry, aside, host_queue, open_entry, wait_for_queue, working
@@ -30,7 +31,7 @@ from .layout import reach
 
 #: Kinds of operators that are queued; views are made at once, functions from outside run in the thread that calls them.
 _QUEUED: Final = frozenset({"pointwise", "reduction", "row", "host", "matmul", "sequence", "custom", "inplace"})
-_LOCK: Final = threading.Lock()
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
 
 class _Queueing:

@@ -18,6 +18,7 @@ import numpy as np
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType, uint8
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from .. import tensors
 from ..device import DeviceEntry, open_entry, wait_for_values
@@ -28,7 +29,7 @@ from ..execute.usage import copy_arrays
 
 #: Attributes of tensors that belong to a graph and are not copied.
 _TRANSIENT: Final = frozenset({"_accumulator", "_custom_view", "_extras", "_views"})
-_LOCK: Final = threading.Lock()
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 _KNOWN: Final[WeakValueDictionary[Any, Memory]] = WeakValueDictionary()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..creation import from_values
 from ..device import DeviceEntry, entries, open_entry
@@ -18,7 +19,7 @@ _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721
 #: Seed of generators made for devices that are opened later.
 _PROCESS_SEED: Final = [_DEFAULT_SEED]
-_LOCK: Final = threading.Lock()
+_LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 
 
 class Generator:
@@ -32,7 +33,7 @@ class Generator:
         self._entry = open_entry(device)
         self._seed = _PROCESS_SEED[0]
         self._offset = 0
-        self._lock = threading.Lock()
+        self._lock = held_over_forks(threading.Lock(), Rank.LEAVES)
 
     @property
     def device(self) -> Any:

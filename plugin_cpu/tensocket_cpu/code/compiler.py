@@ -15,6 +15,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from tensocket_plugins.contract.errors import KernelError
+from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm
@@ -24,6 +25,13 @@ from .pointers import POINTER_FIELD
 
 #: Changes with the passes below: code that others made is made anew.
 _PASSES: Final = "3"
+
+
+def _hold_library() -> None:
+    """Let forks wait for llvmlite's own lock, which all of its functions take, also when garbage is collected."""
+    lock = getattr(getattr(getattr(llvm.ffi, "lib", None), "_lock", None), "_lock", None)
+    if hasattr(lock, "acquire"):
+        held_over_forks(lock, Rank.LIBRARIES)
 
 
 class Compiler:
@@ -37,7 +45,8 @@ class Compiler:
     def __init__(self, cache: DiskCache, stats: BuildStats | None = None) -> None:
         self.cache = cache
         self.stats = BuildStats() if stats is None else stats
-        self._lock = threading.Lock()
+        self._lock = held_over_forks(threading.Lock(), Rank.CODE)
+        _hold_library()
         self._number = itertools.count()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

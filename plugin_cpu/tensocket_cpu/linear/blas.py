@@ -24,6 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract.forks import Rank, held_over_forks
+
 #: How names are spelt in OpenBLAS as it is built for wheels, with 64-bit integers and without, newest first.
 _SPELLINGS: Final = ("scipy_{}_64_", "scipy_{}_", "{}_64_", "{}_")
 _SETTERS: Final = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
@@ -33,7 +35,7 @@ _CORES: Final = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename"
 #: What a processor must have for the kernels called SkylakeX.
 _WIDE: Final = ("avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl")
 _SETTING: Final = "TENSOCKET_BLAS_CORETYPE"
-_ENVIRONMENT: Final = threading.Lock()
+_ENVIRONMENT: Final = held_over_forks(threading.Lock(), Rank.LIBRARIES)
 
 
 @dataclass(frozen=True, slots=True)

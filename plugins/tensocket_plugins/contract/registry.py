@@ -28,6 +28,7 @@ from .errors import (
     TensocketError,
     UnknownDevice,
 )
+from .forks import Rank, held_over_forks
 from .hooks import ENTRY_POINT_GROUP
 from .loader import load, one_line, traceback_text
 from .states import BackendRecord, State
@@ -59,8 +60,8 @@ class Registry:
     """The backends of one process. Creating it reads nothing; the environment is read by the first question."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._loading = threading.RLock()
+        self._lock = held_over_forks(threading.RLock(), Rank.TABLES)
+        self._loading = held_over_forks(threading.RLock(), Rank.BACKENDS)
         self._entries: dict[str, _Entry] | None = None
         self._switches = Switches()
 

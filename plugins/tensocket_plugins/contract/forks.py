@@ -1,0 +1,71 @@
+"""Locks and forks: a child has none of its parent's other threads, but their locks, which nobody releases there.
+
+So a fork waits until it holds the locks itself. Then no other thread is in the middle of what they guard, and parent
+and child release them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+_Lock = TypeVar("_Lock")
+
+#: Seconds that a fork waits for a lock; it goes on without one that a thread keeps, rather than never.
+_PATIENCE: Final = 10.0
+_LOCKS: Final[weakref.WeakKeyDictionary[Any, tuple[int, int]]] = weakref.WeakKeyDictionary()
+_GUARD: Final = threading.Lock()
+#: What a thread that forks has taken.
+_TAKEN: Final[dict[int, list[Any]]] = {}
+
+
+class Rank(IntEnum):
+    """What a lock guards. Who holds one may wait for one of a higher rank, so forks take them in this order."""
+
+    GRADIENTS = 0
+    DEVICES = 1
+    BACKENDS = 2
+    TABLES = 3
+    ENTRIES = 4
+    PROGRAMS = 5
+    COMPILERS = 6
+    CODE = 7
+    LIBRARIES = 8
+    LEAVES = 9
+
+
+def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
+    """A lock that forks wait for.
+
+    Args:
+        lock: A lock of ``threading``; of the same rank, the older one is taken first.
+        rank: What it guards.
+
+    Returns:
+        The lock itself.
+    """
+    with _GUARD:
+        _LOCKS[lock] = int(rank), len(_LOCKS)
+    return lock
+
+
+def _hold() -> None:
+    taken = _TAKEN.setdefault(threading.get_ident(), [])
+    with _GUARD:
+        locks = sorted(_LOCKS.items(), key=lambda item: item[1])
+    # The guard last: who holds another one may be about to add to the table.
+    for lock in (*(lock for lock, _ in locks), _GUARD):
+        if lock.acquire(timeout=_PATIENCE):
+            taken.append(lock)
+
+
+def _release() -> None:
+    for lock in reversed(_TAKEN.pop(threading.get_ident(), [])):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
