@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensocket_plugins.contract.dtypes import int64
-from tensocket_plugins.contract.errors import KernelError, ShapeError
+from tensocket_plugins.contract.errors import KernelError, OutOfMemoryError, ShapeError
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
 
 I, N = Var("i", int64), Var("n", int64)
@@ -150,6 +150,17 @@ def test_typed_errors_stay_as_they_are_and_events_raise_them(device, stream):
     stream.submit("op", fail)
     with pytest.raises(ShapeError):
         device.synchronize()
+
+
+def test_memory_that_is_missing_is_reported_with_the_operator(device, stream):
+    def allocate():
+        device.allocator.refuse_after(1)
+        device.empty((1 << 20,), int64, device.default_stream)
+
+    stream.submit("cumsum", allocate)
+    with pytest.raises(OutOfMemoryError, match=r"^\[cumsum\] 8388608 bytes on cpu; \d+ bytes are in use") as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, OutOfMemoryError)
 
 
 def test_what_a_function_holds_lives_until_it_ran_and_no_longer(stream, gate):

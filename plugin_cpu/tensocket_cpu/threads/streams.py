@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from tensocket_plugins.contract.backend import Event, HostQueue, Stream
-from tensocket_plugins.contract.errors import ArgumentError, KernelError, TensocketError
+from tensocket_plugins.contract.errors import ArgumentError, KernelError, OutOfMemoryError, TensocketError
 
 from .pool import in_children
 
@@ -95,6 +95,10 @@ def _run(queue: _Queue, operator: str, function: Callable[[], object]) -> None:
         return
     try:
         function()
+    except OutOfMemoryError as error:
+        # The allocator does not know for what it is asked.
+        queue.error = OutOfMemoryError(operator, error.given, error.rule, error.advice)
+        queue.error.__cause__ = error
     except TensocketError as error:
         queue.error = error
     except BaseException as error:
