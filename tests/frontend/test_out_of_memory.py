@@ -41,7 +41,56 @@ def twice():
     backward()
 
 
+def gradients(function, *operands):
+    """A function and its gradients by all operands."""
+    leaves = [x.detach().requires_grad_() for x in operands]
+    found = function(*leaves)
+    return torch.autograd.grad(found, leaves, torch.ones_like(found))
+
+
+HEADS, TILED = [numbers(2, 4, 120, 64) for _ in range(3)], (numbers(4, 64, 30, 30), numbers(64, 64, 3, 3))
+LSTM, WORDS = torch.nn.LSTM(40, 64, 2), numbers(30, 16, 40)
+
+
+def recurrent():
+    return torch.autograd.grad(LSTM(WORDS)[0].sum(), LSTM.parameters())
+
+
+def steps():
+    """Many parameters with few kernels."""
+    for kind in ("SGD", "AdamW", "Adadelta", "Adafactor"):
+        parameters = [x.clone().requires_grad_() for x in (X, X[:100], X[0], IMAGE)]
+        for parameter in parameters:
+            parameter.grad = parameter.detach() * 2
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        getattr(torch.optim, kind)(parameters, lr=0.01).step()
+
+
+def on_a_stream():
+    stream = torch.cpu.Stream()
+    try:
+        with stream:
+            return (X @ X).softmax(1).sort(1).values
+    finally:
+        stream.synchronize()  # what was queued before holds memory until it ran
+
+
 PROGRAMS = {
+    "convolution by tiles": lambda: gradients(lambda x, w: F.conv2d(x, w, None, 1, 1), *TILED),
+    "direct convolution": lambda: (
+        gradients(lambda x, w: F.conv2d(x, w, None, 2, 2), IMAGE, numbers(16, 8, 5, 5)),
+        gradients(lambda x, w: F.conv_transpose2d(x, w, None, 2), IMAGE, KERNEL),
+        gradients(lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 8), IMAGE, KERNEL[:, :1])),
+    "attention's gradients": lambda: (
+        gradients(F.scaled_dot_product_attention, *HEADS),
+        gradients(lambda *a: F.scaled_dot_product_attention(*a, attn_mask=X[:120, :120] > 0, dropout_p=0.1), *HEADS)),
+    "gradients of sequences": lambda: [gradients(f, X) for f in (
+        lambda x: x.sort(0).values, lambda x: x.topk(90, 1).values, lambda x: x.cumsum(0), lambda x: x.cumprod(1),
+        lambda x: x.logcumsumexp(1))],
+    "gradients of normalisations": lambda: [gradients(f, X) for f in (
+        lambda x: F.layer_norm(x, (N,)), lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: F.group_norm(x, 5), lambda x: F.log_softmax(x, 0), lambda x: F.cross_entropy(x, IDS[0]))],
+    "recurrent": recurrent, "optimizers": steps, "stream": on_a_stream,
     "pointwise": lambda: (X * 2 + X.exp()).sigmoid() - X,
     "where": lambda: torch.where(X > 0, X, -X),
     "matmul": lambda: X @ X + X.T @ X,
