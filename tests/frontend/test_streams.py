@@ -308,3 +308,41 @@ def test_eight_threads_on_streams():
     for thread in threads:
         thread.join(120)
     assert errors == []
+
+
+def test_eight_threads_run_every_kind_of_operator_on_streams():
+    """Large enough for threads of kernels; every thread hands results from one stream to another by an event."""
+    x, w, image = numbers(300, 200), numbers(200, 200, seed=1), numbers(4, 16, 24, 24)
+    kernel, heads = numbers(16, 16, 3, 3, seed=2), numbers(2, 4, 60, 32)
+    calls = {
+        "pointwise": lambda: (x * 2).sigmoid(), "rows": lambda: x.softmax(1), "sums": lambda: x.sum(0) + x.amax(0),
+        "product": lambda: x @ w, "scan": lambda: x.cumsum(1), "sort": lambda: x.sort(1).values,
+        "norm": lambda: F.layer_norm(x, (200,)), "convolution": lambda: F.conv2d(image, kernel, None, 1, 1),
+        "attention": lambda: F.scaled_dot_product_attention(heads, heads, heads),
+        "pool": lambda: F.max_pool2d(image, 2), "gather": lambda: x[:, :50].t().contiguous(),
+    }
+    expected = {name: call() for name, call in calls.items()}
+    errors = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        streams = [torch.cpu.Stream(), torch.cpu.Stream()]
+        for name in [*rng.permutation(list(calls)), *rng.permutation(list(calls))]:
+            first = int(rng.integers(2))
+            with streams[first]:
+                found = calls[name]()
+            done = streams[first].record_event()
+            streams[1 - first].wait_event(done)
+            with streams[1 - first]:
+                doubled = found * 2
+            streams[1 - first].synchronize()
+            # Attention is computed by its parts on a stream, and rounds differently then.
+            if not torch.equal(doubled, found * 2) or not torch.allclose(found, expected[name], 1e-5, 1e-6):
+                errors.append((seed, name))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert errors == []
