@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tensocket as torch
 import tensocket.nn.functional as F
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
+from tensocket_core.execute import copying, generated, pooling
 from tensocket_plugins.contract.errors import KernelError
 
 N = 150
@@ -131,8 +133,13 @@ def broken(monkeypatch):
 def forget(entry):
     """Let closures and programs be made anew."""
     runtime = entry.runtime
-    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.own_programs):
+    for cache in (entry.programs, entry.natives, runtime.build_stats.failures, runtime.own_programs, copying._FLAT,
+                  generated._PLANS, pooling._PLANS):
         cache.clear()
+    for owner in gc.get_objects():  # operators and kernels that keep what they launch
+        if type(owner).__module__.startswith("tensocket_"):
+            for name in ("_plans", "_calls"):
+                getattr(owner, name, {}).clear()
     clear_tables()
 
 
