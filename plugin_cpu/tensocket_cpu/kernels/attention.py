@@ -12,7 +12,9 @@ import numpy as np
 
 from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType, bool_, dtype_from_name, float32
-from tensocket_plugins.ir.schedule import attention as programs
+from tensocket_plugins.ir.schedule.attention import forward, lines
+from tensocket_plugins.ir.schedule.attention_back import backward
+from tensocket_plugins.ir.schedule.attention_blocks import KEYS, ROWS, VECTORS, Form, columns
 from tensocket_plugins.ir.schedule.tiles import lanes
 
 if TYPE_CHECKING:
@@ -91,11 +93,11 @@ class Attention:
         turned = self._lines(dtype, work, key.swapaxes(2, 3), 1)
         rows = None if dtype is work and query.strides[3] == query.itemsize else self._lines(dtype, work, query, 1)
         values = self._rows(dtype, work, value, form.values)
-        blocks, span = -(-length // programs.ROWS), form.values * lanes(work)
+        blocks, span = -(-length // ROWS), form.values * lanes(work)
         pitch, tasks = -(-size // span) * span, batch * heads * blocks
         numbers = (tasks, blocks, heads, heads // groups, length, keys, depth, size, pitch, turned.shape[3],
                    *_steps(out), *_mask_steps(mask), *_read_steps(query, rows), *_read_steps(value, values))
-        return _Plan(self._device.program(programs.forward, form), rows, turned, values, tasks * programs.ROWS * pitch,
+        return _Plan(self._device.program(forward, form), rows, turned, values, tasks * ROWS * pitch,
                      numbers)
 
     def _backward(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
@@ -110,12 +112,12 @@ class Attention:
             copy = self._rows(dtype, work, x, vectors)
             read.append(x if copy is None else self._copied(copy, x, work, stream))
         out = out if out.strides[3] == out.itemsize else np.ascontiguousarray(out)
-        blocks, tasks = -(-length // programs.ROWS), batch * groups
+        blocks, tasks = -(-length // ROWS), batch * groups
         pitches = [-(-n // (c * lanes(work))) * c * lanes(work) for n, c in ((depth, form.keys), (size, form.values))]
-        sizes = (batch * heads * blocks * programs.ROWS * pitches[0], tasks * programs.KEYS * pitches[0],
-                 tasks * programs.KEYS * pitches[1], batch * heads * length)
+        sizes = (batch * heads * blocks * ROWS * pitches[0], tasks * KEYS * pitches[0],
+                 tasks * KEYS * pitches[1], batch * heads * length)
         rooms = [self._device.empty((n,), work, stream) for n in sizes]
-        self._device.program(programs.backward, form)(
+        self._device.program(backward, form)(
             [*outs, *rooms, *(() if mask is None else (mask,)), read[0], turned[0], read[1], turned[1], read[2], out,
              np.ascontiguousarray(sums)],
             (tasks, groups, heads // groups, length, keys, depth, size, blocks, *pitches,
@@ -130,10 +132,10 @@ class Attention:
 
     def _lines(self, dtype: DType, work: DType, x: Any, vectors: int) -> _Copy:
         """A copy [A, B, i, j] with zeros behind each line, up to a multiple of some vectors."""
-        span = vectors * lanes(work) if vectors > 1 else programs.VECTORS * lanes(work)
+        span = vectors * lanes(work) if vectors > 1 else VECTORS * lanes(work)
         pitch = -(-x.shape[3] // span) * span
         steps = tuple(s // x.itemsize for s in x.strides)
-        return _Copy((*x.shape[:3], pitch), self._device.program(programs.lines, dtype, work, steps[3] == 1),
+        return _Copy((*x.shape[:3], pitch), self._device.program(lines, dtype, work, steps[3] == 1),
                      (math.prod(x.shape[:3]), x.shape[1], x.shape[2], x.shape[3], pitch, *steps))
 
     def _copied(self, copy: _Copy, x: Any, work: DType, stream: Stream) -> Any:
@@ -142,9 +144,9 @@ class Attention:
         return out
 
 
-def _form(dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: int) -> programs.Form:
+def _form(dtype: DType, work: DType, mask: Any, causal: bool, depth: int, size: int) -> Form:
     kind = None if mask is None else bool_ if mask.dtype == np.bool_ else dtype
-    return programs.Form(dtype, work, kind, causal, programs.columns(depth, work), programs.columns(size, work))
+    return Form(dtype, work, kind, causal, columns(depth, work), columns(size, work))
 
 
 def _neighbours(mask: Any) -> Any:
