@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import DType, int64
@@ -13,12 +14,17 @@ from ..deterministic import SETTING, alert_not_deterministic
 from ..device import DeviceEntry
 from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves, storage_dtype, stores
 from .geometry import coalesce, contiguous, element_strides
+from .math import ExprMath, arithmetic_dtype
 from .nests import Nest, dot, parallel
 from .primitive import primitive
 from .programs import index_dtype, launch
 
 #: Columns that a thread writes at a time, of rows that share an index.
 _STRIP: Final = 256
+#: What is made of values that meet at a position, by name.
+_MEETING: Final[dict[str, Callable[..., Any]]] = {
+    "sum": lambda m, x, y: x + y, "prod": lambda m, x, y: x * y,
+    "amax": lambda m, x, y: m.maximum(x, y), "amin": lambda m, x, y: m.minimum(x, y)}
 #: Elements that share an index from which they are copied in a loop of their own.
 _FEWEST: Final = 8
 
@@ -109,22 +115,33 @@ def _additions(target: Expr, source: Expr, dtype: DType) -> list[Stmt]:
     return [Atomic("add", "out0", target, value)]
 
 
-def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType) -> Program:
-    """``scatter_nest`` that adds in the order of the index tensor: one iteration walks along the whole axis.
+def ordered_scatter_nest(dtype: DType, rank: int, axis: int, index: DType, mode: str = "sum") -> Program:
+    """``scatter_nest`` that combines in the order of the index tensor: one iteration walks along the whole axis.
 
     Positions that are written differ between iterations, so it needs no atomics and rounds the same way every time.
+    Behind the axis, an iteration walks through a strip of neighbours at each of its positions.
     """
-    nest = Nest("scatter_add_ordered", index)
+    nest = Nest(f"scatter_{mode}_ordered", index)
     nest.buffer("out0", storage_dtype(dtype), writable=True)
     nest.buffer("in0", storage_dtype(dtype))
     nest.buffer("index", int64)
     variables, sizes, _, moved = _walk(nest, rank, axis)
     target = dot(moved, nest.strides("out0", rank))
-    total = load("out0", target, dtype) + load("in0", dot(variables, nest.strides("in0", rank)), dtype)
-    along = loop(variables[axis], sizes[axis], stores("out0", target, total, dtype))
+    total = _MEETING[mode](ExprMath(arithmetic_dtype(dtype)), load("out0", target, dtype),
+                           load("in0", dot(variables, nest.strides("in0", rank)), dtype))
+    body = stores("out0", target, total, dtype)
     others = [k for k in range(rank) if k != axis]
-    outer = [variables[k] for k in others] or [Var("once", index)]
-    return nest.program(parallel(outer, [sizes[k] for k in others] or [const(1, index)], [along]))
+    outer: list[Var] = [variables[k] for k in others]
+    extents: list[Expr] = [sizes[k] for k in others]
+    if others and others[-1] > axis:
+        strip, first, end = (Var(stem, index) for stem in ("strip", "first", "end"))
+        body = [loop(variables[-1], end, body, start=first)]
+        outer[-1], extents[-1] = strip, (sizes[-1] + (_STRIP - 1)) // _STRIP
+        inside = [Let(first, strip * _STRIP), Let(end, call("min", first + _STRIP, sizes[-1])),
+                  loop(variables[axis], sizes[axis], body)]
+    else:
+        inside = [loop(variables[axis], sizes[axis], body)]
+    return nest.program(parallel(outer or [Var("once", index)], extents or [const(1, index)], inside))
 
 
 def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Program:
@@ -262,3 +279,22 @@ def scatter_arrays(
         [handle(out, dtype), handle(source, dtype), index],
         _arguments(index, out, source),
     )
+
+
+def combine_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: int, dtype: DType, mode: str) -> None:
+    """Combine ``source`` (read in the index's shape) with ``out`` along ``axis``; indices are valid.
+
+    Args:
+        entry: A device with a code generator.
+        out: Changed in place.
+        index: Positions.
+        source: Values.
+        axis: The dimension.
+        dtype: Of both; not complex.
+        mode: ``sum``, ``prod``, ``amax`` or ``amin``.
+    """
+    rank = len(index.shape)
+    width = index_dtype(entry, [source.size, out.size, index.size])
+    launch(entry, ("scatter_ordered", mode, dtype, rank, axis, width),
+           lambda: ordered_scatter_nest(dtype, rank, axis, width, mode), Strategy.SERIAL,
+           [kernel_handle(out, dtype), kernel_handle(source, dtype), index], _arguments(index, out, source))

@@ -7,13 +7,18 @@ from typing import Any, Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
+from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, WRAPPER, dtype_bit
+from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.registry import COMPOSITES
+from ..execute.copying import converted
 from ..execute.geometry import broadcast_shapes, normalize_axis
+from ..execute.indexing import combine_arrays
+from ..promotion import FLOAT8
 from .advanced_indexing import index_tensors
 from .choices import true_somewhere
 from .indexing import checked_index, gather_valid, rows_index, same_rank, scatter_valid
@@ -170,11 +175,29 @@ def _neutral(mode: str, dtype: Any) -> Any:
     return low if mode == "amax" else (1 << bits) - 1
 
 
+def _in_order(out: Any, index: Any, src: Any) -> bool:
+    """Whether a generated kernel serves: for numbers on a device with a code generator, where nothing watches."""
+    key, entry = out._key | index._key | src._key, out._entry
+    watched = key & WRAPPER or STATE.transforms or STATE.dispatch_modes or (key & AUTOGRAD and is_grad_enabled())
+    return not watched and entry.runtime.target is not None and entry.holds_data and out.dtype is src.dtype and (
+        out.dtype.kind in ("int", "float") and out.dtype not in FLOAT8)
+
+
+def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
+    entry, dtype = out._entry, out.dtype
+    made = converted(entry, out._array, dtype, dtype)
+    if 0 not in index._array.shape:
+        combine_arrays(entry, made, index._array, src._array, axis, dtype, mode)
+    return tensors.wrap(made, entry.key | dtype_bit(dtype))
+
+
 def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
-    """Values that meet at one place, combined round by round: in each, one value per place is taken.
+    """Values that meet at one place, combined in order, or round by round: in each, one value per place is taken.
 
     Which one it is does not matter; devices need nothing but to write and read at positions.
     """
+    if _in_order(out, index, src):
+        return _ordered(mode, out, axis, index, src)
     flat = src.numel()
     number = src.new_arange(0, flat, 1).reshape(tuple(src.shape))
     spare = out.shape[axis]
