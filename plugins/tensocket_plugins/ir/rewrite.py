@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import is_
 from typing import Self
 
 from .nodes import (
@@ -38,11 +39,9 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 def with_children(e: Expr, new: Sequence[Expr]) -> Expr:
     """``e`` with other parts; itself where they are the same."""
-    if all(a is b for a, b in zip(children(e), new, strict=True)):
-        return e
-    if isinstance(e, Load):
-        return Load(e.buffer, new[0], e.dtype)
-    return Call(e.function, tuple(new), e.dtype) if isinstance(e, Call) else e
+    if isinstance(e, Call):
+        return e if all(map(is_, e.args, new)) else Call(e.function, tuple(new), e.dtype)
+    return Load(e.buffer, new[0], e.dtype) if isinstance(e, Load) and e.index is not new[0] else e
 
 
 class Rewrite:
