@@ -31,6 +31,13 @@ def numbers(names: str) -> tuple[list[Scalar], Iterator[Var]]:
     return [Scalar(name, int64) for name in names.split()], (index(name) for name in names.split())
 
 
+def named(names: str, **known: int | None) -> tuple[list[Scalar], dict[str, Expr]]:
+    """Integer parameters with these names, and what stands for them by name: a number where one is ``known``."""
+    scalars, variables = numbers(names)
+    values: dict[str, Expr] = {var.name: var for var in variables}
+    return scalars, values | {name: const(value, int64) for name, value in known.items() if value is not None}
+
+
 class Tile:
     """Sums in registers: ``rows`` times ``columns`` vectors.
 

@@ -39,7 +39,7 @@ from ..nodes import (
     select,
 )
 from .nest import larger, smaller
-from .tiles import Tile, index, lanes, numbers
+from .tiles import Tile, index, lanes, named, numbers
 
 #: Places of a tile: 4 x 4.
 PLACES: Final = 16
@@ -161,12 +161,14 @@ class Lines:
         count: How many there are, up to ``step``.
         place: Where the first one stands in the panel.
         step: How many at a time: two vectors hold all elements of the image that they need.
+        arrays: Local arrays for the lines of elements of these.
     """
 
     def __init__(self, work: DType) -> None:
         self.image, self.row, self.column, self.count, self.place = map(
             index, ("image", "row", "column", "count", "place"))
         self.step = lanes(work) - 1
+        self.arrays = tuple(Local(f"line{k}", work, 2 * lanes(work)) for k in range(4))
 
     def each(self, first: Expr, last: Expr, sizes: tuple[Expr, Expr], body: Sequence[Stmt]) -> Stmt:
         """``body`` for all tiles from ``first`` up to ``last``; ``sizes`` are the lines of an image and their tiles."""
@@ -183,6 +185,17 @@ class Lines:
                 *body,
             ], start=begin, step=self.step),
         ], start=first // width)
+
+
+    def ends(self, v: dict[str, Expr], top: Var, left: Var) -> tuple[list[Let], list[Var]]:
+        """Where the tiles' results begin, and how many of them there are in the first and in the second line."""
+        ends = [index("end0"), index("end1")]
+        return [
+            Let(top, self.row * 2),
+            Let(left, self.column * 2),
+            Let(ends[0], smaller(self.count * 2, v["out_w"] - left)),
+            Let(ends[1], select(top + 1 < v["out_h"], ends[0], const(0, int64))),
+        ], ends
 
 
 def take(lines: Lines, source: DType, work: DType, span: int, v: dict[str, Expr], at: tuple[Expr, Expr],
@@ -240,6 +253,7 @@ def _give(lines: Lines, result: DType, work: DType, columns: int, v: dict[str, E
     c, lane, source, target, left, top = map(index, ("c", "lane", "source", "target", "left", "top"))
     width, span = lanes(work), columns * lanes(work)
     first, last = channels
+    bounds, ends = lines.ends(v, top, left)
     sums = [[Var(f"sum{h}_{w}", work) for w in range(4)] for h in range(4)]
     read: list[Stmt] = [Let(sums[h][w], Load("room", source + h * v["made_line"] + (lane + w * span), work))
                         for h in range(4) for w in range(4)]
@@ -252,14 +266,11 @@ def _give(lines: Lines, result: DType, work: DType, columns: int, v: dict[str, E
     for r in range(2):
         for half in range(2):
             value, place = Var(f"value{r}_{half}", work), lane + half * width
-            write += [Let(value, Load(f"line{r}", place, work)), If(place < index(f"end{r}"), (
+            write += [Let(value, Load(f"line{r}", place, work)), If(place < ends[r], (
                 Store("out", target + r * v["out_w"] + place, cast(value, result)),
                 Store("wrong", lane, call("fma", value, const(0, work), Load("wrong", lane, work)))))]
     return [
-        Let(top, lines.row * 2),
-        Let(left, lines.column * 2),
-        Let(index("end0"), smaller(lines.count * 2, v["out_w"] - left)),
-        Let(index("end1"), select(top + 1 < v["out_h"], index("end0"), const(0, int64))),
+        *bounds,
         loop(c, last, [
             Let(source, at + (c - first) * (4 * span) + lines.place),
             Let(target, v["out_at"] + lines.image * v["out_n"] + c * (v["out_h"] * v["out_w"]) + top * v["out_w"]
@@ -284,12 +295,9 @@ def convolution(result: DType, work: DType, columns: int, step: int | None) -> P
         columns: Vectors of tiles in a panel.
         step: The images' last stride, where it is known.
     """
-    names = ("tasks parts part some blocks chunks panels group_panels tiles lines_h lines_w depth made room taken_line "
-             "made_line height width pad_h pad_w image_n image_g image_c step_h step_w out_n out_h out_w")
-    scalars, variables = numbers(names)
-    v: dict[str, Expr] = dict(zip(names.split(), variables, strict=True))
-    if step is not None:
-        v["step_w"] = const(step, int64)
+    scalars, v = named(
+        "tasks parts part some blocks chunks panels group_panels tiles lines_h lines_w depth made room taken_line "
+        "made_line height width pad_h pad_w image_n image_g image_c step_h step_w out_n out_h out_w", step_w=step)
     image_at, out_at = index("image_at"), index("out_at")
     v |= {"image_at": image_at, "out_at": out_at}
     task, chunk, panel, group, first, last, begin, some_at, place, block = map(index, (
@@ -337,5 +345,5 @@ def convolution(result: DType, work: DType, columns: int, step: int | None) -> P
     ], LoopKind.PARALLEL)
     buffers = (Buffer("out", result, True), Buffer("room", work, True), Buffer("infinite", work, True),
                Buffer("image", result), Buffer("weight", work))
-    locals_ = (*tile.arrays, *(Local(f"line{k}", work, 2 * width) for k in range(4)), Local("wrong", work, width))
+    locals_ = (*tile.arrays, *lines.arrays, Local("wrong", work, width))
     return Program("winograd", (*buffers, *scalars), (Kernel("winograd", (body,), locals_),))

@@ -30,10 +30,9 @@ from ..nodes import (
     cast,
     const,
     loop,
-    select,
 )
 from .nest import smaller
-from .tiles import Tile, index, lanes, numbers
+from .tiles import Tile, index, lanes, named, numbers
 from .winograd import PLACES, Lines, pitch, rows, take
 
 #: Vectors of tiles in a panel.
@@ -99,7 +98,7 @@ def _upstream(lines: Lines, source: DType, work: DType, v: dict[str, Expr], at: 
     """Transform gradients of results to gradients of sums, of each channel from the first up to the last."""
     c, lane, first, target, left, top = map(index, ("c", "lane", "first", "target", "left", "top"))
     width, span = lanes(work), PANEL * lanes(work)
-    ends = [index("end0"), index("end1")]
+    bounds, ends = lines.ends(v, top, left)
     taken = [[Var(f"taken{r}_{half}", work) for half in range(2)] for r in range(2)]
     read: list[Stmt] = [Declare(var, const(0, work)) for line in taken for var in line]
     for r, line in enumerate(taken):
@@ -117,10 +116,7 @@ def _upstream(lines: Lines, source: DType, work: DType, v: dict[str, Expr], at: 
         stores += [Store("room", target + k * v["up_line"] + (lane + s * span), value)
                    for s, value in enumerate(_spread(parts))]
     return [
-        Let(top, lines.row * 2),
-        Let(left, lines.column * 2),
-        Let(ends[0], smaller(lines.count * 2, v["out_w"] - left)),
-        Let(ends[1], select(top + 1 < v["out_h"], ends[0], const(0, int64))),
+        *bounds,
         loop(c, channels[1], [
             Let(first, v["up_at"] + lines.image * v["up_n"] + c * v["up_c"] + top * v["up_h"] + left * v["up_w"]),
             Let(target, at + (c - channels[0]) * (4 * span) + lines.place),
@@ -143,12 +139,10 @@ def sums(source: DType, work: DType, columns: int, steps: tuple[int | None, int 
         columns: Vectors of channels in a register tile.
         steps: The last strides of images and gradients, where they are known.
     """
-    names = ("tasks parts part blocks chunks panels tiles lines_h lines_w depth padded made room turned_at "
-             "turned_place up_room up_line height width pad_h pad_w image_n image_g image_c step_h step_w up_n up_g "
-             "up_c up_h up_w out_h out_w")
-    scalars, variables = numbers(names)
-    v: dict[str, Expr] = dict(zip(names.split(), variables, strict=True))
-    v |= {name: const(step, int64) for name, step in zip(("step_w", "up_w"), steps, strict=True) if step is not None}
+    scalars, v = named(
+        "tasks parts part blocks chunks panels tiles lines_h lines_w depth padded made room turned_at "
+        "turned_place up_room up_line height width pad_h pad_w image_n image_g image_c step_h step_w up_n up_g "
+        "up_c up_h up_w out_h out_w", step_w=steps[0], up_w=steps[1])
     image_at, up_at = index("image_at"), index("up_at")
     v |= {"image_at": image_at, "up_at": up_at}
     task, chunk, panel, group, first, last, begin, end = map(
@@ -206,7 +200,7 @@ def sums(source: DType, work: DType, columns: int, steps: tuple[int | None, int 
     ], LoopKind.PARALLEL)
     buffers = (Buffer("totals", work, True), Buffer("room", work, True), Buffer("image", source),
                Buffer("upstream", source))
-    locals_ = (*tile.arrays, *(Local(f"line{k}", work, 2 * width) for k in range(4)), Local("pair", work, 2 * width),
+    locals_ = (*tile.arrays, *lines.arrays, Local("pair", work, 2 * width),
                Local("square0", work, width * width), Local("square1", work, width * width))
     return Program("winograd_sums", (*buffers, *scalars), (Kernel("winograd_sums", (body,), locals_),))
 
