@@ -3,7 +3,7 @@
 A key holds an element's order in its upper half and its position in its lower half, so that keys are distinct, equal
 elements keep their order and sorting moves single integers. Elements of 64 bits are sorted by their lower halves first
 and then, stably, by their upper ones. Rows are padded to a power of two with the largest key. Processors sort the same
-keys digit by digit instead (``radix``), without padding.
+keys of long rows digit by digit instead (``radix``), without padding.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from .radix import differing_bits, sort_keys
 
 #: Steps of the network that one iteration does in a row, on two to the power of as many keys.
 STEPS: Final = 3
+#: Elements of a row up to which the network sorts faster than digits of keys, also on processors.
+SHORT: Final = 64
 _PAD: Final = (1 << 63) - 1
 _LOW: Final = (1 << 32) - 1
 _SIGN: Final = -(1 << 63)
@@ -148,7 +150,7 @@ class _Sort:
         shape = array.shape
         self.length = shape[axis]
         target = entry.runtime.target
-        self.digits = target is not None and target.kind == "cpu"
+        self.digits = target is not None and target.kind == "cpu" and self.length > SHORT
         self.padded = self.length if self.digits else 1 << (self.length - 1).bit_length()
         others = [k for k in range(len(shape)) if k != axis]
         steps = [element_strides(x) for x in (out, array)]
