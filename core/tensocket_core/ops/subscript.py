@@ -17,6 +17,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..execute.direct_moves import many_rows, taken
+from ..execute.inplace import bump
 from .advanced_indexing import index_tensors, trimmed, write_indices
 from .indexing import SMALL
 from .inplace import basic_put_
@@ -192,8 +193,44 @@ def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
         mask._entry is view._entry)
 
 
+#: Elements up to which NumPy writes them, and numbers that every element type of a kind holds.
+_FEW: Final = 1 << 14
+_HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, float), 1e30),
+                dtypes.int64: ((int,), 2**31 - 1), dtypes.int32: ((int,), 2**31 - 1), dtypes.bool_: ((bool,), 1)}
+
+
+def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
+    """Few elements at a basic index are written by NumPy."""
+    held = None if key & (AUTOGRAD | DIM0) else _HELD.get(DTYPE_OF[key & DTYPE_MASK])
+    if held is None:
+        return None
+    kinds, most = held
+
+    def direct_setitem(a: Any, index: Any, value: Any) -> Any:
+        memory, counter = a._array, a._version_counter
+        if not (memory.flags.c_contiguous and memory.flags.writeable and (counter is None or type(counter) is list)):
+            return body(a, index, value)
+        if getattr(value, "_key", 0) | DIM0 == key | DIM0:
+            given = value._array
+        elif type(value) in kinds and -most <= value <= most:
+            given = value
+        else:
+            return body(a, index, value)
+        try:
+            array = _getitem_host(memory, index)
+            if array is None or array.size > _FEW or (given is not value and given.ndim > array.ndim):
+                return body(a, index, value)
+            array[...] = given
+        except (IndexError, ValueError):  # the general way says what is wrong
+            return body(a, index, value)
+        bump(a)
+        return None
+
+    return direct_setitem
+
+
 @composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
-           dunder=("__setitem__",))
+           dunder=("__setitem__",), direct=_setitem_direct)
 def setitem(input: Any, index: Any, value: Any) -> None:
     """``input[index] = value``."""
     basic, advanced = _parsed(input, index)
