@@ -69,7 +69,9 @@ class CpuDevice(OpenDevice):
         self.kernels = KernelTable()
         register_host_kernels(self.kernels, limit=HOST_LIMIT)
         empty = partial(self.allocator.of, operator="matmul")
-        register_products(self.kernels, Parts(self._make_products, self._make_halves, self._make_narrow, empty))
+        parts = Parts(self._make_products, self._make_halves, self._make_narrow, empty)
+        self.narrow_products = parts.narrow
+        register_products(self.kernels, parts)
         install_lapack(self._library)
         self.own_programs: dict[Any, Executable] = {}
         Convolutions(self)

@@ -23,11 +23,12 @@ from tensocket_plugins.ir.schedule import convolution as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
 
 from ..threads.streams import CpuQueue
-from . import winograd
+from . import narrow_convolution, winograd
 from .convolution_plans import Plan, Sizes, Table, forward_plan, offsets_of, pitches_of, transposed_plan
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
+    from ..linear.narrow import NarrowProducts
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
 #: Positions whose elements the first cache holds for all tiles of a task.
@@ -39,7 +40,7 @@ _KEPT: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Flat:
+class Flat:
     """How an image is laid out flat.
 
     Attributes:
@@ -78,7 +79,7 @@ class _Part:
 class _Call:
     """A convolution's launches; ``complete``: they write every element of the result."""
 
-    image: _Flat
+    image: Flat
     parts: tuple[_Part, ...]
     complete: bool
 
@@ -96,8 +97,8 @@ class _WeightCall:
         plan: Where positions of the result are.
     """
 
-    image: _Flat
-    upstream: _Flat
+    image: Flat
+    upstream: Flat
     offsets: Table
     multiply: tuple[Executable, Sizes]
     channels: int
@@ -181,6 +182,12 @@ class Convolutions:
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any], turned: bool,
                   stream: Stream) -> None:
         key = (dtype, turned, x.shape, x.strides, w.shape, w.strides, out.shape, scalars)
+        own = self._narrow(dtype)
+        if own is not None and narrow_convolution.serves(x, w, out, scalars[3]):
+            again = partial(self._convolve, dtype, work, out, x, w, scalars, turned)
+            if not self._queued("convolve_input" if turned else "convolve", again, stream):
+                self._convolve_narrow(own, key, out, x, w, scalars, turned)
+            return
         call: _Call | None = self._calls.get(key)
         if call is None:
             layer = _layer(x, out, scalars, turned) if _square(w, scalars) else None
@@ -197,13 +204,26 @@ class Convolutions:
             out[...] = 0
         if not call.parts:
             return
-        image = self._filled(call.image, work, x, stream)
+        image = self.filled(call.image, work, x, stream)
         for part in call.parts:
             weight = self._device.empty((part.size,), work, stream)
             run, numbers = part.gather
             run((weight, w, part.places), numbers, stream)
             run, numbers = part.multiply
             run((out, image, weight, part.offsets, part.rows), numbers, stream)
+
+    def _narrow(self, dtype: DType) -> NarrowProducts | None:
+        """Products of pairs, where the dtype and the processor have them."""
+        found = self._device.narrow_products(dtype.name) if dtype.name == "bfloat16" else None
+        return found if found is not None and found.pairs else None
+
+    def _convolve_narrow(self, products: NarrowProducts, key: Any, out: Any, x: Any, w: Any, scalars: Sequence[Any],
+                         turned: bool) -> None:
+        call: narrow_convolution.NarrowCall | None = self._calls.get(key)
+        if call is None:
+            call = narrow_convolution.plan_call(self, self._device, out, x, w, scalars, turned)
+            self._keep(key, call)
+        narrow_convolution.convolve(self, self._device, products, call, out, x, w, scalars[3])
 
     def _weight(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                 stream: Stream) -> None:
@@ -222,8 +242,8 @@ class Convolutions:
             call = self._weight_call(dtype, work, out, grad, x, scalars)
             if plan is None:
                 self._keep(key, call)
-        image = self._filled(call.image, work, x, stream)
-        upstream = self._filled(call.upstream, work, grad, stream)
+        image = self.filled(call.image, work, x, stream)
+        upstream = self.filled(call.upstream, work, grad, stream)
         run, numbers = call.multiply
         run((out, upstream, image, call.offsets), numbers, stream)
         if image[0, -1]:
@@ -243,7 +263,8 @@ class Convolutions:
         stream.submit(operator, partial(again, self._device.default_stream))
         return True
 
-    def _filled(self, flat: _Flat, work: DType, x: Any, stream: Stream) -> Any:
+    def filled(self, flat: Flat, work: DType, x: Any, stream: Stream) -> Any:
+        """A flat image of ``x``."""
         made = self._device.empty(flat.shape, work, stream)
         made[:, flat.used:] = 0
         for run, numbers in flat.launches:
@@ -270,9 +291,9 @@ class Convolutions:
                 x.shape[0] * groups * phase.tiles, groups, blocks, depth, phase.tiles, x.shape[1] * plane,
                 taken * plane, blocks * depth * channels, out.shape[1] * cells, count * cells, cells, count,
                 phase.width, plan.lines[-1].length, phase.hop))))
-        return _Call(self._flat(dtype, work, x, plan), tuple(parts), plan.complete)
+        return _Call(self.flat(dtype, work, x, plan), tuple(parts), plan.complete)
 
-    def _flat(self, dtype: DType, work: DType, x: Any, plan: Plan) -> _Flat:
+    def flat(self, dtype: DType, work: DType, x: Any, plan: Plan) -> Flat:
         """The image [B, C, phases, lengths..], and zeros behind it that the last tile reads."""
         batch, channels, dims = x.shape[0], x.shape[1], len(plan.lines)
         lengths = [line.length for line in plan.lines]
@@ -290,7 +311,7 @@ class Convolutions:
             launches.append((run, (batch * channels, channels, *lengths, number * plan.plane, step, *bounds, origin,
                                    step_n, step_c, *(line.stride * s for line, s in zip(plan.lines, steps,
                                                                                         strict=True)))))
-        return _Flat((1, used + slack), used, tuple(launches))
+        return Flat((1, used + slack), used, tuple(launches))
 
     def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Sizes, channels: int,
                 turned: bool) -> tuple[int, Table, tuple[Executable, Sizes]]:
@@ -311,7 +332,7 @@ class Convolutions:
         plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation,
                             _span(rows, work))
         upstream = self._upstream(dtype, work, grad, plan)
-        image, positions, plane = self._flat(dtype, work, x, plan), upstream.shape[1], plan.parts * plan.plane
+        image, positions, plane = self.flat(dtype, work, x, plan), upstream.shape[1], plan.parts * plan.plane
         channels = _block(rows)
         offsets, depth = plan.phases[0].offsets, len(plan.phases[0].offsets)
         width = programs.vectors(channels)
@@ -326,7 +347,7 @@ class Convolutions:
             positions, _SPAN, grad.shape[1] * positions, rows * positions, positions, x.shape[1] * plane,
             out.shape[1] * plane, rows * depth, depth, image.shape[1] - 1)), channels, plan)
 
-    def _upstream(self, dtype: DType, work: DType, grad: Any, plan: Plan) -> _Flat:
+    def _upstream(self, dtype: DType, work: DType, grad: Any, plan: Plan) -> Flat:
         """Upstream [B, O, positions] with zeros where rows of the flat image are longer."""
         outputs, dims = grad.shape[2:], len(plan.lines)
         lengths = [line.length for line in plan.lines]
@@ -336,6 +357,6 @@ class Convolutions:
         planes = grad.shape[0] * grad.shape[1]
         step_n, step_c, *steps = _element_strides(grad)
         run = self._device.program(programs.flat_image, dtype, work, dims, _known_step(steps[-1]))
-        return _Flat((planes, positions), used, ((run, (
+        return Flat((planes, positions), used, ((run, (
             planes, grad.shape[1], *lengths, 0, positions, *(n for size in outputs for n in (0, size)), 0, step_n,
             step_c, *steps)),))

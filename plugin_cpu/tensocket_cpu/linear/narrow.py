@@ -56,6 +56,8 @@ class NarrowProducts:
         self._blocks: Entry = entries[1]
         self._whole: Entry = entries[2]
         self._pool, self._empty = pool, empty
+        #: Whether instructions multiply pairs, so that these products are faster than those in float32.
+        self.pairs = arithmetic.terms == 2
         #: Elements of a strip's vectors along the sum, and bytes of a term of a strip.
         self._square, self._term = LANES * arithmetic.terms, TALL * 4 // arithmetic.terms
 
@@ -95,13 +97,28 @@ class NarrowProducts:
             self._run(x, y, out, batch, (m, n, k), bias)
         return out
 
+    def of_rows(self, x: Array, source: Array, table: Array, out: Array, steps: tuple[int, int]) -> None:
+        """Products with matrices whose rows stand anywhere, and may overlap.
+
+        Args:
+            x: [groups, m, k], m more than 1.
+            source: What rows are read from, contiguous.
+            table: [k] of int64: where each row begins, in bytes.
+            out: [batch, groups, m, n], contiguous: n is how many neighbours a row has.
+            steps: Bytes from one image of the batch to the next, and from one group.
+        """
+        batch, groups, m, n = out.shape
+        k = len(table)
+        y = np.ndarray((batch, groups, k, n), source.dtype, source, 0, (*steps, 0, source.itemsize))
+        self._run(x, y, out, (batch, groups), (m, n, k), None, table)
+
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
-             bias: Array | None) -> None:
+             bias: Array | None, table: Array | None = None) -> None:
         m, n, k = sizes
         item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
         strip_bytes = -(-k // self._square) * self._square * self._term + SLACK
         x, trans_x, ldx = oriented(x)
-        y, trans_y, ldy = oriented(y)
+        y, trans_y, ldy = oriented(y) if table is None else (y, PLAIN, 0)
         count, lefts = 1, 1
         left_steps: list[tuple[int, ...]] | None = NO_BATCH
         steps: list[tuple[int, ...]] | None = NO_BATCH
@@ -109,7 +126,7 @@ class NarrowProducts:
         if batch:
             count, lefts = math.prod(batch), math.prod(x.shape[:-2])
             left_steps, steps = batch_steps(x.shape[:-2], (x,)), batch_steps(batch, (a, y, out))
-        if left_steps is None or steps is None:
+        if left_steps is None or steps is None:  # never with a table, whose batch has two dimensions
             self._run(np.ascontiguousarray(np.broadcast_to(x, (*batch, m, k))),
                       np.ascontiguousarray(np.broadcast_to(y, (*batch, k, n))), out, batch, sizes, bias)
             return
@@ -121,7 +138,7 @@ class NarrowProducts:
         args = _PACK(address_of(x), ldx * item, trans_x != PLAIN, inner_x, outer_by, inner_by, m, k, strip_bytes,
                      strips, address_of(a), a_outer, a_inner, address_of(y), ldy * item, trans_y == PLAIN, y_outer,
                      y_inner, n, panels, address_of(out), n * item, c_outer, c_inner, inner, blocks, tall,
-                     address_of(first), first_step, items)
+                     address_of(first), first_step, 0 if table is None else address_of(table), items)
         if pieces > 1:
             self._pool.run(self._strips, args, lefts * strips, lefts * m * k // _ELEMENTS)
             self._pool.run(self._blocks, args, items, pieces)

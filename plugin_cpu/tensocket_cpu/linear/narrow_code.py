@@ -138,6 +138,8 @@ term:
   %x.at = phi ptr [%x, %start], [%x.next, %after]
   %x.one = load i32, ptr %x.at
   %x.in = insertelement <16 x i32> poison, i32 %x.one, i32 0
+  %k1 = add i64 %k, 1
+  %has = icmp slt i64 %k1, %count
 $one
   br label %next
 next:
@@ -145,6 +147,7 @@ next:
   %row = phi ptr [%line, %term], [%row.next, %next]
   %at = phi ptr [%sums, %term], [%at.next, %next]
   %lanes = sub i64 %columns, %column
+  %below = getelementptr i8, ptr %row, i64 %step
 $some
 $words
   %beside = getelementptr i8, ptr %at, i64 64

@@ -9,9 +9,12 @@ from typing import Final
 WORDS: Final = (
     "x", "x_step", "x_across", "x_inner", "x_outer_by", "x_inner_by", "m", "k", "strip_bytes", "strips", "a", "a_outer",
     "a_inner", "y", "y_step", "y_across", "y_outer", "y_inner", "n", "panels", "c", "c_step", "c_outer", "c_inner",
-    "inner", "blocks", "tall", "bias", "bias_step", "items")
+    "inner", "blocks", "tall", "bias", "bias_step", "table", "items")
 
 OUTER: Final = Template("""\
+; The table of rows that are where steps lead.
+@nothing = internal constant i64 0
+
 ; Rows of the code for so many rows.
 define internal i64 @height(i64 %rows) {
   %over4 = icmp sgt i64 %rows, 4
@@ -56,7 +59,7 @@ one:
   %pitch = select i1 %is.single, i64 4, i64 %strip.pitch
   br i1 %is.across, label %do.across, label %do.along
 do.across:
-  call void @across(ptr %source, i64 %x_step, i64 %rows, i64 %k, ptr %target, i64 %pitch)
+  call void @across(ptr %source, i64 %x_step, ptr @nothing, i64 0, i64 %rows, i64 %k, ptr %target, i64 %pitch)
   br label %done
 do.along:
   call void @along(ptr %source, i64 %x_step, i64 %rows, i64 %k, ptr %target, i64 %pitch)
@@ -69,11 +72,13 @@ out:
 }
 
 ; A panel of the right matrix.
-define internal void @pack(ptr %source, i64 %step, i64 %columns, i64 %count, ptr %panel, i1 %is.across) {
+define internal void @pack(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %columns, i64 %count, ptr %panel,
+                           i1 %is.across) {
 start:
   br i1 %is.across, label %do.across, label %do.along
 do.across:
-  call void @across(ptr %source, i64 %step, i64 %columns, i64 %count, ptr %panel, i64 $row_bytes)
+  call void @across(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %columns, i64 %count, ptr %panel,
+    i64 $row_bytes)
   ret void
 do.along:
   %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
@@ -158,6 +163,10 @@ $loads
   %a.ptr = inttoptr i64 %a to ptr
   %c.ptr = inttoptr i64 %c to ptr
   %bias.ptr = inttoptr i64 %bias to ptr
+  %table.given = inttoptr i64 %table to ptr
+  %is.table = icmp ne i64 %table, 0
+  %table.ptr = select i1 %is.table, ptr %table.given, ptr @nothing
+  %entry = select i1 %is.table, i64 8, i64 0
   br label %next
 next:
   %u = phi i64 [%begin, %start], [%u.next, %done]
@@ -221,7 +230,9 @@ chunk:
   %word0 = sdiv i64 %k0, $terms
   %part.at = mul i64 %k0, %term.step
   %part = getelementptr i8, ptr %right, i64 %part.at
-  call void @pack(ptr %part, i64 %y_step, i64 %columns, i64 %count, ptr %panel, i1 %is.across)
+  %entry.at = mul i64 %k0, %entry
+  %entries = getelementptr i8, ptr %table.ptr, i64 %entry.at
+  call void @pack(ptr %part, i64 %y_step, ptr %entries, i64 %entry, i64 %columns, i64 %count, ptr %panel, i1 %is.across)
   %fresh = icmp eq i64 %k0, 0
   %from_step = select i1 %fresh, i64 0, i64 $row_bytes
   br label %strip

@@ -55,7 +55,7 @@ def shuffle(target: str, count: int, kind: str, first: str, second: str, order: 
 
 
 def joined(arithmetic: Arithmetic) -> str:
-    """``%word0`` and ``%word1`` of up to 32 lanes that lie side by side: from ``%row``, and ``%step`` behind it."""
+    """``%word0`` and ``%word1`` of up to 32 lanes that lie side by side: of ``%row``, and ``%below`` if it ``%has``."""
     lines = [filled(_FIRST_ROW, arithmetic)]
     if arithmetic.terms == 1:
         return "\n".join([*lines, widen(arithmetic, WIDE, "%v0", "%w"), *(
@@ -71,7 +71,7 @@ def joined(arithmetic: Arithmetic) -> str:
 
 
 def across(arithmetic: Arithmetic) -> str:
-    """Words of up to 32 lanes that lie side by side."""
+    """Words of up to 32 lanes that lie side by side; a table says how far rows are from where steps lead."""
     return filled(_ACROSS, arithmetic, words=joined(arithmetic), some=mask("some", WIDE, "lanes"))
 
 
@@ -143,9 +143,6 @@ _FIRST_ROW: Final = Template("""\
   %v0 = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %row, i32 1, <32 x i1> %some,
     <32 x $item> zeroinitializer)""")
 _SECOND_ROW: Final = Template("""\
-  %k1 = add i64 %k, 1
-  %has = icmp slt i64 %k1, %count
-  %below = getelementptr i8, ptr %row, i64 %step
   %second = select i1 %has, ptr %below, ptr %row
   %v1.any = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %second, i32 1, <32 x i1> %some,
     <32 x $item> zeroinitializer)
@@ -153,7 +150,8 @@ _SECOND_ROW: Final = Template("""\
 
 # What lies behind the columns of a panel belongs to the next one, for which it would come too late by itself.
 _ACROSS: Final = Template("""\
-define internal void @across(ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %target, i64 %pitch) noinline {
+define internal void @across(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
+                             i64 %pitch) noinline {
 start:
 $some
   %both = icmp sgt i64 %lanes, $lanes
@@ -161,10 +159,22 @@ $some
   br label %next
 next:
   %k = phi i64 [0, %start], [%k.next, %after]
-  %row = phi ptr [%source, %start], [%row.next, %after]
+  %line = phi ptr [%source, %start], [%line.next, %after]
   %to = phi ptr [%target, %start], [%to.next, %after]
+  %k1 = add i64 %k, 1
+  %has = icmp slt i64 %k1, %count
+  %other.k = select i1 %has, i64 %k1, i64 %k
+  %entry0 = mul i64 %k, %entry
+  %entry1 = mul i64 %other.k, %entry
+  %entry0.at = getelementptr i8, ptr %table, i64 %entry0
+  %entry1.at = getelementptr i8, ptr %table, i64 %entry1
+  %place0 = load i64, ptr %entry0.at
+  %place1 = load i64, ptr %entry1.at
+  %row = getelementptr i8, ptr %line, i64 %place0
+  %line.below = getelementptr i8, ptr %line, i64 %step
+  %below = getelementptr i8, ptr %line.below, i64 %place1
   %ahead = getelementptr i8, ptr %row, i64 64
-  %below.ahead = getelementptr i8, ptr %ahead, i64 %step
+  %below.ahead = getelementptr i8, ptr %below, i64 64
   call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 3, i32 1)
   call void @llvm.prefetch.p0(ptr %below.ahead, i32 0, i32 3, i32 1)
 $words
@@ -176,7 +186,7 @@ other:
   br label %after
 after:
   %k.next = add i64 %k, $terms
-  %row.next = getelementptr i8, ptr %row, i64 %hop
+  %line.next = getelementptr i8, ptr %line, i64 %hop
   %to.next = getelementptr i8, ptr %to, i64 %pitch
   %more = icmp slt i64 %k.next, %count
   br i1 %more, label %next, label %out

@@ -1,0 +1,152 @@
+"""Convolution of bfloat16 numbers, and its transpose, where the processor multiplies pairs of them.
+
+An image is laid out flat, as for the direct schedule, but as it is. Then what a tap of the window reads of a channel
+for all positions of the result is a row of neighbours, which begins at an offset. So a convolution is a product of the
+weight with a matrix whose rows are told by a table, and overlap; nothing is copied for it. What stands between the rows
+of the result is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tensocket_plugins.contract.backend import Executable
+from tensocket_plugins.contract.dtypes import int64, uint16
+from tensocket_plugins.ir.nodes import Buffer, Expr, If, Kernel, Let, Load, LoopKind, Program, Store, const, loop
+from tensocket_plugins.ir.schedule.tiles import index, lanes, numbers
+
+from .convolution_plans import Phase, Plan, Sizes, Table, forward_plan, transposed_plan
+
+if TYPE_CHECKING:
+    from ..device import CpuDevice
+    from ..linear.narrow import NarrowProducts
+    from .convolution import Convolutions, Flat
+
+#: Channels of a group's result, and terms of its sums, from which tiles are full enough.
+_ROWS: Final = 8
+_TERMS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One phase of the result.
+
+    Attributes:
+        taps: See ``Phase``; None for all of them.
+        table: Where rows begin in an image's group, in bytes.
+        positions: Neighbours of a row.
+        rows: See ``Phase``.
+        place: The program that takes rows of the result out of positions, with its scalars.
+    """
+
+    taps: Sizes | None
+    table: Table
+    positions: int
+    rows: Table
+    place: tuple[Executable, Sizes]
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowCall:
+    """The launches of a convolution.
+
+    Attributes:
+        image: The image laid out flat.
+        steps: Bytes from one flat image to the next, and from one group to the next.
+        parts: One for each phase of the result.
+        complete: Whether they write every element of it.
+    """
+
+    image: Flat
+    steps: tuple[int, int]
+    parts: tuple[_Part, ...]
+    complete: bool
+
+
+def serves(x: Any, w: Any, out: Any, groups: int) -> bool:
+    """Whether a convolution is large enough: full tiles, and more work than its layout."""
+    count = out.shape[1] // groups
+    return bool(count >= _ROWS and x.shape[1] // groups * w[0, 0].size >= _TERMS)
+
+
+def place_rows(spread: bool) -> Program:
+    """``out[plane, rows[r] + hop * p] = made[plane, r * pitch + p]`` for p below ``width``, where ``rows[r] >= 0``.
+
+    Parameters: result, positions, rows; then planes, number of rows, pitch, width, hop, elements of a plane of
+    positions and of the result.
+
+    Args:
+        spread: Whether ``hop`` may be another number than 1.
+    """
+    scalars, names = numbers("planes count pitch width hop span cells")
+    planes, count, pitch, width, hop, span, cells = names
+    plane, row, begin, t, lane, position = map(index, ("plane", "row", "begin", "t", "lane", "position"))
+    step: Expr = hop if spread else const(1, int64)
+    copy = loop(lane, lanes(uint16), [
+        Let(position, t + lane),
+        If(position < width, (Store("out", plane * cells + begin + position * step,
+                                    Load("made", plane * span + row * pitch + position, uint16)),)),
+    ], LoopKind.VECTOR)
+    body = loop(plane, planes, [loop(row, count, [
+        Let(begin, Load("rows", row, int64)),
+        If(begin >= 0, (loop(t, width, [copy], step=lanes(uint16)),)),
+    ])], LoopKind.PARALLEL)
+    buffers = (Buffer("out", uint16, True), Buffer("made", uint16), Buffer("rows", int64))
+    return Program("place_rows", (*buffers, *scalars), (Kernel("place_rows", (body,)),))
+
+
+def plan_call(own: Convolutions, device: CpuDevice, out: Any, x: Any, w: Any, scalars: Sequence[Any],
+              turned: bool) -> NarrowCall:
+    """What is launched for arrays of these shapes and strides."""
+    stride, padding, dilation, groups = scalars
+    plan: Plan
+    if turned:
+        plan = transposed_plan(w.shape[0] // groups, out.shape[2:], w.shape[2:], x.shape[2:], stride, padding, dilation,
+                               1)
+    else:
+        plan = forward_plan(w.shape[1], x.shape[2:], w.shape[2:], out.shape[2:], stride, padding, dilation, 1)
+    plane = plan.parts * plan.plane * 2
+    cells = out[0, 0].size
+    parts = tuple(_part(device, phase, plan, out.shape[0] * out.shape[1], cells, turned) for phase in plan.phases)
+    return NarrowCall(own.flat(uint16, uint16, x, plan), (x.shape[1] * plane, x.shape[1] // groups * plane), parts,
+                      plan.complete)
+
+
+def _part(device: CpuDevice, phase: Phase, plan: Plan, planes: int, cells: int, turned: bool) -> _Part:
+    pitch = plan.lines[-1].length
+    count = int(np.flatnonzero(phase.rows >= 0)[-1]) + 1
+    positions = (count - 1) * pitch + phase.width
+    run = device.program(place_rows, phase.hop != 1)
+    return _Part(phase.taps if turned else None, phase.offsets * 2, positions, phase.rows, (
+        run, (planes, count, pitch, phase.width, phase.hop, positions, cells)))
+
+
+def convolve(own: Convolutions, device: CpuDevice, products: NarrowProducts, call: NarrowCall, out: Any, x: Any, w: Any,
+             groups: int) -> None:
+    """Run it: ``out`` and ``x`` and ``w`` as those that ``call`` was made for."""
+    stream = device.default_stream
+    if not call.complete:
+        out[...] = 0
+    if not call.parts:
+        return
+    image = own.filled(call.image, uint16, x, stream)
+    for part in call.parts:
+        factors = _factors(w, groups, part.taps)
+        made = device.empty((x.shape[0], groups, factors.shape[1], part.positions), uint16, stream)
+        products.of_rows(factors, image, part.table, made, call.steps)
+        run, sizes = part.place
+        run((out, made, part.rows), sizes, stream)
+
+
+def _factors(w: Any, groups: int, taps: Sizes | None) -> Any:
+    """The weight [groups, channels of the result, terms]; with ``taps``, its inputs are the result's channels."""
+    outputs, inputs = w.shape[0] // groups, w.shape[1]
+    flat = w.reshape((groups, outputs, inputs, w[0, 0].size))
+    if taps is None:
+        return flat.reshape((groups, outputs, inputs * flat.shape[-1]))
+    some = flat if len(taps) == flat.shape[-1] and taps == tuple(range(len(taps))) else flat[..., list(taps)]
+    return np.ascontiguousarray(some.swapaxes(1, 2)).reshape((groups, inputs, outputs * len(taps)))
