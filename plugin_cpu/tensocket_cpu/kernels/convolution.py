@@ -24,11 +24,20 @@ from tensocket_plugins.ir.schedule.tiles import lanes
 
 from ..threads.streams import CpuQueue
 from . import narrow_convolution, winograd
-from .convolution_plans import Plan, Sizes, Table, forward_plan, offsets_of, pitches_of, transposed_plan
+from .convolution_plans import (
+    Flat,
+    Plan,
+    Sizes,
+    Table,
+    element_strides,
+    forward_plan,
+    offsets_of,
+    pitches_of,
+    transposed_plan,
+)
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
-    from ..linear.narrow import NarrowProducts
 
 _DTYPES: Final = ("float32", "float64", "float16", "bfloat16")
 #: Positions whose elements the first cache holds for all tiles of a task.
@@ -37,21 +46,6 @@ _SPAN: Final = 1024
 _TASKS: Final = 16
 #: Calls whose launches are kept.
 _KEPT: Final = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """How an image is laid out flat.
-
-    Attributes:
-        shape: Rows, and elements of each.
-        used: Where zeros begin in a row.
-        launches: Programs that write the rest, with their scalars.
-    """
-
-    shape: tuple[int, int]
-    used: int
-    launches: tuple[tuple[Executable, Sizes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +97,6 @@ class _WeightCall:
     multiply: tuple[Executable, Sizes]
     channels: int
     plan: Plan
-
-
-def _element_strides(array: Any) -> Sizes:
-    return tuple(s // array.itemsize for s in array.strides)
 
 
 def _block(count: int) -> int:
@@ -182,24 +172,24 @@ class Convolutions:
     def _convolve(self, dtype: DType, work: DType, out: Any, x: Any, w: Any, scalars: Sequence[Any], turned: bool,
                   stream: Stream) -> None:
         key = (dtype, turned, x.shape, x.strides, w.shape, w.strides, out.shape, scalars)
-        own = self._narrow(dtype)
-        if own is not None and narrow_convolution.serves(x, w, out, scalars[3]):
-            again = partial(self._convolve, dtype, work, out, x, w, scalars, turned)
-            if not self._queued("convolve_input" if turned else "convolve", again, stream):
-                self._convolve_narrow(own, key, out, x, w, scalars, turned)
-            return
-        call: _Call | None = self._calls.get(key)
+        call: _Call | narrow_convolution.NarrowCall | None = self._calls.get(key)
+        again = partial(self._convolve, dtype, work, out, x, w, scalars, turned)
         if call is None:
             layer = _layer(x, out, scalars, turned) if _square(w, scalars) else None
             plan = None if layer is None else winograd.plan(layer, work, self._device.get_num_threads())
-            if layer is not None and plan is not None:
-                again = partial(self._convolve, dtype, work, out, x, w, scalars, turned)
-                if self._queued("convolve_input" if turned else "convolve", again, stream) or winograd.convolve(
-                        self._device, dtype, work, out, x, w, layer, plan, stream):
-                    return
-            call = self._call(dtype, work, out, x, w, scalars, turned)
+            if layer is not None and plan is not None and (
+                    self._queued("convolve_input" if turned else "convolve", again, stream) or winograd.convolve(
+                        self._device, dtype, work, out, x, w, layer, plan, stream)):
+                return
+            narrow = plan is None and self._narrow(dtype, x, w, out, scalars)
+            call = narrow_convolution.plan_call(self, self._device, out, x, w, scalars, turned) if narrow else \
+                self._call(dtype, work, out, x, w, scalars, turned)
             if plan is None:
                 self._keep(key, call)
+        if isinstance(call, narrow_convolution.NarrowCall):
+            if not self._queued("convolve_input" if turned else "convolve", again, stream):
+                narrow_convolution.convolve(self, self._device, call, out, x, w, scalars[3])
+            return
         if not call.complete:
             out[...] = 0
         if not call.parts:
@@ -212,18 +202,12 @@ class Convolutions:
             run, numbers = part.multiply
             run((out, image, weight, part.offsets, part.rows), numbers, stream)
 
-    def _narrow(self, dtype: DType) -> NarrowProducts | None:
-        """Products of pairs, where the dtype and the processor have them."""
-        found = self._device.narrow_products(dtype.name) if dtype.name == "bfloat16" else None
-        return found if found is not None and found.pairs else None
-
-    def _convolve_narrow(self, products: NarrowProducts, key: Any, out: Any, x: Any, w: Any, scalars: Sequence[Any],
-                         turned: bool) -> None:
-        call: narrow_convolution.NarrowCall | None = self._calls.get(key)
-        if call is None:
-            call = narrow_convolution.plan_call(self, self._device, out, x, w, scalars, turned)
-            self._keep(key, call)
-        narrow_convolution.convolve(self, self._device, products, call, out, x, w, scalars[3])
+    def _narrow(self, dtype: DType, x: Any, w: Any, out: Any, scalars: Sequence[Any]) -> bool:
+        """Whether numbers are multiplied in pairs."""
+        if dtype.name != "bfloat16" or not narrow_convolution.serves(x, w, out, scalars[3]):
+            return False
+        products = self._device.narrow_products(dtype.name)
+        return products is not None and products.pairs
 
     def _weight(self, dtype: DType, work: DType, outs: Sequence[Any], ins: Sequence[Any], scalars: Sequence[Any],
                 stream: Stream) -> None:
@@ -232,16 +216,22 @@ class Convolutions:
         if self._queued("convolve_weight", partial(self._weight, dtype, work, outs, ins, scalars), stream):
             return
         key = (dtype, grad.shape, grad.strides, x.shape, x.strides, out.shape, scalars)
-        call: _WeightCall | None = self._calls.get(key)
+        call: _WeightCall | narrow_convolution.NarrowWeightCall | None = self._calls.get(key)
         if call is None:
             layer = _layer(x, grad, scalars, False) if _square(out, scalars) else None
             plan = None if layer is None else winograd.weight_plan(layer, work, self._device.get_num_threads())
             if layer is not None and plan is not None and winograd.convolve_weight(
                     self._device, dtype, work, out, grad, x, layer, plan, stream):
                 return
-            call = self._weight_call(dtype, work, out, grad, x, scalars)
+            narrow = plan is None and self._narrow(dtype, x, out, grad, scalars)
+            call = narrow_convolution.plan_weight(self._device, out, grad, x, scalars) if narrow else \
+                self._weight_call(dtype, work, out, grad, x, scalars)
             if plan is None:
                 self._keep(key, call)
+        if isinstance(call, narrow_convolution.NarrowWeightCall):
+            if narrow_convolution.weight_gradient(self, self._device, call, out, grad, x, scalars[3]):
+                return
+            call = self._weight_call(dtype, work, out, grad, x, scalars)
         image = self.filled(call.image, work, x, stream)
         upstream = self.filled(call.upstream, work, grad, stream)
         run, numbers = call.multiply
@@ -301,7 +291,7 @@ class Convolutions:
         used = batch * channels * step
         # A tile reads beyond the last position, and a tap of the weight's gradient beyond the last row.
         slack = pitches_of(lengths)[0] + _span(1, work) + 1  # the last element is the weight's gradient's, for NaN
-        step_n, step_c, *steps = _element_strides(x)
+        step_n, step_c, *steps = element_strides(x)
         run = self._device.program(programs.flat_image, dtype, work, dims, _known_step(plan.lines[-1].stride
                                                                                       * steps[-1]))
         launches = []
@@ -316,7 +306,7 @@ class Convolutions:
     def _blocks(self, dtype: DType, work: DType, w: Any, groups: int, taps: Sizes, channels: int,
                 turned: bool) -> tuple[int, Table, tuple[Executable, Sizes]]:
         """The weight by blocks of ``channels`` of the result; ``turned``: its inputs are the result's channels."""
-        out_step, in_step, *steps = _element_strides(w)
+        out_step, in_step, *steps = element_strides(w)
         rows, inputs = w.shape[0] // groups, w.shape[1]
         count, step_c, depth, step = (inputs, in_step, rows, out_step) if turned else (rows, out_step, inputs, in_step)
         table = _weight_places(w.shape[2:], tuple(steps), taps, depth, step)
@@ -355,7 +345,7 @@ class Convolutions:
         used, width = math.prod(lengths), lanes(work)
         positions = -(-used // width) * width
         planes = grad.shape[0] * grad.shape[1]
-        step_n, step_c, *steps = _element_strides(grad)
+        step_n, step_c, *steps = element_strides(grad)
         run = self._device.program(programs.flat_image, dtype, work, dims, _known_step(steps[-1]))
         return Flat((planes, positions), used, ((run, (
             planes, grad.shape[1], *lengths, 0, positions, *(n for size in outputs for n in (0, size)), 0, step_n,

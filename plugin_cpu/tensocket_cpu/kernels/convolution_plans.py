@@ -16,8 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensocket_plugins.contract.backend import Executable
+
 Sizes = tuple[int, ...]
 Table = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """How an image is laid out flat.
+
+    Attributes:
+        shape: Rows, and elements of each.
+        used: Where zeros begin in a row.
+        launches: Programs that write the rest, with their scalars.
+    """
+
+    shape: tuple[int, int]
+    used: int
+    launches: tuple[tuple[Executable, Sizes], ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,11 @@ class Plan:
     def plane(self) -> int:
         """Elements of one phase of one channel."""
         return math.prod(line.length for line in self.lines)
+
+
+def element_strides(array: Any) -> Sizes:
+    """Strides of a NumPy array, in elements."""
+    return tuple(s // array.itemsize for s in array.strides)
 
 
 def pitches_of(lengths: Sequence[int]) -> Sizes:

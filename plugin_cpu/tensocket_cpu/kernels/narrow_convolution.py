@@ -4,12 +4,16 @@ An image is laid out flat, as for the direct schedule, but as it is. Then what a
 for all positions of the result is a row of neighbours, which begins at an offset. So a convolution is a product of the
 weight with a matrix whose rows are told by a table, and overlap; nothing is copied for it. What stands between the rows
 of the result is dropped.
+
+The weight's gradient is a product of upstream, laid out likewise with zeros between its rows, with the transpose of
+that matrix, over the positions of all images, which follow each other in each channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,18 +21,31 @@ import numpy as np
 from tensocket_plugins.contract.backend import Executable
 from tensocket_plugins.contract.dtypes import int64, uint16
 from tensocket_plugins.ir.nodes import Buffer, Expr, If, Kernel, Let, Load, LoopKind, Program, Store, const, loop
+from tensocket_plugins.ir.schedule.convolution import flat_image
 from tensocket_plugins.ir.schedule.tiles import index, lanes, numbers
 
-from .convolution_plans import Phase, Plan, Sizes, Table, forward_plan, transposed_plan
+from .convolution_plans import (
+    Flat,
+    Phase,
+    Plan,
+    Sizes,
+    Table,
+    element_strides,
+    forward_plan,
+    offsets_of,
+    transposed_plan,
+)
 
 if TYPE_CHECKING:
     from ..device import CpuDevice
     from ..linear.narrow import NarrowProducts
-    from .convolution import Convolutions, Flat
+    from .convolution import Convolutions
 
 #: Channels of a group's result, and terms of its sums, from which tiles are full enough.
-_ROWS: Final = 8
-_TERMS: Final = 16
+_ROWS: Final = 16
+_TERMS: Final = 128
+#: Bits that are all set in numbers that are not finite.
+_EXPONENT: Final = np.uint16(0x7F80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,23 @@ class NarrowCall:
     steps: tuple[int, int]
     parts: tuple[_Part, ...]
     complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowWeightCall:
+    """The launches for a weight's gradient.
+
+    Attributes:
+        image: The image laid out flat, channels first.
+        upstream: The upstream gradient likewise.
+        step: Bytes from one group of the image to the next.
+        table: Where channels and taps begin in the image.
+    """
+
+    image: Flat
+    upstream: Flat
+    step: int
+    table: Table
 
 
 def serves(x: Any, w: Any, out: Any, groups: int) -> bool:
@@ -125,8 +159,7 @@ def _part(device: CpuDevice, phase: Phase, plan: Plan, planes: int, cells: int, 
         run, (planes, count, pitch, phase.width, phase.hop, positions, cells)))
 
 
-def convolve(own: Convolutions, device: CpuDevice, products: NarrowProducts, call: NarrowCall, out: Any, x: Any, w: Any,
-             groups: int) -> None:
+def convolve(own: Convolutions, device: CpuDevice, call: NarrowCall, out: Any, x: Any, w: Any, groups: int) -> None:
     """Run it: ``out`` and ``x`` and ``w`` as those that ``call`` was made for."""
     stream = device.default_stream
     if not call.complete:
@@ -137,9 +170,60 @@ def convolve(own: Convolutions, device: CpuDevice, products: NarrowProducts, cal
     for part in call.parts:
         factors = _factors(w, groups, part.taps)
         made = device.empty((x.shape[0], groups, factors.shape[1], part.positions), uint16, stream)
-        products.of_rows(factors, image, part.table, made, call.steps)
+        _products(device).of_rows(factors, image, part.table, made, call.steps)
         run, sizes = part.place
         run((out, made, part.rows), sizes, stream)
+
+
+def plan_weight(device: CpuDevice, out: Any, grad: Any, x: Any, scalars: Sequence[Any]) -> NarrowWeightCall:
+    """What is launched for arrays of these shapes and strides."""
+    stride, padding, dilation, groups = scalars
+    plan = forward_plan(out.shape[1], x.shape[2:], out.shape[2:], grad.shape[2:], stride, padding, dilation, 1)
+    lengths, images = tuple(line.length for line in plan.lines), x.shape[0]
+    places = plan.phases[0].offsets[:out[0, 0].size]  # of the first channel
+    part, shift = np.divmod(places, plan.plane)
+    whole = x.shape[1] * images * plan.plane  # elements of a phase
+    table = offsets_of(out.shape[1], images * plan.plane, part * whole + shift)
+    outputs = grad.shape[2:]
+    bounds = tuple(n for size in outputs for n in (0, size))
+    steps = element_strides(grad)
+    run = device.program(flat_image, uint16, uint16, len(lengths), None)
+    planes = grad.shape[1] * images
+    upstream = Flat((planes, plan.plane), plan.plane, ((run, (
+        planes, images, *lengths, 0, plan.plane, *bounds, 0, steps[1], steps[0], *steps[2:])),))
+    return NarrowWeightCall(_channels_first(run, x, plan), upstream, x.shape[1] // groups * images * plan.plane * 2,
+                            table * 2)
+
+
+def _channels_first(run: Executable, x: Any, plan: Plan) -> Flat:
+    """The image [phases, C, B, lengths..], and zeros behind it that the last channel's taps read."""
+    step_n, step_c, *steps = element_strides(x)
+    planes, lengths = x.shape[0] * x.shape[1], [line.length for line in plan.lines]
+    launches = []
+    for number, phase in enumerate(product(*(range(len(line.low)) for line in plan.lines))):
+        bounds = [n for line, k in zip(plan.lines, phase, strict=True) for n in (line.low[k], line.high[k])]
+        origin = sum(line.first[k] * s for line, k, s in zip(plan.lines, phase, steps, strict=True))
+        launches.append((run, (planes, x.shape[0], *lengths, number * planes * plan.plane, plan.plane, *bounds, origin,
+                               step_c, step_n, *(line.stride * s for line, s in zip(plan.lines, steps, strict=True)))))
+    used = plan.parts * planes * plan.plane
+    return Flat((1, used + plan.plane), used, tuple(launches))
+
+
+def weight_gradient(own: Convolutions, device: CpuDevice, call: NarrowWeightCall, out: Any, grad: Any, x: Any,
+                    groups: int) -> bool:
+    """Run it; False where a number is not finite: what stands between rows is multiplied by 0, and may be to blame."""
+    stream = device.default_stream
+    image, upstream = own.filled(call.image, uint16, x, stream), own.filled(call.upstream, uint16, grad, stream)
+    rows = grad.shape[1] // groups
+    made, left = out.reshape((1, groups, rows, len(call.table))), upstream.reshape((groups, rows, -1))
+    _products(device).of_rows(left, image, call.table, made, (0, call.step), turned=True)
+    return not bool(((out & _EXPONENT) == _EXPONENT).any())
+
+
+def _products(device: CpuDevice) -> NarrowProducts:
+    found = device.narrow_products("bfloat16")
+    assert found is not None  # calls are made only where it is there
+    return found
 
 
 def _factors(w: Any, groups: int, taps: Sizes | None) -> Any:

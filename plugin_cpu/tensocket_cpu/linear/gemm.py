@@ -39,7 +39,7 @@ _WORDS: Final = ("gemm", "trans_b", "trans_a", "n", "m", "k", "b", "ldb", "a", "
                  "inner_b", "inner_c", "outer_a", "outer_b", "outer_c")
 _PACK: Final = struct.Struct(f"={len(_WORDS)}q").pack
 #: What BLAS calls matrices by columns, which are those by rows to us, and others.
-PLAIN, _TRANSPOSED = ord("N"), ord("T")
+PLAIN, TRANSPOSED = ord("N"), ord("T")
 #: Multiplications that are worth a second thread: about 10 microseconds.
 _GRAIN: Final = 1 << 20
 #: Rows or columns of a tile: BLAS kernels compute blocks of this size or a fraction.
@@ -177,7 +177,7 @@ def oriented(x: Array) -> tuple[Array, int, int]:
         if (along == item or columns == 1) and (rows == 1 or (down >= columns * item and down % item == 0)):
             return x, PLAIN, max(columns, 1) if rows == 1 else down // item
         if (down == item or rows == 1) and (columns == 1 or (along >= rows * item and along % item == 0)):
-            return x, _TRANSPOSED, max(rows, 1) if columns == 1 else along // item
+            return x, TRANSPOSED, max(rows, 1) if columns == 1 else along // item
     return np.ascontiguousarray(x), PLAIN, max(columns, 1)
 
 
@@ -317,7 +317,7 @@ class Products:
         elif step <= 0 or step % item:
             vector, step = np.ascontiguousarray(vector), item
         _, one, one_high = self._routines[out.dtype]
-        args = _VECTOR_PACK(self._gemv[out.dtype], _TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
+        args = _VECTOR_PACK(self._gemv[out.dtype], TRANSPOSED if turned else PLAIN, size, depth, address_of(matrix),
                             ld, address_of(vector), step // item, address_of(out), 1, one, one_high,
                             one if add else 0, one_high if add else 0, _VECTOR_TILE,
                             _VECTOR_TILE * (ld if turned else 1) * item, _VECTOR_TILE * item, turned)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..code.pointers import address_of
 from ..threads.pool import Entry, ThreadPool
-from .gemm import NO_BATCH, PLAIN, batch_steps, oriented
+from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
 from .narrow_arithmetic import Arithmetic
 from .narrow_code import program_text
 from .narrow_loops import WORDS
@@ -97,7 +97,8 @@ class NarrowProducts:
             self._run(x, y, out, batch, (m, n, k), bias)
         return out
 
-    def of_rows(self, x: Array, source: Array, table: Array, out: Array, steps: tuple[int, int]) -> None:
+    def of_rows(self, x: Array, source: Array, table: Array, out: Array, steps: tuple[int, int], *,
+                turned: bool = False) -> None:
         """Products with matrices whose rows stand anywhere, and may overlap.
 
         Args:
@@ -105,20 +106,21 @@ class NarrowProducts:
             source: What rows are read from, contiguous.
             table: [k] of int64: where each row begins, in bytes.
             out: [batch, groups, m, n], contiguous: n is how many neighbours a row has.
-            steps: Bytes from one image of the batch to the next, and from one group.
+            steps: Bytes from one matrix of the batch to the next, and from one group to the next.
+            turned: Whether these are rows of the transposed matrices, so that the table has n of them.
         """
         batch, groups, m, n = out.shape
-        k = len(table)
-        y = np.ndarray((batch, groups, k, n), source.dtype, source, 0, (*steps, 0, source.itemsize))
-        self._run(x, y, out, (batch, groups), (m, n, k), None, table)
+        k, item = x.shape[-1], source.itemsize
+        y = np.ndarray((batch, groups, k, n), source.dtype, source, 0, (*steps, *((item, 0) if turned else (0, item))))
+        self._run(x, y, out, (batch, groups), (m, n, k), None, table, TRANSPOSED if turned else PLAIN)
 
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
-             bias: Array | None, table: Array | None = None) -> None:
+             bias: Array | None, table: Array | None = None, trans_table: int = PLAIN) -> None:
         m, n, k = sizes
         item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
         strip_bytes = -(-k // self._square) * self._square * self._term + SLACK
         x, trans_x, ldx = oriented(x)
-        y, trans_y, ldy = oriented(y) if table is None else (y, PLAIN, 0)
+        y, trans_y, ldy = oriented(y) if table is None else (y, trans_table, 0)
         count, lefts = 1, 1
         left_steps: list[tuple[int, ...]] | None = NO_BATCH
         steps: list[tuple[int, ...]] | None = NO_BATCH

@@ -83,7 +83,8 @@ def _finish(arithmetic: Arithmetic) -> str:
 
 
 _DOTS: Final = Template("""\
-define internal void @dots(ptr %x, ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %from, ptr %sums) noinline {
+define internal void @dots(ptr %x, ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %from,
+                           ptr %sums) noinline {
 start:
   %square = alloca [16 x <16 x i32>], align 64
   %last = sub i64 %lanes, 1

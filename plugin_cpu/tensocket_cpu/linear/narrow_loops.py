@@ -62,7 +62,7 @@ do.across:
   call void @across(ptr %source, i64 %x_step, ptr @nothing, i64 0, i64 %rows, i64 %k, ptr %target, i64 %pitch)
   br label %done
 do.along:
-  call void @along(ptr %source, i64 %x_step, i64 %rows, i64 %k, ptr %target, i64 %pitch)
+  call void @along(ptr %source, i64 %x_step, ptr @nothing, i64 0, i64 %rows, i64 %k, ptr %target, i64 %pitch)
   br label %done
 done:
   %u.next = add i64 %u, 1
@@ -82,7 +82,7 @@ do.across:
   ret void
 do.along:
   %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
-  call void @along(ptr %source, i64 %step, i64 %first, i64 %count, ptr %panel, i64 $row_bytes)
+  call void @along(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %first, i64 %count, ptr %panel, i64 $row_bytes)
   %rest = sub i64 %columns, %first
   %some = icmp sgt i64 %rest, 0
   br i1 %some, label %second, label %out
@@ -91,7 +91,10 @@ second:
   %beside = getelementptr i8, ptr %source, i64 %hop
   %panel.beside = getelementptr i8, ptr %panel, i64 64
   %last = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
-  call void @along(ptr %beside, i64 %step, i64 %last, i64 %count, ptr %panel.beside, i64 $row_bytes)
+  %entries.at = mul i64 %entry, $lanes
+  %entries = getelementptr i8, ptr %table, i64 %entries.at
+  call void @along(ptr %beside, i64 %step, ptr %entries, i64 %entry, i64 %last, i64 %count, ptr %panel.beside,
+    i64 $row_bytes)
   br label %out
 out:
   ret void
@@ -101,7 +104,7 @@ out:
 define internal void @row_along(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {
 start:
   %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
-  call void @dots(ptr %x, ptr %source, i64 %step, i64 %first, i64 %count, ptr %from, ptr %sums)
+  call void @dots(ptr %x, ptr %source, i64 %step, ptr @nothing, i64 0, i64 %first, i64 %count, ptr %from, ptr %sums)
   %rest = sub i64 %columns, %first
   %some = icmp sgt i64 %rest, 0
   br i1 %some, label %second, label %out
@@ -111,7 +114,8 @@ second:
   %from.beside = getelementptr i8, ptr %from, i64 64
   %sums.beside = getelementptr i8, ptr %sums, i64 64
   %last = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
-  call void @dots(ptr %x, ptr %beside, i64 %step, i64 %last, i64 %count, ptr %from.beside, ptr %sums.beside)
+  call void @dots(ptr %x, ptr %beside, i64 %step, ptr @nothing, i64 0, i64 %last, i64 %count, ptr %from.beside,
+    ptr %sums.beside)
   br label %out
 out:
   ret void
@@ -230,7 +234,8 @@ chunk:
   %word0 = sdiv i64 %k0, $terms
   %part.at = mul i64 %k0, %term.step
   %part = getelementptr i8, ptr %right, i64 %part.at
-  %entry.at = mul i64 %k0, %entry
+  %entry.first = select i1 %is.across, i64 %k0, i64 %column
+  %entry.at = mul i64 %entry.first, %entry
   %entries = getelementptr i8, ptr %table.ptr, i64 %entry.at
   call void @pack(ptr %part, i64 %y_step, ptr %entries, i64 %entry, i64 %columns, i64 %count, ptr %panel, i1 %is.across)
   %fresh = icmp eq i64 %k0, 0

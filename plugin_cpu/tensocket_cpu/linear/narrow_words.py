@@ -101,7 +101,11 @@ def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], **more: 
     count, rows = LANES * arithmetic.terms, []
     for lane in range(LANES):
         rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
-                 f"  %o{lane} = mul i64 %l{lane}, %step",
+                 f"  %n{lane} = mul i64 %l{lane}, %entry",
+                 f"  %n{lane}.at = getelementptr i8, ptr %table, i64 %n{lane}",
+                 f"  %place{lane} = load i64, ptr %n{lane}.at",
+                 f"  %steps{lane} = mul i64 %l{lane}, %step",
+                 f"  %o{lane} = add i64 %steps{lane}, %place{lane}",
                  f"  %r{lane} = getelementptr i8, ptr %source, i64 %o{lane}"]
     return filled(text, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
                    some=mask("some", count, "left"), **more)
@@ -198,7 +202,8 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare i64 @llvm.smin.i64(i64, i64)
 """)
 _ALONG: Final = Template("""\
-define internal void @along(ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %target, i64 %pitch) noinline {
+define internal void @along(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
+                            i64 %pitch) noinline {
 start:
   %last = sub i64 %lanes, 1
 $rows
