@@ -82,8 +82,7 @@ def nn_families() -> tuple[set[str], set[str]]:
     """Differentiable records and composites of the modules that ``test_nn_gradients`` is about."""
     modules = {f"tensocket_core.ops.{name}" for name in (
         "attention", "batch_norm", "classification", "ctc", "distances", "dropouts", "embeddings", "losses", "margins",
-        "normalization", "normalized", "recurrent", "recurrent_layers",
-        "score_losses")}
+        "normalization", "normalized", "normalized_parts", "recurrent", "recurrent_layers", "score_losses")}
     records = {name for name, item in OPERATORS.items()
                if item.derivative is not None and getattr(getattr(item, "formula", None), "__module__", "") in modules}
     return records, {name for name, item in COMPOSITES.items() if item.body.__module__ in modules}

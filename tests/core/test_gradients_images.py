@@ -48,6 +48,7 @@ RECORDS: dict[str, Case] = {
                           torch.tensor([[[0], [3]]], device="ref")), ((1, 2, 1), (1, 3, 2))),
     "border": (record("border", (2, 1), "reflect"), (LINE,)),
     "constant_pad": (record("constant_pad", (1, -1, 2, 0), 3.0), (IMAGE,)),
+    "add_bias": (record("add_bias"), (IMAGE, (1, 1, 1))),
     "convolve": (record("convolve", WINDOW), (LINE, (2, 1, 2))),
     "convolve_input": (record("convolve_input", WINDOW, (3,)), ((1, 2, 2), (2, 1, 2))),
     "convolve_weight": (record("convolve_weight", WINDOW, (2,)), ((1, 2, 2), LINE)),

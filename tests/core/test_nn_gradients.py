@@ -207,6 +207,14 @@ COMPOSED["normalize_known"] = [(lambda x, w, b, m, v: call(COMPOSITES["normalize
 COMPOSED["normalize_backward_columns"] = [(
     lambda g, x, w, k=k: call(COMPOSITES["normalize_backward_columns"], g, x, w, *rows_statistics(x, True), 0.1, (-1,),
                               (-2,))[k], X, Y, ROW) for k in range(3)]
+COMPOSED["normalize_gradients"] = [(
+    lambda g, x, w, k=k: call(COMPOSITES["normalize_gradients"], g, x, w, None, *rows_statistics(x, True), 0.1, (-1,),
+                              (True, True, False))[k], X, Y, ROW) for k in range(2)]
+COMPOSED["normalize_parts"] = [(lambda x, w, b, k=k: call(COMPOSITES["normalize_parts"], x, w, b, 0.1, (
+    (2, 3, 1, 2), (-2, -1), (3, 1, 1)))[k], np.stack([X, Y], 1).reshape(2, 3, 2), X[0], Y[0]) for k in range(3)]
+COMPOSED["normalize_parts_gradients"] = [(
+    lambda g, x, w, b, k=k: call(COMPOSITES["normalize_parts_gradients"], g, x, w, b, *rows_statistics(x, True), 0.1, (
+        None, (-1,), None), (True, True, True))[k], X, Y, ROW, ROW) for k in range(3)]
 NO_GRADIENT = {"one_hot"}
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
@@ -214,7 +222,8 @@ OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm"
 #: What second derivatives of the operators call, below.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
 TWICE = ["attend", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell",
-         "cdist", "normalize_known", "normalize_backward_columns", "lstm_layer", "gru_layer", "rnn_tanh_layer",
+         "cdist", "normalize_known", "normalize_backward_columns", "normalize_gradients",
+         "normalize_parts", "normalize_parts_gradients", "lstm_layer", "gru_layer", "rnn_tanh_layer",
          "rnn_relu_layer"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -159,6 +160,15 @@ def test_arguments_that_are_no_tensors() -> None:
         close(F.layer_norm(x, (4, 12), eps=1e-5), layer_norm(exact(x).reshape(1, -1), 1.0, 0.0).reshape(4, 12))
 
 
+def test_numbers_of_other_types_are_refused_as_before() -> None:
+    image, weight = tensors((1, 2, 5, 5), 1, "float64", 0)[0], tensors((3, 2, 3, 3), 1, "float64", 1)[0]
+    for _ in range(CALLS):
+        assert F.conv2d(image, weight, stride=2).shape == (1, 3, 2, 2)
+        assert F.max_pool2d(image, (2, 2)).shape == (1, 2, 2, 2)
+        with pytest.raises((TypeError, ValueError)):
+            F.conv2d(image, weight, stride=2.0)
+
+
 def test_results_are_new_and_plain() -> None:
     x, w, b = tensors((4, 12), 12, "float32", 0)
     found = [F.layer_norm(x, (12,), w, b) for _ in range(CALLS)]
@@ -216,3 +226,59 @@ def test_many_shapes_begin_anew(monkeypatch: pytest.MonkeyPatch, asked: list[boo
             x, w, b = tensors((rows, 6), 6, "float64", seed)
             close(F.layer_norm(x, (6,), w, b), layer_norm(*map(exact, (x, w, b))))
     assert len(asked) >= 8
+
+
+POOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2), lambda w: w.max((-1, -2))),
+    "max_pool2d_with_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True)[0], lambda w: w.max((-1, -2))),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2), lambda w: w.mean((-1, -2))),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, (2, 3)), lambda w: w.max((-1, -2))),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_windows(name: str, dtype: str) -> None:
+    run, reference = POOLS[name]
+    for seed in range(CALLS):
+        x = tensors((2, 3, 4, 6), 1, dtype, seed)[0]
+        for laid in (x, x.contiguous(memory_format=torch.channels_last), x.transpose(0, 1), x[:1], x[:, ::2]):
+            for wanted in (False, True):
+                leaf = laid.detach().requires_grad_(wanted)
+                found = run(leaf)
+                windows = np.lib.stride_tricks.sliding_window_view(exact(leaf), (2, 2), (2, 3))[:, :, ::2, ::2]
+                close(found, reference(windows))
+                if wanted:
+                    found.sum().backward()
+                    np.testing.assert_allclose(exact(leaf.grad).sum((-1, -2)), 6.0, rtol=TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_convolutions(dtype: str) -> None:
+    for seed in range(CALLS):
+        x, w, b = (tensors(shape, 3, dtype, seed)[k] for shape, k in (((2, 2, 5, 4), 0), ((3, 2, 2, 2), 0), ((1,), 1)))
+        for image in (x, x.contiguous(memory_format=torch.channels_last), x[:1]):
+            for bias in (None, b):
+                windows = np.lib.stride_tricks.sliding_window_view(exact(image), (2, 2), (2, 3))
+                expected = np.einsum("bchwij,ocij->bohw", windows, exact(w))
+                expected = expected if bias is None else expected + exact(b)[:, None, None]
+                leaves = [t.detach().requires_grad_() for t in (image, w, *([] if bias is None else [bias]))]
+                close(F.conv2d(image, w, bias), expected)
+                found = F.conv2d(*leaves)
+                close(found, expected)
+                found.sum().backward()
+                close(leaves[1].grad, np.broadcast_to(windows.sum((0, 2, 3)), w.shape))
+                if bias is not None:
+                    close(leaves[2].grad, np.full(3, float(expected[0, 0].size * len(expected))))
+
+
+def test_activations_with_arguments() -> None:
+    erf = np.vectorize(math.erf)
+    for seed in range(CALLS):
+        x = tensors((3, 5), 1, "float64", seed)[0]
+        values = exact(x)
+        for laid, wanted in ((x, values), (x.t(), values.T), (x[:, ::2], values[:, ::2]), (x[0], values[0])):
+            close(F.gelu(laid), 0.5 * wanted * (1 + erf(wanted / math.sqrt(2))))
+            for slope in (0.25, 1, 2.0):
+                close(F.leaky_relu(laid, slope), np.where(wanted > 0, wanted, slope * wanted))
+            close(F.softplus(laid, 2.0), np.log1p(np.exp(2 * wanted)) / 2)

@@ -201,7 +201,10 @@ def test_what_launches_do_not_explain_is_not_kept() -> None:
         refuse()
         return kept(scaled(x, y, 1.0))
 
-    for function in (partly, by_value, changing, refused, lambda x, y: None, lambda x, y: kept(x + y),
+    def converted(x: Any, y: Any) -> Kept:
+        return kept(scaled(x, y, 1.0).astype(np.float32))
+
+    for function in (partly, converted, by_value, changing, refused, lambda x, y: None, lambda x, y: kept(x + y),
                      lambda x, y: kept(scaled(x + 1, y, 1.0)), lambda x, y: kept(scaled(x, y, 1.0)[:2]),
                      lambda x, y: kept(), lambda x, y: kept(scaled(x, y, 1.0), x)):
         assert keep(function, {0: x, 1: y}) is None

@@ -49,6 +49,7 @@ from ..ops import memory as _memory  # noqa: F401
 from ..ops import nn as _nn  # noqa: F401
 from ..ops import normalization as _normalization  # noqa: F401
 from ..ops import normalized as _normalized  # noqa: F401
+from ..ops import normalized_parts as _normalized_parts  # noqa: F401
 from ..ops import numeric as _numeric  # noqa: F401
 from ..ops import order_statistics as _order_statistics  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401

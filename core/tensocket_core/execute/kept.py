@@ -9,7 +9,6 @@ launch for large arrays, or compute in other ways, is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
@@ -24,8 +23,10 @@ from ..recording import REPLACED
 from .native import ENABLED, tensor_box
 
 Closure = Callable[..., Any]
-#: Calls after which launches are kept, and for how many shapes and arguments of one closure.
+#: Calls after which launches are kept, how often that is tried for one shape and the same arguments, and for how many
+#: of these of one closure.
 _CALLS: Final = 3
+_TRIES: Final = 4
 _KEPT: Final = 256
 #: Most elements of the first operand.
 _ELEMENTS: Final = 1 << 14
@@ -46,7 +47,7 @@ def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: C
         return run
     rest = [k for k in range(count) if k not in tensor_positions]
     pick: Callable[[Any], Any] = itemgetter(*rest) if rest else _nothing
-    launches: dict[Any, _Launch | int] = {}
+    places: dict[Any, _Place] = {}
     last: Closure = _nothing
 
     def launch(*args: Any) -> Any:
@@ -57,49 +58,64 @@ def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: C
         if result is not None:
             return result
         try:
-            place = args[0]._array.shape, pick(args)
-            found = launches.get(place, 0)
+            key = args[0]._array.shape, pick(args)
+            place = places.get(key)
         except (TypeError, IndexError, AttributeError):  # a list among the arguments, or one that is left out
             return run(*args)
-        if type(found) is _Launch:
+        if place is None:
+            if len(places) >= _KEPT:
+                places.clear()
+            place = places[key] = _Place({k: args[k] for k in rest})
+        if place.launches:
             given = list(args)
-            for k, value in found.rest.items():
-                given[k] = value
-            result = found.run(*given)
-            if result is not None:
-                last = found.run
-                return result
-        elif found < _CALLS and args[0]._array.size <= _ELEMENTS:  # type: ignore[operator]  # a number of calls
-            _look(entry, launches, place, tensor_positions, run, args)
+            for k, value in place.rest.items():
+                if args[k] is not value:
+                    if not _same(args[k], value):
+                        return run(*args)
+                    given[k] = value
+            for known in place.launches:
+                result = known(*given)
+                if result is not None:
+                    last = known
+                    return result
+        place.missed += 1
+        if place.missed % _CALLS == 0 and place.missed <= _CALLS * _TRIES and args[0]._array.size <= _ELEMENTS:
+            _look(entry, place, tensor_positions, run, args)
         return run(*args)
 
     return launch
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """What a device kept, and the arguments that are no tensors: the objects that it knows."""
+class _Place:
+    """What is known of calls with one shape of the first operand, and with the same arguments that are no tensors.
 
-    run: Closure
-    rest: dict[int, Any]
+    Attributes:
+        rest: These arguments: the objects that launches know, by position.
+        launches: What a device kept, for other layouts of the operands each.
+        missed: Calls that none of them served.
+    """
+
+    __slots__ = ("launches", "missed", "rest")
+
+    def __init__(self, rest: dict[int, Any]) -> None:
+        self.rest = rest
+        self.launches: tuple[Closure, ...] = ()
+        self.missed = 0
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether two equal values are of the same types, too: an operator may refuse 2.0 where it takes 2."""
+    return type(x) is type(y) and (type(x) is not tuple or all(map(_same, x, y)))
 
 
 def _nothing(*args: Any) -> None:
     return None
 
 
-def _look(entry: DeviceEntry, launches: dict[Any, _Launch | int], place: Any, positions: Sequence[int], run: Closure,
-          args: tuple[Any, ...]) -> None:
-    """Count a call; after some of them, keep what is launched, if the device can."""
-    if len(launches) >= _KEPT:
-        launches.clear()
-    calls: Any = launches.get(place, 0) + 1  # type: ignore[operator]  # a number of calls
-    launches[place] = calls
-    if calls < _CALLS:
-        return
+def _look(entry: DeviceEntry, place: _Place, positions: Sequence[int], run: Closure, args: tuple[Any, ...]) -> None:
+    """Keep what is launched, if the device can."""
     operands = {k: args[k] for k in positions}
     keys = [0 if x is None else x._key & ~(AUTOGRAD | DIM0) for x in operands.values()]
-    rest = {k: x for k, x in enumerate(args) if k not in operands}
 
     def function(*arrays: Any) -> Kept | None:
         given = list(args)
@@ -115,10 +131,10 @@ def _look(entry: DeviceEntry, launches: dict[Any, _Launch | int], place: Any, po
     _LOOKING.append(None)
     try:
         made = entry.runtime.keep(function, {
-            k: None if x is None else x._array for k, x in operands.items()}, rest)
+            k: None if x is None else x._array for k, x in operands.items()}, place.rest)
     except TensocketError:  # of values that the operator does not take; or machine code cannot be made
         made = None
     finally:
         _LOOKING.pop()
     if made is not None:
-        launches[place] = _Launch(made, rest)
+        place.launches = (*place.launches, made)

@@ -45,6 +45,7 @@ from . import dense, direct, native
 from .convert import to_dtype
 from .generated import NUMBER_TYPES, as_number, run_generated
 from .geometry import broadcast_shapes
+from .kept import kept
 from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
@@ -133,7 +134,13 @@ class Pointwise(Operator):
         self.check_key(key)
         run: Callable[..., Any] = partial(self.run, entry)
         general = self._dense(key, entry, run) or run
+        if self._launches(entry) and not key & SCALAR_MASK:
+            return kept(entry, self.schema.tensors, len(self.schema.names), general)
         return self._direct(key, entry, general) or general
+
+    def _launches(self, entry: DeviceEntry) -> bool:
+        """Whether small arrays on the host have kernels, too: formulas with more arguments are many steps in NumPy."""
+        return bool(self.launched or self.extras) and entry.runtime.target is not None
 
     def check_key(self, key: int) -> None:
         """Refuse bool operands where the operator has no meaning for them.
@@ -240,7 +247,7 @@ class Pointwise(Operator):
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
         """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""
-        if not entry.runtime.profile.host_resident or (self.launched and entry.runtime.target is not None):
+        if not entry.runtime.profile.host_resident or self._launches(entry):
             return None
         registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
         if registered is not None or arithmetic_dtype(compute) is not compute:

@@ -14,6 +14,7 @@ from ..autograd.rebase import note_view
 from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Direct, Operator, check_dtype
+from .kept import kept
 
 _new = object.__new__
 
@@ -133,16 +134,17 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
 class Custom(Operator):
     """An operator run by one function over tensors: ``function(entry, *args)``. Recording is this record's business;
-    the function itself works on handles or detached tensors. ``direct`` is as in composites.
+    the function itself works on handles or detached tensors. ``direct`` and ``kept`` are as in composites.
     """
 
     kind = "custom"
 
     def __init__(self, schema: str, doc: str, run: Callable[..., Any], direct: Direct | None = None,
-                 **record: Any) -> None:
+                 kept: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.run = run
         self.direct = direct
+        self.kept = kept
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The function with its device."""
@@ -152,4 +154,5 @@ class Custom(Operator):
             return run(entry, *args)
 
         shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
-        return shortcut or call
+        made = shortcut or call
+        return kept(entry, self.schema.tensors, len(self.schema.names), made) if self.kept else made

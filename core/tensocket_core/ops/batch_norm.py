@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,16 @@ from ..execute.inplace import bump
 from ..execute.math import arithmetic_dtype
 from ..execute.nests import Operand, pointwise_nest
 from ..execute.programs import index_dtype, launch
-from .normalization import _by_channel, _check_channels, _fits, _scaled, check_running, normalized
+from .normalization import (
+    Form,
+    _by_channel,
+    _check_channels,
+    _fits,
+    _scaled,
+    check_running,
+    normalized,
+    normalized_parts,
+)
 from .normalized import normalize_sums
 
 
@@ -69,15 +78,18 @@ def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
         a * keep + x * first, b * keep + y * second), [flat] * 4 + [number] * 3, [flat] * 2, 1, index_dtype(entry, ()))
 
 
+@lru_cache(maxsize=256)
+def _batch_form(rank: int, channels: int) -> Form:
+    return None, (-rank, *range(2 - rank, 0)), (channels, *[1] * (rank - 2))
+
+
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
-    rank = input.ndim
-    dims = (-rank, *range(2 - rank, 0))
     count = input.numel() // max(input.shape[1], 1)
     factor = count / max(count - 1, 1)
     with blame("batch_norm"):
-        result, mean, var = normalized(input, dims, _by_channel(weight, rank), _by_channel(bias, rank), eps)
+        result, mean, var = normalized_parts(input, _batch_form(input.ndim, input.shape[1]), weight, bias, eps)
         if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
                                                                      factor):
             _updated(running_mean, mean, momentum)

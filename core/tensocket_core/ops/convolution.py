@@ -17,6 +17,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import WRAPPER, dtype_bit
 from ..execute.geometry import is_integer
+from ..execute.pointwise import Pointwise
 from ..execute.usage import note_use
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
@@ -101,6 +102,7 @@ convolve: Final = Custom(
     _convolve,
     method=False,
     function=False,
+    kept=True,
     derivative=Derivative(
         input=lambda grad, input_shape, weight, window: call(convolve_input, grad, weight, window,
                                                              tuple(input_shape[2:])),
@@ -114,6 +116,7 @@ convolve_input: Final[Custom] = Custom(
     _convolve_input,
     method=False,
     function=False,
+    kept=True,
     derivative=Derivative(
         upstream=lambda grad, upstream_shape, weight, window: _cut(call(convolve, grad, weight, window),
                                                                    upstream_shape),
@@ -127,12 +130,24 @@ convolve_weight: Final[Custom] = Custom(
     _convolve_weight,
     method=False,
     function=False,
+    kept=True,
     derivative=Derivative(
         upstream=lambda grad, upstream_shape, input, window: _cut(call(convolve, input, grad, window),
                                                                   upstream_shape),
         input=lambda grad, upstream, input_shape, window: call(convolve_input, upstream, grad, window,
                                                                tuple(input_shape[2:])),
     ),
+)
+
+#: A kernel for small images, too, so that a convolution with a bias is nothing but launches.
+add_bias: Final = Pointwise(
+    "add_bias(Tensor input, Tensor bias) -> Tensor",
+    "The sum of results of a convolution and one number for each channel.",
+    lambda m, x, y: x + y,
+    method=False,
+    function=False,
+    launched=True,
+    derivative=Derivative(input=lambda grad: grad, bias=lambda grad: grad),
 )
 
 # ------------------------------------------------------------------------------------------------------- arguments
@@ -190,7 +205,7 @@ def _check(operator: str, input: Any, weight: Any, bias: Any, dims: int, groups:
 
 
 def _biased(result: Any, bias: Any, dims: int) -> Any:
-    return result if bias is None else result + bias.reshape((-1, *(1,) * dims))
+    return result if bias is None else call(add_bias, result, bias.reshape((-1, *(1,) * dims)))
 
 
 def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
@@ -300,42 +315,42 @@ _TRANSPOSED: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stri
                       "any output_padding=0, int groups=1, any dilation=1) -> Tensor")
 
 
-@composite(f"conv1d{_FORWARD}", method=False)
+@composite(f"conv1d{_FORWARD}", method=False, kept=True)
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolution of [B, C, L] or [C, L] with weights [O, C / groups, K]; padding may be 'valid' or 'same'."""
     return convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv2d{_FORWARD}", method=False)
+@composite(f"conv2d{_FORWARD}", method=False, kept=True)
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolution of [B, C, H, W] or [C, H, W] with weights [O, C / groups, K, K]; padding may be 'valid' or 'same'."""
     return convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv3d{_FORWARD}", method=False)
+@composite(f"conv3d{_FORWARD}", method=False, kept=True)
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Any:
     """Convolution of [B, C, D, H, W] or [C, D, H, W] with weights [O, C / groups, K, K, K]."""
     return convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(f"conv_transpose1d{_TRANSPOSED}", method=False)
+@composite(f"conv_transpose1d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, L] or [C, L] with weights [C, O / groups, K]."""
     return upconvolved("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(f"conv_transpose2d{_TRANSPOSED}", method=False)
+@composite(f"conv_transpose2d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, H, W] or [C, H, W] with weights [C, O / groups, K, K]."""
     return upconvolved("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(f"conv_transpose3d{_TRANSPOSED}", method=False)
+@composite(f"conv_transpose3d{_TRANSPOSED}", method=False, kept=True)
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:
     """Transposed convolution of [B, C, D, H, W] or [C, D, H, W] with weights [C, O / groups, K, K, K]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
@@ -11,10 +12,15 @@ from .._generated import functions
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
 from ..execute.math import arithmetic_dtype
 from ..limits import finfo
 from .normalized import normalize_rms, normalize_rows
+from .normalized_parts import normalize_parts
 
+#: The shape that rows are seen in, their dims, and the shape of weight and bias; see ``normalize_parts``.
+Form = tuple[tuple[int, ...] | None, tuple[int, ...], tuple[int, ...] | None]
+_PARTS: Final = COMPOSITES[normalize_parts.__name__]
 #: The last dimensions, by how many: the same objects for every call.
 _LAST: Final = tuple([tuple(range(-count, 0)) for count in range(65)])
 
@@ -54,6 +60,21 @@ def normalized(input: Any, dims: tuple[int, ...], weight: Any, bias: Any, eps: f
         return result, mean, var
     result, mean, var = call(normalize_rows, input, None, None, eps, dims)
     return _scaled(result, weight, bias, input), mean, var
+
+
+def normalized_parts(input: Any, form: Form, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """``normalized`` of an input in another shape; see ``normalize_parts``."""
+    if _fits(input, weight, bias):
+        result, mean, var = call(_PARTS, input, weight, bias, eps, form)
+        return result, mean, var
+    result, mean, var = call(_PARTS, input, None, None, eps, form)
+    return _scaled(result, _by_channel(weight, input.ndim), _by_channel(bias, input.ndim), input), mean, var
+
+
+@lru_cache(maxsize=1024)
+def _group_form(shape: tuple[int, ...], groups: int) -> Form:
+    each = shape[1] // groups
+    return (shape[0], groups, each, math.prod(shape[2:])), (-2, -1), (groups, each, 1)
 
 
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
@@ -169,11 +190,8 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
                          "the input is [N, C, ...] and the groups divide its channels", "check num_groups")
     _check_channels("group_norm", input, weight=weight, bias=bias)
     shape = tuple(input.shape)
-    each = shape[1] // num_groups
     with blame("group_norm"):
-        rows = input.reshape((shape[0], num_groups, each, math.prod(shape[2:])))
-        scale, shift = (None if x is None else x.reshape((num_groups, each, 1)) for x in (weight, bias))
-        return normalized(rows, (-2, -1), scale, shift, eps)[0].reshape(shape)
+        return normalized_parts(input, _group_form(shape, num_groups), weight, bias, eps)[0]
 
 
 @composite(

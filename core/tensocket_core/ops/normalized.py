@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final
 
 from .. import tensors
@@ -136,7 +137,7 @@ def _curvature(v: Any, g: Any, x: Any, eps: float, dims: Any, centred: bool) -> 
     return -scale * (common * scale * y + turned)
 
 
-def _together(*terms: Any) -> Any:
+def together(*terms: Any) -> Any:
     """The sum of the terms that there are."""
     total = None
     for term in terms:
@@ -152,13 +153,13 @@ def _of_upstream(grads: Any, x: Any, weight: Any, mean: Any, square: Any, eps: f
     first, along, total = grads
     first = None if first is None else _weighted(_turned(first, x, mean, square, eps, rows), weight)
     along = None if along is None else along * _normalized(x, eps, rows, mean is not None)[0]
-    return _together(first, along, None if total is None else total.expand(tuple(x.shape)))
+    return together(first, along, None if total is None else total.expand(tuple(x.shape)))
 
 
 def _of_input(grads: Any, g: Any, x: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any) -> Any:
     """Likewise with respect to the input."""
     first, along, _ = grads
-    return _together(
+    return together(
         None if first is None else _curvature(first, _weighted(g, weight), x, eps, rows, mean is not None),
         None if along is None else _turned(along * g, x, mean, square, eps, rows))
 
@@ -207,25 +208,16 @@ def _shaped(total: Any, parameter: Any) -> Any:
 
 
 def _gradients(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float, dims: Any,
-               wanted: Any) -> tuple[Any, Any, Any]:
-    """Gradients of input, weight and bias."""
-    parameter = weight if weight is not None else bias
-    if parameter is None or not (wanted[1] or wanted[2]):
-        return call(normalize_backward, grad, x, weight, mean, square, eps, dims), None, None
-    summed = _summed_dims(parameter, x.ndim)
-    if wanted[0] and set(dims) <= set(summed):
-        first, along, total = call(normalize_backward_sums, grad, x, weight, mean, square, eps, dims)
-    elif wanted[0] and summed:
-        gradients = COMPOSITES["normalize_backward_columns"]
-        first, along, total = call(gradients, grad, x, weight, mean, square, eps, dims, summed)
-    else:
-        first = call(normalize_backward, grad, x, weight, mean, square, eps, dims) if wanted[0] else None
-        along, total = _parameter_sums(grad, x, mean, square, eps, dims, summed)
-    return (first, _shaped(along, weight) if wanted[1] else None, _shaped(total, bias) if wanted[2] else None)
+               wanted: Any) -> Any:
+    """Gradients of input, weight and bias; None where they are not wanted."""
+    made = iter(call(COMPOSITES["normalize_gradients"], grad, x, weight, bias, mean, square, eps, dims,
+                     WANTED[wanted]))
+    return tuple([next(made) if there else None for there in wanted])
 
 
-def _joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, eps: Any, dims: Any,
-           wanted: Any) -> tuple[Any, Any, Any]:
+def joint_gradients(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, eps: Any, dims: Any,
+                    wanted: Any) -> tuple[Any, Any, Any]:
+    """Gradients of input, weight and bias from those of normalised values, means and variances."""
     found: tuple[Any, Any, Any] = (None, None, None)
     if grads[0] is not None:
         found = _gradients(grads[0], input, weight, bias, result1, result2, eps, dims, wanted)
@@ -234,7 +226,7 @@ def _joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2
     count = math.prod([input.shape[d] for d in dims])
     of_mean = None if grads[1] is None else (grads[1] / count).expand(tuple(input.shape))
     of_var = None if grads[2] is None else grads[2] * (input - result1) * (2 / count)
-    return _together(found[0], of_mean, of_var), found[1], found[2]
+    return together(found[0], of_mean, of_var), found[1], found[2]
 
 
 def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims: Any,
@@ -243,8 +235,12 @@ def _rms_joint(grads: Any, input: Any, weight: Any, result1: Any, eps: Any, dims
     if grads[0] is not None:
         first, along, _ = _gradients(grads[0], input, weight, None, None, result1, eps, dims, (*wanted, False))
     if grads[1] is not None and wanted[0]:
-        first = _together(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
+        first = together(first, grads[1] * input * (2 / math.prod([input.shape[d] for d in dims])))
     return first, along
+
+
+#: Which gradients are wanted: the same objects for every call.
+WANTED: Final = {wanted: wanted for wanted in product((False, True), repeat=3)}
 
 
 # ------------------------------------------------------------------------------------------ operators
@@ -259,15 +255,15 @@ _HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "functions
 normalize_rows: Final = BroadRow(
     "normalize_rows(Tensor input, Tensor? weight, Tensor? bias, float eps, int[] dims) -> (Tensor, Tensor, Tensor)",
     "((input - mean) / sqrt(var + eps) * weight + bias, mean, var) along dims.",
-    _forward, ("full", "row", "row"), label="normalization", derivative=Derivative(_joint), **_HIDDEN)
+    _forward, ("full", "row", "row"), label="normalization", derivative=Derivative(joint_gradients), **_HIDDEN)
 normalize_rms: Final = BroadRow(
     "normalize_rms(Tensor input, Tensor? weight, float eps, int[] dims) -> (Tensor, Tensor)",
     "(input / sqrt(mean(input²) + eps) * weight, mean(input²)) along dims.",
     _rms_forward, ("full", "row"), label="rms_norm", derivative=Derivative(_rms_joint), **_HIDDEN)
 
-_SAVED: Final = "Tensor? mean, Tensor square, float eps"
+SAVED: Final = "Tensor? mean, Tensor square, float eps"
 normalize_backward: Final[BroadRow] = BroadRow(
-    f"normalize_backward(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] dims) -> Tensor",
+    f"normalize_backward(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> Tensor",
     "Gradient of the input of normalize_rows, or of normalize_rms without mean.",
     _backward, ("full",), **_HIDDEN, derivative=Derivative(
         upstream=lambda grad, input, weight, mean, square, eps, dims: _of_upstream(
@@ -277,7 +273,7 @@ normalize_backward: Final[BroadRow] = BroadRow(
         weight=lambda grad, upstream, input, mean, square, eps, dims: _of_weight(
             (grad, None, None), upstream, input, mean, square, eps, dims)))
 normalize_sums: Final[BroadRow] = BroadRow(
-    f"normalize_sums(Tensor upstream, Tensor input, {_SAVED}, int[] rows, int[] dims) -> (Tensor, Tensor)",
+    f"normalize_sums(Tensor upstream, Tensor input, {SAVED}, int[] rows, int[] dims) -> (Tensor, Tensor)",
     "Sums of upstream * y and of upstream along dims, where y is the input normalised along rows.",
     _sums, ("row", "row"), **_HIDDEN, derivative=Derivative(
         upstream=lambda grads, input, mean, square, eps, rows: _of_upstream(
@@ -285,7 +281,7 @@ normalize_sums: Final[BroadRow] = BroadRow(
         input=lambda grads, upstream, input, mean, square, eps, rows: _of_input(
             (None, *grads), upstream, input, None, mean, square, eps, rows)))
 normalize_backward_sums: Final[BroadRow] = BroadRow(
-    f"normalize_backward_sums(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] dims) -> "
+    f"normalize_backward_sums(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] dims) -> "
     "(Tensor, Tensor, Tensor)",
     "normalize_backward with a weight for each row, and the sums of upstream * y and of upstream along dims.",
     _backward_and_sums, ("full", "row", "row"), **_HIDDEN, derivative=Derivative(
@@ -350,7 +346,7 @@ _ALL_GRADIENTS: Final = BlockRow("normalize_backward_columns", _backward_and_col
 
 
 @composite(
-    f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {_SAVED}, int[] rows, int[] dims) -> "
+    f"normalize_backward_columns(Tensor upstream, Tensor input, Tensor? weight, {SAVED}, int[] rows, int[] dims) -> "
     "(Tensor, Tensor, Tensor)", method=False, function=False, direct=_one_pass, kept=True)
 def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any, square: Any, eps: float, rows: Any,
                                dims: Any) -> Any:
@@ -364,3 +360,26 @@ def normalize_backward_columns(upstream: Any, input: Any, weight: Any, mean: Any
         shape = tuple(input.shape[rows[0]:])
         sums = sums[0].reshape(shape), sums[1].reshape(shape)
     return first, *sums
+
+
+@composite(
+    f"normalize_gradients(Tensor upstream, Tensor input, Tensor? weight, Tensor? bias, {SAVED}, int[] dims, "
+    "any wanted) -> Tensor[]", method=False, function=False, kept=True)
+def normalize_gradients(upstream: Any, input: Any, weight: Any, bias: Any, mean: Any, square: Any, eps: float,
+                        dims: Any, wanted: tuple[bool, bool, bool]) -> tuple[Any, ...]:
+    """Gradients of input, weight and bias, as far as they are wanted, of values that are normalised along dims."""
+    parameter = weight if weight is not None else bias
+    if parameter is None or not (wanted[1] or wanted[2]):
+        return (call(normalize_backward, upstream, input, weight, mean, square, eps, dims),) if wanted[0] else ()
+    summed = _summed_dims(parameter, input.ndim)
+    first: Sequence[Any] = ()
+    if wanted[0] and set(dims) <= set(summed):
+        *first, along, total = call(normalize_backward_sums, upstream, input, weight, mean, square, eps, dims)
+    elif wanted[0] and summed:
+        gradients = COMPOSITES["normalize_backward_columns"]
+        *first, along, total = call(gradients, upstream, input, weight, mean, square, eps, dims, summed)
+    else:
+        if wanted[0]:
+            first = (call(normalize_backward, upstream, input, weight, mean, square, eps, dims),)
+        along, total = _parameter_sums(upstream, input, mean, square, eps, dims, summed)
+    return (*first, *([_shaped(along, weight)] if wanted[1] else ()), *([_shaped(total, bias)] if wanted[2] else ()))

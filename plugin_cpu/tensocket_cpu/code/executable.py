@@ -53,6 +53,11 @@ def slot_codes(program: Program) -> str:
     return "Q" * (len(program.buffers) + len(program.temporaries)) + "".join(_code(s.dtype) for s in program.scalars)
 
 
+def written_slots(program: Program) -> tuple[bool, ...]:
+    """For each array of a program whether it is written: its buffers, and then its temporaries."""
+    return (*[buffer.writable for buffer in program.buffers], *[True] * len(program.temporaries))
+
+
 def grain(kernel: Kernel) -> int:
     """Elements from which a kernel's iterations are worth dividing over threads."""
     return _GRAIN // max(2, _operations(kernel.body))
@@ -122,7 +127,8 @@ def make_executable(program: Program, addresses: Sequence[int], library: Any, po
         streaming = None
         if recompile is not None and not any(buffer.streamed for buffer in program.buffers):
             streaming = Streaming(program, recompile)
-        return _simple(program.name, pack, only.entry, only.position, only.grain, pool, streaming)
+        return _simple(program.name, pack, written_slots(program), only.entry, only.position, only.grain, pool,
+                       streaming)
     return _Run(program, pack, launches, pool, empty)
 
 
@@ -173,7 +179,7 @@ class Streaming:
         return True
 
 
-def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, grain: int,
+def _simple(name: str, pack: Callable[..., bytes], written: Sequence[bool], entry: Entry, position: int, grain: int,
             pool: ThreadPool, streaming: Streaming | None) -> Executable:
     """The usual case: one kernel, no temporaries, the divisible loop's extent is a scalar."""
     slot = array_slot
@@ -189,7 +195,7 @@ def _simple(name: str, pack: Callable[..., bytes], entry: Entry, position: int, 
         # Results come first and operands last; one of the two shows how much work there is.
         size = max(buffers[0].size, buffers[-1].size)
         if TAPES:
-            note(entry, buffers, args, count, size > grain)
+            note(entry, buffers, written, args, count, size > grain)
         if size > grain:
             pool.run(entry, args, count, 2 * size // grain)
         else:
@@ -207,6 +213,7 @@ class _Run:
         self._name = program.name
         self._names = [s.name for s in program.scalars]
         self._sizes = host_function(tuple(t.size for t in program.temporaries))
+        self._written = written_slots(program)
         self._dtypes = [t.dtype.numpy for t in program.temporaries]
         self._pack = pack
         self._launches = launches
@@ -225,7 +232,7 @@ class _Run:
         largest = max([array.size for array in arrays], default=0)
         for launch, count in zip(self._launches, counts, strict=True):
             if TAPES:
-                note(launch.entry, arrays, args, 1 if count is None else count, largest > launch.grain)
+                note(launch.entry, arrays, self._written, args, 1 if count is None else count, largest > launch.grain)
             if count is not None and largest > launch.grain:
                 self._pool.run(launch.entry, args, count, 2 * largest // launch.grain)
             else:

@@ -21,12 +21,14 @@ class Call:
     Attributes:
         entry: The compiled kernel.
         arrays: What stands in the first slots.
+        written: Whether the kernel writes to them.
         words: What stands in the others, packed.
         count: Iterations.
     """
 
     entry: Any
     arrays: tuple[Any, ...]
+    written: Sequence[bool]
     words: bytes
     count: int
 
@@ -59,12 +61,12 @@ def recorded(function: Callable[[], T]) -> tuple[T, Tape]:
         del TAPES[get_ident()]
 
 
-def note(entry: Any, arrays: Sequence[Any], args: bytes, count: int, divided: bool) -> None:
+def note(entry: Any, arrays: Sequence[Any], written: Sequence[bool], args: bytes, count: int, divided: bool) -> None:
     """Write a call of ``entry(args, 0, count)``, whose first slots are ``arrays``, to this thread's tape."""
     tape = TAPES.get(get_ident())
     if tape is not None:
         tape.divided |= divided
-        tape.calls.append(Call(entry, tuple(arrays), args[8 * len(arrays):], count))
+        tape.calls.append(Call(entry, tuple(arrays), written, args[8 * len(arrays):], count))
 
 
 def refuse() -> None:

@@ -43,6 +43,9 @@ _CALLS: Final = 16
 #: Seconds up to which what may be divided over threads is quicker without being divided.
 _DIVIDED: Final = 25e-6
 _WORDS: Final = 1 << 10
+#: What memory is filled with that a check of a call may get, and how many blocks for each result.
+_MARK: Final = 0xA5
+_MARKED: Final = 4
 _MASK: Final = (1 << 64) - 1
 
 
@@ -62,7 +65,7 @@ class KeptCalls:
         kept, tape = recorded(partial(function, *first))
         if kept is None or not tape.whole or not 0 < len(tape.calls) <= _CALLS or not 0 < len(kept.arrays) <= RESULTS:
             return None
-        if not all(_small(x) and _whole(x) for x in kept.arrays):
+        if not all(_small(x) and _whole(x) and _written(x, tape) for x in kept.arrays):
             return None
         code = self._code(kept.boxes[0])
         made = None if code is None else _builtin(code, kept, tape, dict(zip(operands, first, strict=True)), rest)
@@ -186,8 +189,14 @@ def _agrees(call: Callable[[], Any], function: Callable[..., Kept | None], opera
             name: str) -> bool:
     """Whether a call and the function give the same bytes for the same operands, and neither changes any."""
     before = _bytes(operands)
-    wanted, given = function(*operands), call()
-    if wanted is None or given is None or wanted.many != isinstance(given, tuple):
+    wanted = function(*operands)
+    if wanted is None:
+        return False
+    # So that what is not written differs: new memory is often that which was returned last.
+    _ = [np.full(x.nbytes, _MARK, np.uint8) for x in wanted.arrays for _ in range(_MARKED)]
+    del _
+    given = call()
+    if given is None or wanted.many != isinstance(given, tuple):
         return False
     found = [getattr(item, name) for item in (given if wanted.many else (given,))]
     return before == _bytes(operands) and len(found) == len(wanted.arrays) and all(
@@ -225,6 +234,12 @@ def _whole(x: Array) -> bool:
     while type(owner.base) is np.ndarray:
         owner = owner.base
     return bool(_span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))
+
+
+def _written(x: Array, tape: Tape) -> bool:
+    """Whether a kernel on the tape writes to an array."""
+    return any(written and 0 <= address_of(y) - address_of(x) < _span(x)
+               for call in tape.calls for y, written in zip(call.arrays, call.written, strict=True))
 
 
 def _like(x: Array, seed: int) -> Array:
