@@ -282,3 +282,73 @@ def test_activations_with_arguments() -> None:
             for slope in (0.25, 1, 2.0):
                 close(F.leaky_relu(laid, slope), np.where(wanted > 0, wanted, slope * wanted))
             close(F.softplus(laid, 2.0), np.log1p(np.exp(2 * wanted)) / 2)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_sums_at_positions(dtype: str, rows: int) -> None:
+    """Gradients of embeddings and gathers: sums of what was taken from each position."""
+    for seed in range(CALLS):
+        rng = np.random.default_rng(seed)
+        table = tensors((rows, 5), 1, dtype, seed)[0]
+        upstream = tensors((4, 5), 1, dtype, seed + 1)[0]
+        for index in (rng.integers(0, rows, 4), np.zeros(4, np.int64)):
+            expected = np.zeros((rows, 5))
+            np.add.at(expected, index, exact(upstream))
+            places = torch.tensor(index)
+            for kind in (torch.int64, torch.int32):
+                leaf = table.detach().requires_grad_()
+                F.embedding(places.to(kind), leaf).backward(upstream)
+                close(leaf.grad, expected)
+            leaf = table.detach().requires_grad_()
+            leaf.index_select(0, places).backward(upstream)
+            close(leaf.grad, expected)
+            leaf = table.detach().requires_grad_()
+            leaf.t().index_select(1, places).backward(upstream.t())
+            close(leaf.grad, expected)
+            leaf = table.detach().requires_grad_()
+            leaf.gather(0, places[:, None].expand(4, 5)[:, :3]).backward(upstream[:, :3])
+            close(leaf.grad, np.concatenate([expected[:, :3], np.zeros((rows, 2))], 1))
+
+
+def softmax(x: Any, dim: int) -> Any:
+    terms = np.exp(x)
+    return terms / terms.sum(dim, keepdims=True)
+
+
+ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "softmax": (torch.softmax, softmax, lambda x, g, d: softmax(x, d) * (
+        g - (g * softmax(x, d)).sum(d, keepdims=True))),
+    "log_softmax": (torch.log_softmax, lambda x, d: np.log(softmax(x, d)), lambda x, g, d: (
+        g - softmax(x, d) * g.sum(d, keepdims=True))),
+    "cumsum": (torch.cumsum, np.cumsum, lambda x, g, d: np.flip(np.cumsum(np.flip(g, d), d), d)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_rows_and_their_gradients(name: str, dtype: str) -> None:
+    run, reference, gradient = ROWS[name]
+    for seed in range(CALLS):
+        for shape in ((4, 6), (3, 6), (2, 3, 4), (1, 1)):
+            x, upstream = tensors(shape, 1, dtype, seed)[0], tensors(shape, 1, dtype, seed + 1)[0]
+            for dim in (-1, 0, 1):
+                for wanted in (True, False):
+                    leaf = x.detach().requires_grad_(wanted)
+                    found = run(leaf, dim)
+                    close(found, reference(exact(x), dim))
+                    close(run(x.transpose(0, 1), dim), reference(exact(x).swapaxes(0, 1), dim))
+                    if wanted:
+                        found.backward(upstream)
+                        close(leaf.grad, gradient(exact(x), exact(upstream), dim))
+
+
+def test_scans_of_integers_and_scalars() -> None:
+    for seed in range(CALLS):
+        values = np.random.default_rng(seed).integers(-9, 9, (3, 5))
+        for kind in (torch.int32, torch.int64, torch.uint8):
+            x = torch.tensor(np.abs(values)).to(kind)
+            assert (x.cumsum(1).numpy() == np.cumsum(np.abs(values), 1)).all()
+        assert torch.tensor(float(seed)).cumsum(0).item() == seed
+        assert torch.zeros(0, 3).cumsum(0).shape == (0, 3)
+        assert torch.cummax(torch.tensor(values), 1).indices.shape == (3, 5)

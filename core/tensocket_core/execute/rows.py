@@ -23,6 +23,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..dispatch.operator import Operator, check_dtype
 from . import direct, native
 from .geometry import coalesce, element_strides, normalize_axis
+from .kept import kept
 from .math import ExprMath, TensorMath
 from .nests import row_nest
 from .pointwise import kind_letter
@@ -79,8 +80,8 @@ class Row(Operator):
         self.count = len(self.schema.tensors)
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The general closure."""
-        return partial(self.run, entry)
+        """The general closure; with a code generator, it does nothing but launch one kernel."""
+        return kept(entry, self.schema.tensors, len(self.schema.names), partial(self.run, entry))
 
     def direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         """A shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""
@@ -118,7 +119,7 @@ class Row(Operator):
         runtime = entry.runtime
         key = entry.key | dtype_bit(dtype)
         arrays = [x._array for x in inputs]
-        if runtime.profile.host_resident and shape:
+        if runtime.profile.host_resident and runtime.target is None and shape:
             kernel = runtime.kernels.find(self.name, dtype.name, direct=True)
             if kernel is not None and (kernel.limit is None or arrays[0].size <= kernel.limit):
                 return tensors.wrap(direct.quietly(kernel)(*arrays, *numbers, axis), key)

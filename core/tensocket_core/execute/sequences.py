@@ -16,14 +16,13 @@ from ..autograd.derivative import Derivative
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from .host import HostOperator, same_shape
+from .kept import kept
 from .math import arithmetic_dtype
 from .scan_nests import Scan
 from .scans import scan_array
 
 #: What values are combined in where a device computes in float64, as NumPy's scans here do.
 _WIDER: Final = {float32: float64, complex64: complex128}
-#: Elements from which generated scans beat NumPy's.
-_MANY: Final = 4096
 
 
 class SequenceOperator(HostOperator):
@@ -33,15 +32,22 @@ class SequenceOperator(HostOperator):
         generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
             any operators.
         many: Elements of the first argument from which ``generate`` is faster than NumPy on the host; None for never.
+        kept: As in composites.
     """
 
     kind = "sequence"
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
-                 many: int | None = None, **record: Any) -> None:
+                 many: int | None = None, kept: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, compute, **record)
         self.generate = generate
         self.many = many
+        self.kept = kept
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The general closure."""
+        run = super().build(key, entry)
+        return kept(entry, self.schema.tensors, len(self.schema.names), run) if self.kept else run
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``direct`` on the host's own memory, ``generated`` with a code generator, else ``host``."""
@@ -58,7 +64,7 @@ class SequenceOperator(HostOperator):
         target = entry.runtime.target
         if target is None or not entry.runtime.profile.host_resident:
             return target is not None
-        return self.many is not None and target.kind == "cpu" and first._array.size >= self.many
+        return self.many is not None and target.kind == "cpu" and first._array.size >= self.many and bool(first.ndim)
 
 
 def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",
@@ -85,5 +91,5 @@ def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan
         return tensors.wrap(array, entry.key | dtype_bit(stored))
 
     operator = SequenceOperator(schema, doc, compute, generate, shape=same_shape, result=result, kinds=kinds,
-                                derivative=derivative, method=False, function=False, many=_MANY)
+                                derivative=derivative, method=False, function=False, many=1, kept=True)
     return operator

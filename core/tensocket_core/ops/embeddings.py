@@ -19,6 +19,7 @@ from ..dispatch.blame import blame
 from ..dispatch.composite import composite
 from .choices import extremes
 from .distances import lengths
+from .indexing import added_at, rows_index
 
 #: Keeps the factor of a renormalised row finite.
 _RENORM_EPS: Final = 1e-7
@@ -47,12 +48,11 @@ def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int,
     rows = grad.reshape(index.shape[0], shape[1])
     if sparse:
         return _sparse_gradient(rows, shape, index, padding_idx, by_freq)
-    counted = index.new_ones(tuple(index.shape), dtype=grad.dtype)
+    counted: Any = index.new_ones(tuple(index.shape), dtype=grad.dtype) if padding_idx >= 0 or by_freq else None
     if padding_idx >= 0:
         counted = counted.masked_fill(index == padding_idx, 0)
         rows = rows * counted.unsqueeze(1)
-    # One zero, seen everywhere: it is written once, to the memory that rows are added to.
-    total = grad.new_zeros(()).expand(shape).index_add(0, index, rows)
+    total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
     if not by_freq:
         return total
     count = grad.new_zeros((shape[0],)).index_add(0, index, counted)

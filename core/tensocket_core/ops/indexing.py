@@ -17,11 +17,14 @@ from tensocket_plugins.contract.errors import (
 from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..deterministic import SETTING
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
+from ..dispatch.modes import ACTIVE
 from ..execute import direct_moves
 from ..execute.copying import converted
+from ..execute.generated import run_generated
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.views import Custom
@@ -84,9 +87,7 @@ gather_valid: Final[Custom] = Custom(
     method=False,
     function=False,
     derivative=Derivative(
-        input=lambda grad, input_shape, axis, index: call(
-            scatter_valid, grad.new_zeros(()).expand(input_shape), axis, index, grad, True
-        )
+        input=lambda grad, input_shape, axis, index: added_at(grad, axis, index, input_shape)
     ),
 )
 scatter_valid: Final[Custom] = Custom(
@@ -102,6 +103,36 @@ scatter_valid: Final[Custom] = Custom(
         src=lambda grad, axis, index, src_shape: _padded(call(gather_valid, grad, axis, index), src_shape),
     ),
 )
+
+
+def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
+    dtype = grad.dtype
+    work = dtype if dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
+    out = entry.runtime.empty(shape, work, entry.stream)
+    run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
+    values = grad._array if work is dtype else converted(entry, grad._array, dtype, work)
+    scatter_arrays(entry, out, index._array, values, axis, work, add=True)
+    return tensors.wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
+
+
+#: ``ordered`` is what the process asks for, by which kernels differ.
+sum_at: Final = Custom(
+    "sum_at(Tensor grad, Tensor index, int axis, int[] shape, bool ordered) -> Tensor",
+    "Zeros with grad added at positions along an axis, of which there are at least two.",
+    _sum_at,
+    method=False,
+    function=False,
+    kept=True,
+)
+
+
+def added_at(grad: Any, axis: int, index: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of a shape with ``grad`` added at valid positions along an axis; the index has the rank of the shape."""
+    entry = grad._entry
+    if (ACTIVE or (grad._key | index._key) & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or shape[axis] < 2
+            or not grad._array.size or 0 in shape or grad.dtype.kind == "complex" or grad.ndim != len(shape)):
+        return call(scatter_valid, grad.new_zeros(()).expand(shape), axis, index, grad, True)
+    return call(sum_at, grad, index, axis, tuple(shape), SETTING.required)
 
 
 def _padded(grad: Any, shape: tuple[int, ...]) -> Any:
@@ -185,8 +216,8 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 def rows_index(index: Any, shape: tuple[int, ...], axis: int) -> Any:
     """A vector of positions as an index tensor for a whole shape."""
-    lead = tuple(-1 if k == axis else 1 for k in range(len(shape)))
-    return index.reshape(lead).expand(tuple(index.numel() if k == axis else n for k, n in enumerate(shape)))
+    lead = (1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)
+    return index.reshape(lead).expand((*shape[:axis], index._array.size, *shape[axis + 1:]))
 
 
 #: Elements of a result up to which NumPy takes them.
