@@ -147,7 +147,7 @@ def test_their_order_does_not_matter(operands: list[Any], random: Any) -> None:
 #: ``real``: the parts of complex ones.
 RULES = {
     "bifc same": "add mul where sgn conj_physical",
-    "ifc same": "sub neg pow addcmul",
+    "ifc same": "sub neg pow addcmul add_bias",
     "bifc number": "square",
     "bif same": "maximum minimum sign fmax fmin step clamp_min clamp_max",
     "if same":

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.nodes import call as ir_call
@@ -51,6 +52,10 @@ def _updated(running: Any, value: Any, momentum: float, factor: float = 1.0) -> 
         running.mul_(1 - momentum).add_(value * (momentum * factor))  # shorter calls than with alpha
 
 
+#: Names of kernels; the same objects for every call.
+_MOVING: Final = {dtype: ("running_statistics", dtype) for dtype in dtypes.ALL}
+
+
 def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
     """Move running mean and variance as ``_updated`` does, with one launch, where nothing but that is to be done."""
     (mean, var), entry = running, running[0]._entry
@@ -61,10 +66,12 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
         return False
     for x, array in zip(running, arrays, strict=True):
         counter = x._version_counter
-        if not (counter is None or type(counter) is list) or not contiguous(array) or not array.size or (
-                type(array) is np.ndarray and not array.flags.writeable):
+        if not (counter is None or type(counter) is list) or not array.size:
             return False
-    launch(entry, ("running_statistics", dtype), partial(_moving_nest, dtype, entry), Strategy.SERIAL,
+        flags = array.flags if type(array) is np.ndarray else None
+        if not (contiguous(array) if flags is None else flags.carray):
+            return False
+    launch(entry, _MOVING[dtype], partial(_moving_nest, dtype, entry), Strategy.SERIAL,
            (*arrays, *arrays, values[0]._array, values[1]._array),
            (arrays[0].size, 1 - momentum, momentum, momentum * factor))
     bump(mean)
@@ -86,10 +93,11 @@ def _batch_form(rank: int, channels: int) -> Form:
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
-    count = input.numel() // max(input.shape[1], 1)
+    shape = tuple(input.shape)
+    count = math.prod(shape) // max(shape[1], 1)
     factor = count / max(count - 1, 1)
     with blame("batch_norm"):
-        result, mean, var = normalized_parts(input, _batch_form(input.ndim, input.shape[1]), weight, bias, eps)
+        result, mean, var = normalized_parts(input, _batch_form(len(shape), shape[1]), weight, bias, eps)
         if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
                                                                      factor):
             _updated(running_mean, mean, momentum)

@@ -144,6 +144,7 @@ add_bias: Final = Pointwise(
     "add_bias(Tensor input, Tensor bias) -> Tensor",
     "The sum of results of a convolution and one number for each channel.",
     lambda m, x, y: x + y,
+    kinds="ifc",
     method=False,
     function=False,
     launched=True,

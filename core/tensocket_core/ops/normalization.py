@@ -213,13 +213,14 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
 
 
 def _check_channels(operator: str, input: Any, **values: Any) -> None:
-    if input.ndim < 2:
+    shape = tuple(input.shape)
+    if len(shape) < 2:
         raise ShapeError(operator, f"input {list(input.shape)}", "channels are the second dimension",
                          "pass [N, C, ...]")
-    wanted = (input.shape[1],)
+    wanted = shape[1:2]
     for name, x in values.items():
         if x is not None and x.shape != wanted:
-            raise ShapeError(operator, f"{name} {list(x.shape)} for {input.shape[1]} channels",
+            raise ShapeError(operator, f"{name} {list(x.shape)} for {shape[1]} channels",
                              "weights and statistics have one value for each channel", "check num_features")
 
 

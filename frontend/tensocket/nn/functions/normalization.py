@@ -111,5 +111,6 @@ def _check_count(operator: str, input: Tensor, dims: Sequence[int], rule: str) -
     Raises:
         ArgumentError: There is one value for each statistic.
     """
-    if input.dim() >= 2 and math.prod(input.shape[d] for d in dims) == 1:
+    shape = tuple(input.shape)
+    if len(shape) >= 2 and math.prod([shape[d] for d in dims]) == 1:
         raise ArgumentError(operator, f"input {list(input.shape)}", rule, "use a larger batch, or evaluation mode")
