@@ -12,9 +12,11 @@ import pytest
 import tensocket as torch
 from tensocket import library
 from tensocket_core.device import open_entry
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import kept
 from tensocket_core.execute.native import ENABLED
+from tensocket_core.ops.indexing import sum_at
 from tensocket_plugins.contract.backend import OpenDevice
 
 F = torch.nn.functional
@@ -352,3 +354,13 @@ def test_scans_of_integers_and_scalars() -> None:
         assert torch.tensor(float(seed)).cumsum(0).item() == seed
         assert torch.zeros(0, 3).cumsum(0).shape == (0, 3)
         assert torch.cummax(torch.tensor(values), 1).indices.shape == (3, 5)
+
+
+def test_sums_at_positions_of_a_batch() -> None:
+    grads = tensors((3, 4, 2), 1, "float64", 0)[0]
+    index = torch.tensor([[1, 0, 1, 4]] * 3).unsqueeze(-1).expand(3, 4, 2)
+    found = torch.vmap(lambda g, i: call(sum_at, g, i, 0, (5, 2), False))(grads, index)
+    expected = np.zeros((3, 5, 2))
+    for k in range(3):
+        np.add.at(expected[k], [1, 0, 1, 4], exact(grads)[k])
+    close(found, expected)

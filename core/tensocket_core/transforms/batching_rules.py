@@ -277,6 +277,12 @@ def _scatter(info: Info, in_dims: Any, input: Any, axis: int, index: Any, src: A
                 spread(info, src, in_dims[3]), add), 0
 
 
+@batching_rule("sum_at")
+def _sum_at(info: Info, in_dims: Any, grad: Any, index: Any, axis: int, shape: Any, ordered: bool) -> Any:
+    return call(info.operator, spread(info, grad, in_dims[0]), spread(info, index, in_dims[1]), axis + 1,
+                (info.batch_size, *shape), ordered), 0
+
+
 @batching_rule("copy_", "fill_")
 def _assign(info: Info, in_dims: Any, target: Any, value: Any, *args: Any) -> Any:
     if hasattr(value, "_key"):
