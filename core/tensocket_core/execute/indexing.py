@@ -269,7 +269,10 @@ def scatter_arrays(
     width = index_dtype(entry, [n * _words(dtype) for n in (source.size, out.size, index.size)])
     if _scatter_rows(entry, out, index, source, axis, dtype, add, width):
         return
-    unit = entry.runtime.target.kind == "cpu" and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
+    processor = entry.runtime.target.kind == "cpu"
+    # Integers are added in order in less time than atomically, even if one thread adds them all.
+    ordered = ordered or (add and processor and dtype.kind in ("int", "uint"))
+    unit = processor and all(element_strides(x)[-1:] == (1,) for x in (index, out, source))
     launch(
         entry,
         (name, dtype, rank, axis, width, unit, ordered),
