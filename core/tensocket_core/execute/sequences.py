@@ -31,17 +31,19 @@ class SequenceOperator(HostOperator):
     Attributes:
         generate: ``generate(*arguments)`` with detached tensors of one device that has a code generator; may call
             any operators.
-        many: Elements of the first argument from which ``generate`` is faster than NumPy on the host; None for never.
+        many: Elements from which ``generate`` is faster than NumPy on the host; None for never.
+        counted: Number of the argument that has these elements.
         kept: As in composites.
     """
 
     kind = "sequence"
 
     def __init__(self, schema: str, doc: str, compute: Callable[..., Any], generate: Callable[..., Any],
-                 many: int | None = None, kept: bool = False, **record: Any) -> None:
+                 many: int | None = None, counted: int = 0, kept: bool = False, **record: Any) -> None:
         super().__init__(schema, doc, compute, **record)
         self.generate = generate
         self.many = many
+        self.counted = counted
         self.kept = kept
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
@@ -56,15 +58,16 @@ class SequenceOperator(HostOperator):
 
     def on_device(self, entry: DeviceEntry, args: tuple[Any, ...]) -> Any:
         """Run the kernels; otherwise as on the host."""
-        if not self._generates(entry, args[0]):
+        if not self._generates(entry, args[self.counted]):
             return super().on_device(entry, args)
         return self.generate(*[x.detach() if hasattr(x, "_key") else x for x in args])
 
-    def _generates(self, entry: DeviceEntry, first: Any) -> bool:
+    def _generates(self, entry: DeviceEntry, counted: Any) -> bool:
         target = entry.runtime.target
         if target is None or not entry.runtime.profile.host_resident:
             return target is not None
-        return self.many is not None and target.kind == "cpu" and first._array.size >= self.many and bool(first.ndim)
+        return self.many is not None and target.kind == "cpu" and counted._array.size >= self.many and bool(
+            counted.ndim)
 
 
 def scan_operator(schema: str, doc: str, compute: Callable[..., Any], scan: Scan, *, result: Any = "same",

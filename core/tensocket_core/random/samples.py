@@ -182,9 +182,7 @@ def _with_replacement(weights: Any, num_samples: int, generator: Generator | Non
     sums = weights.cumsum(-1)
     drawn = uniforms(weights.new_empty((*weights.shape[:-1], num_samples)), generator) * sums[..., -1:]
     places = functions.searchsorted(sums, drawn, right=True)
-    count = weights.shape[-1]
-    last = (weights.new_arange(0, count, 1) * (weights > 0)).amax(-1, True)
-    return places.minimum(last)
+    return places.minimum(sums.argmax(-1, True))  # nothing is added behind
 
 
 # ------------------------------------------------------------------------------------------------------------ counts
