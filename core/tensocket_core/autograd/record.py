@@ -15,6 +15,8 @@ from .node import SEQUENCE, MultiNode, Node, Output, gradient_place
 from .saved import complete
 
 _new = object.__new__
+#: Stands for the version of what is no tensor.
+_NO_COUNTER: Final = (-1,)
 #: Key bits of dtypes that have gradients.
 DIFFERENTIABLE: Final = sum(dtype_bit(dtype) for dtype in dtypes.ALL if dtype.kind in ("float", "complex"))
 
@@ -73,12 +75,20 @@ def attach_all(
     node.edges = edges
     node.sequence = next(SEQUENCE)
     node.extras = None
-    node.saved = tuple([results[RESULTS - k]._cut() if k <= RESULTS else None if k == UNUSED
-                        else tuple([edge is not None for edge in edges]) if k == WANTED
-                        else args[k] if k >= 0 else args[SHAPE - k]._array.shape for k in positions])
-    node.versions = tuple([
-        -1 if not hasattr(x, "_key") else 0 if x._version_counter is None else x._version_counter[0]
-        for x in node.saved])
+    saved, versions = [], []
+    for k in positions:
+        if k >= 0:
+            value = args[k]
+        elif k <= RESULTS:
+            value = results[RESULTS - k]._cut()
+        elif k == UNUSED:
+            value = None
+        else:
+            value = tuple([edge is not None for edge in edges]) if k == WANTED else args[SHAPE - k]._array.shape
+        counter = getattr(value, "_version_counter", _NO_COUNTER)
+        saved.append(value)
+        versions.append(0 if counter is None else counter[0])
+    node.saved, node.versions = tuple(saved), tuple(versions)
     if SPECIAL:
         complete(node)
     make_outputs(node, results)
