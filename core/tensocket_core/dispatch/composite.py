@@ -55,7 +55,8 @@ class Composite(Operator):
         if self.derivative is None:
             return self._shortcut(key, self.body)
         below = key & ~AUTOGRAD
-        return record(self.derivative, self._kept(below, self._shortcut(below, _unrecorded(self.body))), key)
+        run = self._shortcut(below, _unrecorded(self.body, self.schema.lists))
+        return record(self.derivative, self._kept(below, run), key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The function, for any device and any mixture, or a shortcut."""
@@ -96,12 +97,23 @@ class Composite(Operator):
         return (*args[:at], args[at:], *[keywords[name] for name in self.schema.names[at + 1:]])
 
 
-def _unrecorded(body: Callable[..., Any]) -> Callable[..., Any]:
+def _unrecorded(body: Callable[..., Any], lists: bool) -> Callable[..., Any]:
+    """``body`` without recording: tensors take part cut off, which costs less than a mode that every operator inside
+    looks at; lists of them need the mode.
+    """
+
     def run(*args: Any, **keywords: Any) -> Any:
+        return body(*map(_cut, args), **{name: _cut(x) for name, x in keywords.items()})
+
+    def run_in_mode(*args: Any, **keywords: Any) -> Any:
         with thread_state(exclude=STATE.exclude | AUTOGRAD):
             return body(*args, **keywords)
 
-    return run
+    return run_in_mode if lists else run
+
+
+def _cut(value: Any) -> Any:
+    return value._cut() if getattr(value, "_key", 0) & AUTOGRAD else value
 
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",

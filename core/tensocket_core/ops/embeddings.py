@@ -95,6 +95,8 @@ def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_fr
     _check_table("embedding", weight)
     _check_indices("embedding", indices)
     with blame("embedding"):
+        if indices.ndim == 1:
+            return weight.index_select(0, indices)
         rows = weight.index_select(0, indices.reshape(-1))
     return rows.reshape((*indices.shape, weight.shape[1]))
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..autograd.derivative import Derivative
-from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD
 from ..dispatch.registry import COMPOSITES
 from .normalized import SAVED, WANTED, joint_gradients, normalize_rows, together
 
 
 def _viewed(x: Any, shape: Any) -> Any:
     return x if x is None or shape is None else x.reshape(shape)
-
-
-def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Unrecorded by taking part cut off, which costs less than a mode that every operator inside looks at."""
-    if key & AUTOGRAD:
-        return None
-    return lambda *args: general(*[
-        x.detach() if getattr(x, "_key", 0) & AUTOGRAD else x for x in args])
 
 
 def _parts_joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, eps: Any, form: Any,
@@ -43,7 +32,7 @@ def _parts_joint(grads: Any, input: Any, weight: Any, bias: Any, result1: Any, r
 
 @composite(
     "normalize_parts(Tensor input, Tensor? weight, Tensor? bias, float eps, any form) -> (Tensor, Tensor, Tensor)",
-    method=False, function=False, direct=_cut_off, kept=True, derivative=Derivative(_parts_joint))
+    method=False, function=False, kept=True, derivative=Derivative(_parts_joint))
 def normalize_parts(input: Any, weight: Any, bias: Any, eps: float, form: Any) -> tuple[Any, Any, Any]:
     """normalize_rows of an input that is seen in another shape.
 
