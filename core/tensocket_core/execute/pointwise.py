@@ -254,9 +254,8 @@ class Pointwise(Operator):
             return registered
         derived = self._derived.get(compute)
         if derived is None:
-            derived = self._derived[compute] = Kernel(
-                numpy_formula(self.formula, compute, result), True, _DERIVED_LIMIT
-            )
+            run = numpy_formula(self.formula, compute, result)
+            derived = self._derived[compute] = Kernel(run, True, _DERIVED_LIMIT)
         return derived
 
     def guarded(self, dtype: DType) -> bool:
@@ -276,11 +275,9 @@ class Pointwise(Operator):
             compute = dtypes.int64
         if kind_letter(compute) not in self.kinds:
             raise UndefinedDtype(
-                self.name,
-                f"dtype {compute.name}",
+                self.name, f"dtype {compute.name}",
                 f"{self.name} is not defined for {'float8' if compute in FLOAT8 else compute.kind} dtypes",
-                "convert with .to(dtype) first",
-            )
+                "convert with .to(dtype) first")
         if self.result == "real":
             return compute, COMPONENT.get(compute, compute)
         if self.result == "complex":
@@ -327,9 +324,7 @@ class Pointwise(Operator):
         if target is not None:
             shape, out = target._array.shape, target._array
         kernel = self.direct_kernel(entry, compute, result)
-        if kernel is not None and (
-            kernel.limit is None or math.prod(shape) <= kernel.limit
-        ):
+        if kernel is not None and (kernel.limit is None or math.prod(shape) <= kernel.limit):
             given = [x if type(x) is np.ndarray else direct.number_array(x, compute) for x in arrays]
             numbers = [as_number(x, compute) if type(x) in _EXTRAS else x for x in extras]
             made = np.asarray(direct.quietly(kernel)(*given, *numbers))
