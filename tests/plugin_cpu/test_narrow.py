@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from tensocket_cpu.code.tapes import recorded
 from tensocket_cpu.linear.blas import best_library, host_features
 from tensocket_cpu.linear.gemm import Products
 from tensocket_cpu.linear.narrow import NarrowProducts
@@ -193,6 +194,12 @@ def test_without_elements(floats, left, right):
     result = products(narrow(np.ones(left), dtype), narrow(np.ones(right), dtype))
     assert result.shape == (*left[:-1], right[-1])
     assert (result == 0).all()
+
+
+def test_products_are_not_for_tapes(floats):
+    products, dtype = floats
+    _, tape = recorded(lambda: products(narrow(np.ones((3, 4)), dtype), narrow(np.ones((4, 5)), dtype)))
+    assert not tape.whole
 
 
 @pytest.mark.parametrize(("left", "right"), [((2, 3), (4, 5)), ((2, 2, 3), (3, 3, 4))])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.pointers import address_of
+from ..code.tapes import TAPES, refuse
 from ..threads.pool import Entry, ThreadPool
 from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
 from .narrow_arithmetic import Arithmetic
@@ -116,6 +117,8 @@ class NarrowProducts:
 
     def _run(self, x: Array, y: Array, out: Array, batch: tuple[int, ...], sizes: tuple[int, int, int],
              bias: Array | None, table: Array | None = None, trans_table: int = PLAIN) -> None:
+        if TAPES:
+            refuse()  # tapes have launches with one range alone
         m, n, k = sizes
         item, strips, panels = out.itemsize, -(-m // TALL), -(-n // WIDE)
         strip_bytes = -(-k // self._square) * self._square * self._term + SLACK
