@@ -296,7 +296,8 @@ class Reduction(Operator):
         ranks = (len(outer), len(inner))
         length = math.prod(inner)
         assert entry.runtime.target is not None
-        packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer
+        packed = compute.kind != "complex" and unit[0] and ranks == (1, 1) and inner_steps == outer and not (
+            self.fold.relative or self.fold.positions)  # which tell rows of one wide row apart
         strategy = pick_strategy(math.prod(outer), length, entry.runtime.target, packed=packed)
         # Only means divide by the count, and they are of floats; a narrow integer could not hold it.
         count = float(length) if accumulator.category >= 2 else accumulator.kind == "bool" or 1

@@ -36,10 +36,23 @@ def packs(kernel: Kernel) -> bool:
             isinstance(s, Let | Store) for s in body[1:]):
         return False
     (row, _), (column, columns) = body[0].loops[0], outer[0]
-    elements = [load.index for load in loads((body[0],)) if _mentions(load.index, row)]
+    elements = [load.index for load in loads((body[0],))]
+    if any(_mentions(_without_loads(value), var) for var in (row, column)
+           for value in (*body[0].values, *(let.value for let in body[0].body))):
+        return False  # rows or columns count
     return isinstance(columns, Var) and bool(elements) and all(
         unit_step(index, column.name) and any(_is_row(part, row, columns) for part in subexpressions(index))
         for index in elements)
+
+
+def _without_loads(expr: Expr) -> Expr:
+    """An expression in which elements are no longer told apart."""
+    match expr:
+        case Load(buffer, index, dtype):
+            return Load(buffer, const(0, index.dtype), dtype)
+        case Call(function, args, dtype):
+            return Call(function, tuple(_without_loads(arg) for arg in args), dtype)
+    return expr
 
 
 def _mentions(expr: Expr, var: Var) -> bool:
@@ -74,7 +87,7 @@ def pack(kernel: Kernel, parallelism: int, grain: int, names: Names) -> tuple[
     number = part * chunk + step
     partials = [Temporary(names.fresh(f"{result.name}_parts"), result.dtype, wide * parts)
                 for result in reduce.results]
-    first = _widened(reduce, row, column, columns, number, place, together)
+    first = _widened(reduce, row, column, number, place, together)
     first = replace(first, loops=((step, smaller(chunk, larger(steps - part * chunk, 0))),))
     stores = [Store(partial.name, part * wide + place, result)
               for partial, result in zip(partials, reduce.results, strict=True)]
@@ -105,19 +118,8 @@ def _renamed(reduce: Reduce, names: Names) -> Reduce:
     return replace(reduce, results=tuple(names.var(r.name, r.dtype) for r in reduce.results), combine=combine)
 
 
-def _widened(reduce: Reduce, row: Var, column: Var, columns: Expr, number: Expr, place: Var,
-             together: Expr) -> Reduce:
+def _widened(reduce: Reduce, row: Var, column: Var, number: Expr, place: Var, together: Expr) -> Reduce:
     """The reduction of wide rows by ``number`` at ``place``."""
     wide: dict[str, Expr] = {row.name: number * together, column.name: place}
-    apart: dict[str, Expr] = {row.name: number * together + place // columns, column.name: place % columns}
-
-    def moved(expr: Expr) -> Expr:
-        match expr:
-            case Load(buffer, index, dtype):
-                return Load(buffer, substitute(index, wide if _mentions(index, row) else apart), dtype)
-            case Call(function, args, dtype):
-                return Call(function, tuple(moved(arg) for arg in args), dtype)
-        return substitute(expr, apart)
-
-    body: Sequence[Let] = [Let(let.var, moved(let.value)) for let in reduce.body]
-    return replace(reduce, body=tuple(body), values=tuple(moved(value) for value in reduce.values))
+    body: Sequence[Let] = [Let(let.var, substitute(let.value, wide)) for let in reduce.body]
+    return replace(reduce, body=tuple(body), values=tuple(substitute(value, wide) for value in reduce.values))
