@@ -12,6 +12,7 @@ from tensocket_core._generated import functions as F
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_plugins.contract.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DtypeError,
     ShapeError,
     TensocketError,
@@ -34,6 +35,12 @@ CASES: list[Case] = [
     # convolution
     (lambda: F.conv2d(f(*X), f(*W), stride=(1, 2, 3)), ArgumentError, RuntimeError, "conv2d",
      "there is one number for all, or one for each dimension"),
+    (lambda: F.conv2d(f(*X), f(*W), stride=(2.0, 2)), ArgumentTypeError, TypeError, "conv2d",
+     "sizes and steps are integers"),
+    (lambda: F.conv2d(f(*X), f(*W), groups=1.0), ArgumentTypeError, TypeError, "conv2d",
+     "sizes and steps are integers"),
+    (lambda: F.max_pool2d(f(*X), (2.0, 2)), ArgumentTypeError, TypeError, "max_pool2d",
+     "sizes and steps are integers"),
     (lambda: F.conv2d(f(*X), f(*W), stride=0), ArgumentError, RuntimeError, "conv2d",
      "stride, dilation and groups are positive, padding is not negative"),
     (lambda: F.conv2d(f(4, 4), f(*W)), ShapeError, RuntimeError, "conv2d",
@@ -145,3 +152,12 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES, ids=[f"{k}-{case[3]}" for k, case in enumerate(CASES)])
 def test_class_form_and_what_follows(case: Case, check_error: Callable[[Case], None]) -> None:
     check_error(case)
+
+
+def test_valid_arguments_that_equal_refused_ones_are_taken() -> None:
+    image, weight = f(1, 2, 6, 6), f(3, 2, 3, 3)
+    for call in (lambda stride: F.conv2d(image, weight, stride=stride), lambda stride: F.max_pool2d(image, 2, stride)):
+        for _ in range(5):
+            with pytest.raises(TypeError):
+                call((2.0, 2))
+            assert call((2, 2)).shape[2:] == call(2).shape[2:]

@@ -7,9 +7,10 @@ each one's derivatives are the other two, to any order. Transposed convolution i
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
 from .. import tensors
 from ..autograd.derivative import Derivative
@@ -154,13 +155,27 @@ add_bias: Final = Pointwise(
 # ------------------------------------------------------------------------------------------------------- arguments
 
 
+def integers(operator: str, name: str, value: Any) -> tuple[int, ...]:
+    """Several integers, of Python or of a library.
+
+    Raises:
+        ArgumentTypeError: They are something else.
+    """
+    try:
+        return tuple(map(index, value))
+    except TypeError:
+        raise ArgumentTypeError(operator, f"{name}={value!r}", "sizes and steps are integers",
+                                "pass an int or a tuple of them") from None
+
+
 def numbers(operator: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
     """An argument with one number for all spatial dimensions, or one for each.
 
     Raises:
         ArgumentError: There are neither 1 nor ``dims`` numbers.
+        ArgumentTypeError: They are no integers.
     """
-    values = (value,) if isinstance(value, int) or is_integer(value) else tuple(value)
+    values = integers(operator, name, (value,) if isinstance(value, int) or is_integer(value) else value)
     if len(values) == 1:
         return values * dims
     if len(values) != dims:
@@ -171,7 +186,7 @@ def numbers(operator: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
 
 def _window(operator: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
     window = Window(numbers(operator, "stride", stride, dims), numbers(operator, "padding", padding, dims),
-                    numbers(operator, "dilation", dilation, dims), groups)
+                    numbers(operator, "dilation", dilation, dims), integers(operator, "groups", (groups,))[0])
     if min(window.stride) < 1 or min(window.dilation) < 1 or min(window.padding) < 0 or groups < 1:
         raise ArgumentError(operator, f"stride={stride}, padding={padding}, dilation={dilation}, groups={groups}",
                             "stride, dilation and groups are positive, padding is not negative", "change the argument")
