@@ -114,3 +114,19 @@ def test_memory_stays_in_place(device):
     assert view.tolist() == [10.0] * 4
     assert x.data_ptr() == pointer
     assert x._version == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32], ids=str)
+@pytest.mark.parametrize("count", [0, 2])
+def test_reductions_at_positions_make_new_contiguous_tensors(device, dtype, count):
+    wide = np.arange(1, 16).reshape(3, 5)
+    x = torch.tensor(wide).to(dtype).to(device)[:, :4]
+    index = torch.zeros((3, count), dtype=torch.int64)
+    expected = wide[:, :4].copy()
+    expected[:, 0] *= 3 ** count
+    result = x.scatter_reduce(1, index, torch.full((3, count), 3, dtype=dtype), "prod")
+    result[:, 1] = 0
+    assert x[:, 1].tolist() == wide[:, 1].tolist()
+    expected[:, 1] = 0
+    assert result.stride() == (4, 1)
+    assert result.tolist() == expected.tolist()

@@ -206,6 +206,7 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
     widened = [*out.shape]
     widened[axis] = spare + 1
     rounds = flat if src._entry.holds_data else min(flat, 1)
+    out = functions.clone(out)  # for there may be nothing to combine
     for _ in range(rounds):
         claims = call(scatter_valid, number.new_full(widened, -1), axis, target, number, False)
         taken = (call(gather_valid, claims, axis, target) == number) & (target != spare)
@@ -217,7 +218,7 @@ def _combined(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
         after = {"prod": functions.mul, "amax": functions.maximum, "amin": functions.minimum}[mode](before, src)
         out = call(scatter_valid, wide, axis, place, after, False).narrow(axis, 0, spare)
         target = functions.where(taken, spare, target)
-    return out
+    return out.contiguous()
 
 
 def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
