@@ -140,7 +140,8 @@ def interpreting(device, monkeypatch):
             copies = [np.array(b) for b in buffers]
             compiled(buffers, scalars, stream)
             interpret(program, copies, scalars)
-            assert copies[0].tobytes() == buffers[0].tobytes(), program.name
+            # Lanes that nobody uses hold what was in memory, of a NaN any bits.
+            np.testing.assert_array_equal(copies[0], buffers[0], program.name)
             ran.append(program.name)
 
         return both
