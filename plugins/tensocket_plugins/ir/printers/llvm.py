@@ -7,10 +7,11 @@ double. ``begin`` and ``end`` are the iterations to run of
 ``split_loop(program, kernel)``, which a backend may divide over threads; a kernel without such a loop ignores them and
 runs completely.
 
-Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that addresses
-are plain sums. LLVM may look into them where it is to make vectors of a program's loops, else not (``Writer``). VECTOR loops become vector instructions (``llvm_vectors``); one that calls a function of the C library
-stays a loop. The iterations of PARALLEL loops are declared free of dependences, so that LLVM vectorises
-without run-time checks of aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
+Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that addresses are
+plain sums; LLVM can look into them where it is left to it to make vectors of loops, and else not (see ``Writer``).
+VECTOR loops become vector instructions (``llvm_vectors``); one that calls a function of the C library stays a loop. The
+iterations of PARALLEL loops are declared free of dependences, so that LLVM vectorises without run-time checks of
+aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
 """
 
 from __future__ import annotations
