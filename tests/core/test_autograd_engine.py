@@ -520,3 +520,29 @@ def test_gradients_that_others_hold_are_not_added_to() -> None:
     torch.autograd.backward([whole, whole.view(3), whole * 2.0], [given, given, given])
     assert given.tolist() == [5.0] * 3
     assert w.grad.tolist() == [20.0] * 3
+
+
+def test_a_gradient_that_somebody_holds_is_copied_for_a_leaf() -> None:
+    x, held = torch.ones(2, 3, requires_grad=True), []
+    y = x.clone()
+    y.register_hook(held.append)
+    given = torch.full((2, 3), 2.0)
+    y.backward(given)
+    x.grad.mul_(5.0)
+    assert given.tolist() == held[0].tolist() == [[2.0] * 3] * 2
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    (a + b).backward(given[0].clone())
+    a.grad.mul_(5.0)
+    assert b.grad.tolist() == [2.0] * 3
+
+
+def test_recording_compares_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, index = torch.ones(4, 3, requires_grad=True), torch.tensor([0, 2])
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError("a tensor was compared")
+
+    monkeypatch.setattr(torch.Tensor, "__eq__", refuse)
+    rows, total = torch.embedding(x, index), torch.addcmul(x, x.detach(), x.detach())
+    assert rows.grad_fn.next_functions[0][0].variable is x
+    assert total.grad_fn.next_functions[0][0].variable is x

@@ -13,11 +13,11 @@ from tensocket_core import functions as f
 from tensocket_core.autograd import gradcheck
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
-from tensocket_core.ops import convolution, grids, interpolation, padding, pooling, unpooling, windows
+from tensocket_core.ops import convolution, grids, interpolation, padding, pooling, resampling, unpooling, windows
 from tensocket_core.ops.columns import Window, windows_of
-from tensocket_core.ops.resampling import linear_taps
+from tensocket_core.ops.resampling import linear_taps, ordered, resampled
 
-MODULES = (convolution, grids, interpolation, padding, pooling, unpooling, windows)
+MODULES = (convolution, grids, interpolation, padding, pooling, resampling, unpooling, windows)
 LINE, IMAGE, CUBE = (1, 1, 3), (1, 1, 3, 2), (1, 1, 2, 2, 2)
 WINDOW = Window((2,), (1,), (1,), 1)
 WINDOWS = windows_of((4,), (2,), (3,), WINDOW)
@@ -62,6 +62,8 @@ COMPOSED: dict[str, Case] = {
     "convolution": (lambda x, w: f.convolution(x, w, None, (2,), (1,), (1,), True, (1,), 1), (LINE, (1, 1, 3))),
     "im2col": (lambda x: f.im2col(x, (2, 1), 1, (1, 0)), (IMAGE,)),
     "col2im": (lambda x: f.col2im(x, (3, 2), (2, 1)), ((1, 2, 4),)),
+    "resample_maps": (lambda x: resampled(x, ordered([linear_taps(3, 4, False, None, True),
+                                                      linear_taps(2, 5, True, None, True)])), (IMAGE,)),
     "max_pool1d": (lambda x: f.max_pool1d(x, 2), (LINE,)), "max_pool2d": (lambda x: f.max_pool2d(x, 2, 1), (IMAGE,)),
     "max_pool3d": (lambda x: f.max_pool3d(x, (1, 2, 2)), (CUBE,)),
     "max_pool1d_with_indices": (lambda x: f.max_pool1d_with_indices(x, 2)[0], (LINE,)),

@@ -60,6 +60,7 @@ from ..ops import rectifiers as _rectifiers  # noqa: F401
 from ..ops import recurrent as _recurrent  # noqa: F401
 from ..ops import recurrent_layers as _recurrent_layers  # noqa: F401
 from ..ops import reduction as _reduction  # noqa: F401
+from ..ops import resampling as _resampling  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401

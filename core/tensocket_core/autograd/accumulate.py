@@ -11,7 +11,8 @@ import numpy as np
 from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
-from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER
+from .. import tensors
+from ..dispatch.keys import AUTOGRAD, DIM0, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, set_grad_enabled
 from ..execute.geometry import element_strides
 from ..recording import SPECIAL
@@ -21,6 +22,8 @@ LOCKS: Final = tuple([held_over_forks(threading.RLock(), Rank.GRADIENTS) for _ i
 
 
 _PARTS: Final = AUTOGRAD | WRAPPER
+#: In these bits, a plain gradient is like its leaf, which is a plain tensor that requires one, but for ``AUTOGRAD``.
+_SHARED: Final = OPTIONS | _PARTS
 
 
 def _measure() -> int:
@@ -57,6 +60,27 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
                 _add(leaf, old, grad)
         else:
             old.add_(grad)
+
+
+def became_first(leaf: Any, grad: Any) -> bool:
+    """Make a gradient that only the caller knows the first one of a leaf, in the usual case: no copy, nothing to fit.
+
+    Args:
+        leaf: An edge.
+        grad: Its gradient, without recording; two variables refer to it: the caller's and this one.
+    """
+    if not isinstance(leaf, tensors.Tensor) or leaf._grad is not None or leaf._extras is not None:
+        return False
+    x, y = leaf._array, grad._array
+    if (type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape != y.shape or grad._base is not None
+            or leaf._key & WRAPPER or (leaf._key ^ AUTOGRAD ^ grad._key) & _SHARED or sys.getrefcount(y) > SOLE + 1
+            or not x.flags.c_contiguous or not y.flags.c_contiguous):
+        return False
+    with LOCKS[id(leaf) >> 5 & 15]:
+        if leaf._grad is not None:
+            return False
+        leaf._grad = grad
+    return True
 
 
 def _parameter_references(value: Any) -> int:

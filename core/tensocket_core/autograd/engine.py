@@ -13,7 +13,7 @@ import heapq
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..recording import REPLACED, SPECIAL
 from . import anomaly
-from .accumulate import SOLE, accumulate, added
+from .accumulate import SOLE, accumulate, added, became_first
 from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
 from .handles import follow
 from .inspection import NAMED
@@ -148,23 +148,39 @@ class _Pass:
 
     # ------------------------------------------------------------------------------------------ visiting
 
-    def start(self, roots: Iterable[tuple[Any, Any]]) -> None:
+    def start(self, roots: Sequence[tuple[Any, Any]]) -> None:
         """Visit everything that gradients of ``roots`` reach."""
+        if self.plain and len(roots) == 1:
+            edge, gradient = roots[0]
+            if type(edge) is Node and (edge.shape, edge.options) == _place(gradient):
+                self.run(edge, gradient)
+                return
+            if type(edge) is MultiNode and edge.outputs[0] == _place(gradient):
+                self.run(edge, [gradient, *[None] * (len(edge.outputs) - 1)])
+                return
         for edge, gradient in roots:
             self.give(edge, gradient)
         self.run()
 
-    def run(self) -> None:
-        """Visit all nodes that have a gradient."""
+    def run(self, node: Any = None, grad: Any = None) -> None:
+        """Visit all nodes that have a gradient.
+
+        Args:
+            node: One that is visited first, and by nobody else before.
+            grad: Its gradient; of a node with several outputs a list.
+        """
         if self.wanted is not None:
             self.needed = on_the_way(self.nodes.values(), self.wanted)
         heap, retain = self.heap, self.retain_graph
         plain = self.plain
         on_arrays = plain and not ACTIVE and not REPLACED
-        while heap:
-            sequence = -heapq.heappop(heap)
-            node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
-            self.own.discard(sequence)
+        while node is not None or heap:
+            if node is None:
+                sequence = -heapq.heappop(heap)
+                node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
+                self.own.discard(sequence)
+            else:
+                sequence = node.sequence
             while node is not None:
                 if on_arrays and type(node) is Node and node.extras is None and node.derivative.arrays:
                     node, grad, last = follow(self, node, grad)
@@ -180,8 +196,7 @@ class _Pass:
                             node.saved = None
                         break
                     outputs = node.apply_plain(grad)
-                elif plain and type(node) is MultiNode and node.extras is None and not any(
-                        g is not None and g._key & WRAPPER for g in grad):
+                elif plain and type(node) is MultiNode and node.extras is None and not _wrapped(grad):
                     outputs = node.apply_plain(tuple(grad))
                 else:
                     with set_grad_enabled(self.create_graph):
@@ -199,6 +214,7 @@ class _Pass:
                 if grad._array.shape != node.shape or grad._key & OPTIONS != node.options:
                     with set_grad_enabled(self.create_graph):
                         grad = fit(grad, node.shape, node.options)
+            node = None
             if self.held:
                 with set_grad_enabled(self.create_graph):
                     self._serve_held(sequence)
@@ -212,7 +228,8 @@ class _Pass:
             if edge is not None and output is not None:
                 # Counted before the call, whose arguments are references, too.
                 sole = sys.getrefcount(output) == SOLE
-                self.give(edge, output, sole)
+                if not (sole and self.plain and became_first(edge, output)):
+                    self.give(edge, output, sole)
 
     def _finish(self) -> None:
         for leaf, grad in tuple(self.held.values()):
@@ -312,6 +329,20 @@ def accumulate_hooked(leaf: Any, grad: Any, create_graph: bool) -> None:
     extras.run_after((), (grad,))
 
 
+def _place(x: Any) -> tuple[tuple[int, ...], int]:
+    """Shape and options of a tensor."""
+    return x._array.shape, x._key & OPTIONS
+
+
+def _wrapped(grads: list[Any]) -> bool:
+    """Whether a gradient is no plain tensor."""
+    bits = 0
+    for grad in grads:
+        if grad is not None:
+            bits |= grad._key
+    return bool(bits & WRAPPER)
+
+
 def _taken(values: list[Any], index: int) -> Any:
     """An element, which the list no longer holds."""
     value = values[index]
@@ -330,7 +361,7 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
     return None
 
 
-def run_pass(roots: Iterable[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
+def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
              create_graph: bool) -> dict[Target, Any]:
     """Compute gradients.
 

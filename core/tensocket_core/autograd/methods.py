@@ -23,6 +23,7 @@ from .node import Output, gradient_place
 from .record import keep_gradient, retained_by
 
 _KIND: Final = AUTOGRAD | WRAPPER | DTYPE_MASK
+_PARTS: Final = _KIND | OPTIONS
 _LOSSES: Final = (AUTOGRAD | dtype_bit(float32), AUTOGRAD | dtype_bit(float64))
 
 
@@ -66,14 +67,17 @@ class Recorded:
                  inputs: Any = None) -> None:
         """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
         array = self._array
-        if (type(array) is np.ndarray and array.size == 1 and self._key & _KIND in _LOSSES
-                and gradient is None and inputs is None and not ACTIVE):
-            # What losses are: an own way of some microseconds less.
-            ones = array.copy()
-            ones.fill(1)
-            one = tensors.wrap(ones, self._key & OPTIONS)
-            run_pass(((self._grad_fn or self, one),), None, retain_graph, create_graph)
-            return
+        if type(array) is np.ndarray and self._key & _KIND in _LOSSES and inputs is None and not ACTIVE:
+            # The usual cases, losses among them: an own way of some microseconds less.
+            first = gradient
+            if gradient is None and array.size == 1:
+                ones = array.copy()
+                ones.fill(1)
+                first = tensors.wrap(ones, self._key & OPTIONS)
+            if type(first) is tensors.Tensor and first._array.shape == array.shape and (
+                    first._key & _PARTS == self._key & _PARTS ^ AUTOGRAD):
+                run_pass(((self._grad_fn or self, first),), None, retain_graph, create_graph)
+                return
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     # ------------------------------------------------------------------------------------------ hooks

@@ -39,25 +39,20 @@ def attach(
     node.options = result._key & OPTIONS
     node.extras = None
     if positions:
-        # The result is saved detached: a node that held its own result would be a reference cycle.
-        saved: tuple[Any, ...] = tuple(
-            [
-                args[k]
-                if k >= 0
-                else result._cut()
-                if k == RESULT
-                else None
-                if k == UNUSED
-                else args[SHAPE - k]._array.shape
-                if k != WANTED
-                else tuple([edge is not None for edge in edges])
-                for k in positions
-            ]
-        )
-        node.saved = saved
-        node.versions = tuple([
-            -1 if not hasattr(x, "_key") else 0 if x._version_counter is None else x._version_counter[0] for x in saved
-        ])
+        saved, versions = [], []
+        for k in positions:
+            if k >= 0:
+                value = args[k]
+            elif k == UNUSED:
+                value = None
+            elif k == RESULT:  # detached: a node that held its own result would be a reference cycle
+                value = result._cut()
+            else:
+                value = tuple([edge is not None for edge in edges]) if k == WANTED else args[SHAPE - k]._array.shape
+            counter = getattr(value, "_version_counter", _NO_COUNTER)
+            saved.append(value)
+            versions.append(0 if counter is None else counter[0])
+        node.saved, node.versions = tuple(saved), tuple(versions)
     else:
         node.saved = node.versions = ()
     if SPECIAL:

@@ -35,7 +35,7 @@ def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Cal
         edges = tuple([
             (x._grad_fn or x) if getattr(x, "_key", 0) & AUTOGRAD else None for x in [args[k] for k in tensors]
         ])
-        attach(first, derivative, edges, args, derivative.needed(edges) if None in edges else positions)
+        attach(first, derivative, edges, args, derivative.needed(edges))
         return result
 
     def record_all(*args: Any) -> Any:
@@ -49,7 +49,7 @@ def recorder(derivative: Derivative, below: Callable[..., Any], key: int) -> Cal
 
 def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     """For three tensors (or numbers, or None), of which only arguments are saved."""
-    positions, needed, plans = derivative.saved_positions, derivative.needed, derivative.plans
+    needed, plans = derivative.needed, derivative.plans
 
     def record_ternary(a: Any, b: Any, c: Any = None) -> Any:
         result = below(a, b, c)
@@ -64,9 +64,7 @@ def _ternary_recorder(derivative: Derivative, below: Callable[..., Any]) -> Call
         node.shape = result._array.shape
         node.options = result._key & OPTIONS
         args = (a, b, c)
-        wanted = positions
-        if None in edges:
-            wanted = plans.get((edges[0] is not None, edges[1] is not None, edges[2] is not None)) or needed(edges)
+        wanted = plans.get((edges[0] is not None, edges[1] is not None, edges[2] is not None)) or needed(edges)
         saved, versions = [], []
         for position in wanted:
             value = None if position < 0 else args[position]

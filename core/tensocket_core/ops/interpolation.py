@@ -10,8 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError, Undefin
 
 from .._generated import functions
 from ..dispatch.composite import composite
-from ..execute.taps import Taps
-from .resampling import cubic_taps, linear_taps, nearest_places, output_size, resampled, smooth_taps
+from .resampling import Maps, cubic_taps, linear_taps, nearest_places, ordered, output_size, resampled, smooth_taps
 from .views import sizes
 from .windows import laid_like
 
@@ -113,16 +112,16 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
 
 
 def _maps(mode: str, given: tuple[int, ...], wanted: list[int], factors: list[float | None], align: bool,
-          antialias: bool, wide: bool) -> list[Taps]:
+          antialias: bool, wide: bool) -> Maps:
     kind = _MODES[mode][0]
     lines = list(zip(given, wanted, factors, strict=True))
     if antialias:
-        return [smooth_taps(n, m, align, f, kind, wide) for n, m, f in lines]
+        return ordered([smooth_taps(n, m, align, f, kind, wide) for n, m, f in lines])
     taps = linear_taps if kind == "linear" else cubic_taps
-    return [taps(n, m, align, f, wide) for n, m, f in lines]
+    return ordered([taps(n, m, align, f, wide) for n, m, f in lines])
 
 
-def _blended(input: Any, maps: list[Taps]) -> Any:
+def _blended(input: Any, maps: Maps) -> Any:
     if input.dtype is dtypes.uint8:
         return resampled(input.to(dtypes.float32), maps).round().clamp(0, 255).to(dtypes.uint8)
     return resampled(input, maps)

@@ -17,7 +17,7 @@ from ..execute.geometry import is_integer
 from ..execute.views import Custom
 from .columns import window_taps
 from .convolution import numbers, plain
-from .resampling import adaptive_taps, mean_taps, resampled
+from .resampling import adaptive_taps, mean_taps, ordered, resampled
 from .windows import picked, pool_max, pool_max_gradient
 
 
@@ -83,6 +83,12 @@ _WINDOWS: Final[dict[tuple[Any, ...], tuple[Any, ...]]] = {}
 _KEPT: Final = 1024
 
 
+def _remember(place: tuple[Any, ...], windows: tuple[Any, ...]) -> None:
+    if len(_WINDOWS) >= _KEPT:
+        _WINDOWS.clear()
+    _WINDOWS[place] = windows
+
+
 def _max_pool(operator: str, dims: int, input: Any, *arguments: Any) -> tuple[Any, Any]:
     """Largest elements and their positions."""
     place = (operator, input.shape, arguments) if plain(arguments) else None
@@ -90,9 +96,7 @@ def _max_pool(operator: str, dims: int, input: Any, *arguments: Any) -> tuple[An
     if windows is None:
         windows = _max_windows(operator, dims, spatial(operator, input, dims), *arguments)
         if place is not None:
-            if len(_WINDOWS) >= _KEPT:
-                _WINDOWS.clear()
-            _WINDOWS[place] = windows
+            _remember(place, windows)
     values, places = call(pool_max, input, windows)
     return values, places
 
@@ -171,24 +175,37 @@ max_pool2d_with_indices_backward: Final = Custom(
 # ------------------------------------------------------------------------------------------------------------- means
 
 
-def _mean_pool(operator: str, dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-               count_padding: bool, divisor: int | None = None) -> Any:
-    if divisor is not None and divisor == 0:
-        raise ArgumentError(operator, "divisor_override=0", "a divisor is not zero", "pass another divisor")
+def _mean_lines(operator: str, dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any,
+                ceil_mode: bool) -> list[Any]:
+    """For each dimension its size, the number of windows, and their size, stride and padding."""
     sizes = spatial(operator, input, dims)
     kernel, stride, padding, dilation = _line(operator, dims, kernel_size, stride, padding)
     outputs = pooled_sizes(operator, sizes, kernel, stride, padding, dilation, ceil_mode)
-    lines = list(zip(sizes, outputs, kernel, stride, padding, strict=True))
-    if not input.dtype.is_floating_point:
-        return _truncated(input, lines, count_padding, divisor)
-    # One divisor for the whole window counts once.
-    divisors = [None if divisor is None else divisor if k == 0 else 1 for k in range(dims)]
-    return resampled(input, [mean_taps(*line, d, count_padding) for line, d in zip(lines, divisors, strict=True)])
+    return list(zip(sizes, outputs, kernel, stride, padding, strict=True))
+
+
+def _mean_pool(operator: str, dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+               count_padding: bool, divisor: int | None = None) -> Any:
+    window = (kernel_size, stride, padding, ceil_mode, count_padding, divisor)
+    place = (operator, input._array.shape, window) if input.dtype.is_floating_point and plain(window) else None
+    maps = None if place is None else _WINDOWS.get(place)
+    if maps is None:
+        if divisor is not None and divisor == 0:
+            raise ArgumentError(operator, "divisor_override=0", "a divisor is not zero", "pass another divisor")
+        lines = _mean_lines(operator, dims, input, kernel_size, stride, padding, ceil_mode)
+        if not input.dtype.is_floating_point:
+            return _truncated(input, lines, count_padding, divisor)
+        # One divisor for the whole window counts once.
+        divisors = [None if divisor is None else divisor if k == 0 else 1 for k in range(dims)]
+        maps = ordered([mean_taps(*line, d, count_padding) for line, d in zip(lines, divisors, strict=True)])
+        if place is not None:
+            _remember(place, maps)
+    return resampled(input, maps)
 
 
 def _truncated(input: Any, lines: list[Any], count_padding: bool, divisor: int | None) -> Any:
     """Means of integers, rounded towards zero."""
-    total = resampled(input, [mean_taps(*line, 1, count_padding) for line in lines])
+    total = resampled(input, ordered([mean_taps(*line, 1, count_padding) for line in lines]))
     if divisor is not None:
         return functions.div(total, divisor, rounding_mode="trunc")
     count: Any = 1
@@ -278,7 +295,7 @@ def _adaptive_mean(operator: str, dims: int, input: Any, output_size: Any) -> An
     maps = _adaptive(operator, dims, input, output_size)
     if input.dtype.is_floating_point and all(taps.outputs == 1 for taps in maps):
         return input.mean(tuple(range(input.ndim - dims, input.ndim)), True)
-    return resampled(input, list(maps))
+    return resampled(input, ordered(list(maps)))
 
 
 def _adaptive_max(operator: str, dims: int, input: Any, output_size: Any) -> tuple[Any, Any]:

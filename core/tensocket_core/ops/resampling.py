@@ -11,7 +11,10 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
+from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
 from ..execute.taps import NONE, Taps
 from .columns import window_taps
 from .windows import resample
@@ -23,20 +26,39 @@ _CUBIC: Final = -0.75
 _CUBIC_SMOOTH: Final = -0.5
 
 
-def resampled(input: Any, maps: list[Taps]) -> Any:
-    """Maps applied along the last dimensions.
+#: Maps in the order in which they are applied, each with its dimension, which counts from the last one.
+Maps = tuple[tuple[int, Taps], ...]
+
+
+def ordered(maps: list[Taps]) -> Maps:
+    """Maps along the last dimensions in the order in which they are applied.
 
     The one that shrinks its dimension most goes first, of equals the outer one: neighbours are computed together there.
-
-    Half-precision values are rounded once, behind the last map.
     """
     dims = len(maps)
-    order = sorted(range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), k))
-    narrow = dims > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
+    return tuple([(k - dims, maps[k]) for k in sorted(
+        range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), k))])
+
+
+def _transposed(maps: Maps) -> Maps:
+    """The maps that take gradients back."""
+    return tuple([(dim, taps.transposed) for dim, taps in reversed(maps)])
+
+
+@composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, kept=True,
+           derivative=Derivative(input=lambda grad, maps: resampled(grad, _transposed(maps))))
+def resample_maps(input: Any, maps: Maps) -> Any:
+    """Maps applied one after the other; half-precision values are rounded once, behind the last map."""
+    narrow = len(maps) > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
     result = input.to(dtypes.float32) if narrow else input
-    for k in order:
-        result = call(resample, result, k - dims, maps[k])
+    for dim, taps in maps:
+        result = call(resample, result, dim, taps)
     return result.to(input.dtype) if narrow else result
+
+
+def resampled(input: Any, maps: Maps) -> Any:
+    """``resample_maps``, recorded as one node."""
+    return call(COMPOSITES["resample_maps"], input, maps)
 
 
 # -------------------------------------------------------------------------------------------------------- means
