@@ -28,7 +28,8 @@ from tensocket_plugins.ir.nodes import (
     const,
     loop,
 )
-from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, slots, split_loop
+from tensocket_plugins.ir.printers.llvm import print_llvm
+from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
 I, J, N = (Var(name, int32) for name in ("i", "j", "n"))
 P = LoopKind.PARALLEL

@@ -63,6 +63,7 @@ from ..ops import reduction as _reduction  # noqa: F401
 from ..ops import resampling as _resampling  # noqa: F401
 from ..ops import reshaping as _reshaping  # noqa: F401
 from ..ops import scan as _scan  # noqa: F401
+from ..ops import scatter_reductions as _scatter_reductions  # noqa: F401
 from ..ops import scattering as _scattering  # noqa: F401
 from ..ops import score_losses as _score_losses  # noqa: F401
 from ..ops import segments as _segments  # noqa: F401
@@ -1311,10 +1312,6 @@ _c_masked_scatter = COMPOSITES['masked_scatter']
 _c_masked_scatter_table = _c_masked_scatter.table
 _c_argwhere = COMPOSITES['argwhere']
 _c_argwhere_table = _c_argwhere.table
-_c_scatter_reduce = COMPOSITES['scatter_reduce']
-_c_scatter_reduce_table = _c_scatter_reduce.table
-_c_index_reduce = COMPOSITES['index_reduce']
-_c_index_reduce_table = _c_index_reduce.table
 _c_index_add_ = COMPOSITES['index_add_']
 _c_index_add__table = _c_index_add_.table
 _c_index_copy_ = COMPOSITES['index_copy_']
@@ -1325,6 +1322,10 @@ _c_put_ = COMPOSITES['put_']
 _c_put__table = _c_put_.table
 _c_masked_scatter_ = COMPOSITES['masked_scatter_']
 _c_masked_scatter__table = _c_masked_scatter_.table
+_c_scatter_reduce = COMPOSITES['scatter_reduce']
+_c_scatter_reduce_table = _c_scatter_reduce.table
+_c_index_reduce = COMPOSITES['index_reduce']
+_c_index_reduce_table = _c_index_reduce.table
 _c_scatter_reduce_ = COMPOSITES['scatter_reduce_']
 _c_scatter_reduce__table = _c_scatter_reduce_.table
 _c_index_reduce_ = COMPOSITES['index_reduce_']
@@ -14380,61 +14381,6 @@ def argwhere(input: Any) -> Any:
     return run(input)
 
 
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
-    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
-
-    Args:
-        input: [..].
-        dim: Dimension that positions count along.
-        index: Positions, of the input's rank.
-        src: Values, at least as large as ``index``.
-        reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
-        include_self: Whether the input's own values take part.
-
-    Raises:
-        ArgumentError: There is no such reduction.
-        DtypeError: ``src`` has another dtype.
-    """
-    if out is not None:
-        if overridden(input, index, src, out):
-            return asked(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
-        return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self), exact=True)
-    try:
-        key = input._key | index._key | src._key
-    except AttributeError:
-        key = key_of(_c_scatter_reduce, (input, dim, index, src, reduce, include_self,))
-    if ACTIVE:
-        return run_with_modes(_c_scatter_reduce, key, (input, dim, index, src, reduce, include_self))
-    try:
-        run = _c_scatter_reduce_table[key]
-    except KeyError:
-        run = _c_scatter_reduce.resolve(key)
-    return run(input, dim, index, src, reduce, include_self=include_self)
-
-
-def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
-    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
-
-    Raises:
-        ArgumentError: There is no such reduction; a sum is ``index_add``.
-    """
-    if out is not None:
-        if overridden(input, index, source, out):
-            return asked(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
-        return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self), exact=True)
-    try:
-        key = input._key | index._key | source._key
-    except AttributeError:
-        key = key_of(_c_index_reduce, (input, dim, index, source, reduce, include_self,))
-    if ACTIVE:
-        return run_with_modes(_c_index_reduce, key, (input, dim, index, source, reduce, include_self))
-    try:
-        run = _c_index_reduce_table[key]
-    except KeyError:
-        run = _c_index_reduce.resolve(key)
-    return run(input, dim, index, source, reduce, include_self=include_self)
-
-
 def method_index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """``index_add`` in place."""
     try:
@@ -14508,6 +14454,61 @@ def method_masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     except KeyError:
         run = _c_masked_scatter_.resolve(key)
     return run(input, mask, source)
+
+
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
+    """A copy of the tensor where values of ``src`` that meet at a position are reduced.
+
+    Args:
+        input: [..].
+        dim: Dimension that positions count along.
+        index: Positions, of the input's rank.
+        src: Values, at least as large as ``index``.
+        reduce: ``sum``, ``prod``, ``mean``, ``amax`` or ``amin``.
+        include_self: Whether the input's own values take part.
+
+    Raises:
+        ArgumentError: There is no such reduction.
+        DtypeError: ``src`` has another dtype.
+    """
+    if out is not None:
+        if overridden(input, index, src, out):
+            return asked(_c_scatter_reduce, input, dim, index, src, reduce, include_self, out=out)
+        return write_out('scatter_reduce', out, scatter_reduce(input, dim, index, src, reduce, include_self=include_self), exact=True)
+    try:
+        key = input._key | index._key | src._key
+    except AttributeError:
+        key = key_of(_c_scatter_reduce, (input, dim, index, src, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_scatter_reduce, key, (input, dim, index, src, reduce, include_self))
+    try:
+        run = _c_scatter_reduce_table[key]
+    except KeyError:
+        run = _c_scatter_reduce.resolve(key)
+    return run(input, dim, index, src, reduce, include_self=include_self)
+
+
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
+    """A copy of the tensor where slices of ``source`` that meet at a position of a dimension are reduced.
+
+    Raises:
+        ArgumentError: There is no such reduction; a sum is ``index_add``.
+    """
+    if out is not None:
+        if overridden(input, index, source, out):
+            return asked(_c_index_reduce, input, dim, index, source, reduce, include_self, out=out)
+        return write_out('index_reduce', out, index_reduce(input, dim, index, source, reduce, include_self=include_self), exact=True)
+    try:
+        key = input._key | index._key | source._key
+    except AttributeError:
+        key = key_of(_c_index_reduce, (input, dim, index, source, reduce, include_self,))
+    if ACTIVE:
+        return run_with_modes(_c_index_reduce, key, (input, dim, index, source, reduce, include_self))
+    try:
+        run = _c_index_reduce_table[key]
+    except KeyError:
+        run = _c_index_reduce.resolve(key)
+    return run(input, dim, index, source, reduce, include_self=include_self)
 
 
 def method_scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
@@ -17426,13 +17427,13 @@ _c_put.public = put
 _c_masked_select.public = masked_select
 _c_masked_scatter.public = masked_scatter
 _c_argwhere.public = argwhere
-_c_scatter_reduce.public = scatter_reduce
-_c_index_reduce.public = index_reduce
 _c_index_add_.public = method_index_add_
 _c_index_copy_.public = method_index_copy_
 _c_index_fill_.public = method_index_fill_
 _c_put_.public = method_put_
 _c_masked_scatter_.public = method_masked_scatter_
+_c_scatter_reduce.public = scatter_reduce
+_c_index_reduce.public = index_reduce
 _c_scatter_reduce_.public = method_scatter_reduce_
 _c_index_reduce_.public = method_index_reduce_
 _c_segment_reduce.public = segment_reduce

@@ -481,13 +481,13 @@ class Operators:
     masked_select: Callable[..., Any] = _f.masked_select
     masked_scatter: Callable[..., Any] = _f.masked_scatter
     argwhere: Callable[..., Any] = _f.argwhere
-    scatter_reduce: Callable[..., Any] = _f.scatter_reduce
-    index_reduce: Callable[..., Any] = _f.index_reduce
     index_add_: Callable[..., Any] = _f.method_index_add_
     index_copy_: Callable[..., Any] = _f.method_index_copy_
     index_fill_: Callable[..., Any] = _f.method_index_fill_
     put_: Callable[..., Any] = _f.method_put_
     masked_scatter_: Callable[..., Any] = _f.method_masked_scatter_
+    scatter_reduce: Callable[..., Any] = _f.scatter_reduce
+    index_reduce: Callable[..., Any] = _f.index_reduce
     scatter_reduce_: Callable[..., Any] = _f.method_scatter_reduce_
     index_reduce_: Callable[..., Any] = _f.method_index_reduce_
     cholesky_solve: Callable[..., Any] = _f.cholesky_solve

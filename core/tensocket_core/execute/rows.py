@@ -25,10 +25,10 @@ from . import direct, native
 from .geometry import coalesce, element_strides, normalize_axis
 from .kept import kept
 from .math import ExprMath, TensorMath
-from .nests import row_nest
 from .pointwise import kind_letter
 from .programs import compiled, index_dtype, launch
 from .reduction import accumulation_dtype
+from .row_nests import row_nest
 
 #: Elements of rows that one thread computes before others have started.
 _FEW: Final = 1 << 15
@@ -63,7 +63,7 @@ class Row(Operator):
     """An operator ``name(Tensor input, ..., float x, ..., int dim)`` on floats with a result of the input's shape.
 
     Attributes:
-        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``nests.row_nest``.
+        formula: ``formula(row, *operands, *numbers) -> function of the position``; see ``row_nests.row_nest``.
         count: How many operands there are.
         functions: The namespace of public functions, for decomposition.
         label: What errors call it.

@@ -1,9 +1,7 @@
 """Recurrent layers in one direction, with gradients that go back through time by hand.
 
 Of all: ``input`` is [T, N, I] and ``w_ih`` its weight, [gates * H, I]; without a weight it is what such a product made,
-``inputs`` [T, N, gates * H]. Outputs are [T, N, H]. The gradients are of Hochreiter and Schmidhuber (1997) and of Cho
-et al. (2014) by the chain rule. Everything that does not depend on later moments is computed for all moments at once;
-what is left for each is one product with ``w_hh``.
+``inputs`` [T, N, gates * H]. Outputs are [T, N, H].
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from ..dispatch.modes import STATE, thread_state
 from ..dispatch.operator import Direct
 from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
+from .recurrent_gradients import gru_gradients, lstm_gradients, plain_gradients, states_before
 
 #: Sums of inputs and states that a cell makes of each unit, and values of each that a kernel saves for the way back.
 _GATES: Final = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -88,98 +87,6 @@ def _outputs(step: Callable[..., tuple[Any, ...]], inputs: Any, state: tuple[Any
 def _projected(input: Any, w_ih: Any, b_ih: Any) -> Any:
     """Inputs times their weight."""
     return input if w_ih is None else functions.linear(input, w_ih, b_ih)
-
-
-def _before(first: Any, states: Any, reverse: bool) -> Any:
-    """The states before each moment."""
-    return functions.cat([states[1:], first.unsqueeze(0)] if reverse else [first.unsqueeze(0), states[:-1]])
-
-
-def _backwards(values: Any, reverse: bool) -> Any:
-    """Pairs of a moment's number and a value, in the order of the way back."""
-    pairs = list(enumerate(values))
-    return pairs if reverse else reversed(pairs)
-
-
-def _slope(gate: Any) -> Any:
-    """The derivative of a sigmoid, from its value."""
-    return gate * (1 - gate)
-
-
-def _moments(grad: Any, count: int) -> tuple[Any, ...]:
-    return (None,) * count if grad is None else grad.unbind(0)
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else a + b
-
-
-def _lstm_gradients(grads: Any, inputs: Any, hx: Any, cx: Any, w_hh: Any, b_hh: Any, outputs: Any,
-                    cells: Any, reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums, first output and first cell state."""
-    count = outputs.shape[0]
-    before, before_cells = _before(hx, outputs, reverse), _before(cx, cells, reverse)
-    i, f, g, o = (inputs + functions.linear(before, w_hh, b_hh)).chunk(4, -1)
-    i, f, g, o, shown = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid(), cells.tanh()
-    to_cell = (o * (1 - shown * shown)).unbind(0)
-    factors = functions.cat([g * _slope(i), before_cells * _slope(f), i * (1 - g * g), shown * _slope(o)], -1)
-    weight = w_hh.to(factors.dtype)
-    forget, given, given_cells = f.unbind(0), _moments(grads[0], count), _moments(grads[1], count)
-    changes: list[Any] = [None] * count
-    hidden = cell = None
-    for k, factor in _backwards(factors.unbind(0), reverse):
-        hidden, cell = _sum(given[k], hidden), _sum(given_cells[k], cell)
-        if hidden is not None:
-            cell = _sum(hidden * to_cell[k], cell)
-        else:
-            hidden = cell.new_zeros(cell.shape)
-        changes[k] = functions.cat([cell, cell, cell, hidden], -1) * factor
-        hidden, cell = changes[k] @ weight, cell * forget[k]
-    total = functions.stack(changes)
-    return total, total, hidden, cell
-
-
-def _simple_gradients(grad: Any, factors: Any, carry: Any, w_hh: Any, reverse: bool) -> tuple[Any, ...]:
-    """Gradients of outputs, hidden sums and the first state of a layer without cells.
-
-    Args:
-        grad: Gradient of the outputs.
-        factors: What an output's gradient is multiplied by for those of its hidden gates, [T, N, gates * H].
-        carry: What it is multiplied by for the state before, directly; None for nothing.
-        w_hh: The weight of states.
-        reverse: Whether the layer walks from the end.
-    """
-    kept = None if carry is None else carry.unbind(0)
-    given = grad.unbind(0)
-    totals: list[Any] = [None] * len(given)
-    changes = list(totals)
-    weight, gates = w_hh.to(factors.dtype), factors.shape[-1] // grad.shape[-1]
-    hidden = None
-    for k, factor in _backwards(factors.unbind(0), reverse):
-        hidden = totals[k] = _sum(given[k], hidden)
-        changes[k] = (hidden if gates == 1 else functions.cat([hidden] * gates, -1)) * factor
-        through = changes[k] @ weight
-        hidden = through if kept is None else through + hidden * kept[k]
-    return functions.stack(totals), functions.stack(changes), hidden
-
-
-def _gru_gradients(grad: Any, inputs: Any, hx: Any, w_hh: Any, b_hh: Any, outputs: Any,
-                   reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums and first output."""
-    before = _before(hx, outputs, reverse)
-    (r, z, n), (rh, zh, nh) = inputs.chunk(3, -1), functions.linear(before, w_hh, b_hh).chunk(3, -1)
-    r, z = (r + rh).sigmoid(), (z + zh).sigmoid()
-    n = (n + r * nh).tanh()
-    to_new = (1 - z) * (1 - n * n)
-    gates = to_new * nh * _slope(r), (before - n) * _slope(z)
-    total, through, hidden = _simple_gradients(grad, functions.cat([*gates, to_new * r], -1), z, w_hh, reverse)
-    return functions.cat([total * factor for factor in (*gates, to_new)], -1), through, hidden
-
-
-def _plain_gradients(grad: Any, w_hh: Any, slope: Any, reverse: bool) -> tuple[Any, ...]:
-    """Of inputs, hidden sums and first output of a layer whose output has the given slope for its gate."""
-    _, through, hidden = _simple_gradients(grad, slope, None, w_hh, reverse)
-    return through, through, hidden
 
 
 # --------------------------------------------------------------------------------------------- devices' own kernels
@@ -287,7 +194,7 @@ def _all_gradients(name: str, given: tuple[Any, ...], source: tuple[Any, Any, An
                                      *results, reverse)
     input, w_ih, b_ih = source
     rows = through.flatten(0, 1)
-    before = _before(states[0], results[0], reverse)
+    before = states_before(states[0], results[0], reverse)
     weight = rows.t() @ before.flatten(0, 1).to(rows.dtype)
     total = None if b_hh is None else rows.sum(0)
     if w_ih is None:
@@ -318,7 +225,7 @@ def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih
                          b_hh: Any, outputs: Any, cells: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums, of its first output and cell state."""
     inputs = _projected(input, w_ih, b_ih)
-    return _lstm_gradients((grad, grad_cells), inputs, hx, cx, w_hh, b_hh, outputs, cells, reverse)
+    return lstm_gradients((grad, grad_cells), inputs, hx, cx, w_hh, b_hh, outputs, cells, reverse)
 
 
 @composite(
@@ -328,7 +235,7 @@ def lstm_layer_gradients(grad: Any, grad_cells: Any, input: Any, w_ih: Any, b_ih
 def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                         outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
-    return _gru_gradients(grad, _projected(input, w_ih, b_ih), hx, w_hh, b_hh, outputs, reverse)
+    return gru_gradients(grad, _projected(input, w_ih, b_ih), hx, w_hh, b_hh, outputs, reverse)
 
 
 @composite(
@@ -338,7 +245,7 @@ def gru_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_
 def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
-    return _plain_gradients(grad, w_hh, 1 - outputs * outputs, reverse)
+    return plain_gradients(grad, w_hh, 1 - outputs * outputs, reverse)
 
 
 @composite(
@@ -348,7 +255,7 @@ def rnn_tanh_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: An
 def rnn_relu_layer_gradients(grad: Any, input: Any, w_ih: Any, b_ih: Any, hx: Any, w_hh: Any, b_hh: Any,
                              outputs: Any, saved: Any, reverse: bool) -> Any:
     """Gradients of a layer's inputs, of its hidden sums and of its first output."""
-    return _plain_gradients(grad, w_hh, (outputs > 0).to(outputs.dtype), reverse)
+    return plain_gradients(grad, w_hh, (outputs > 0).to(outputs.dtype), reverse)
 
 
 @composite(

@@ -18,7 +18,8 @@ from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program
-from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm
+from tensocket_plugins.ir.printers.llvm import print_llvm
+from tensocket_plugins.ir.printers.llvm_calls import entry_name
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
 from .pointers import POINTER_FIELD
@@ -65,7 +66,7 @@ class Compiler:
         """Machine code of a scheduled program.
 
         Returns:
-            The address of each kernel's entry (see ``ir/printers/llvm.py``), and an object that keeps them valid.
+            The address of each kernel's entry (see ``ir/printers/llvm_calls.py``), and an object that keeps them valid.
 
         Raises:
             IRError: The program is not one for a processor.

@@ -18,7 +18,7 @@ from tensocket_plugins.contract.backend import Executable, Stream
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.launch import host_function
 from tensocket_plugins.ir.nodes import Assign, Atomic, Call, Declare, Expr, Kernel, Let, Load, Program, Stmt, Store, Var
-from tensocket_plugins.ir.printers.llvm import split_loop, walk
+from tensocket_plugins.ir.printers.llvm_calls import split_loop, walk
 from tensocket_plugins.ir.printers.llvm_vectors import LINE
 from tensocket_plugins.ir.schedule.cpu import ROW_LANES
 from tensocket_plugins.ir.schedule.streaming import streamed

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.backend import ListExecutable, Stream
 from tensocket_plugins.ir.nodes import Program, Var
-from tensocket_plugins.ir.printers.llvm import slots, split_loop
+from tensocket_plugins.ir.printers.llvm_calls import slots, split_loop
 
 from ..threads.pool import ThreadPool
 from .executable import array_slot, grain, make_entry, slot_codes

@@ -17,7 +17,7 @@ from string import Template
 from typing import Final
 
 from .narrow_arithmetic import Arithmetic
-from .narrow_loops import OUTER
+from .narrow_loops import EACH, HALF, OUTER
 from .narrow_words import LANES, TALL, WIDE, across, along, filled, joined, mask, over_rows, read, shuffle
 
 #: Rows of the code for the last strip: the least that holds the rows that are left.
@@ -28,7 +28,8 @@ def program_text(arithmetic: Arithmetic) -> str:
     """LLVM IR with three functions over ranges: ``strips``, ``blocks`` behind it, and ``whole``, which is both."""
     return "".join((across(arithmetic), along(arithmetic), _dots(arithmetic), _spread(arithmetic),
                     *(_tile(arithmetic, rows) for rows in _HEIGHTS),
-                    _finish(arithmetic), filled(OUTER, arithmetic), arithmetic.declared))
+                    _finish(arithmetic), filled(OUTER, arithmetic, each=EACH, half=filled(HALF, arithmetic)),
+                    arithmetic.declared))
 
 
 def _dots(arithmetic: Arithmetic) -> str:

@@ -11,6 +11,26 @@ WORDS: Final = (
     "a_inner", "y", "y_step", "y_across", "y_outer", "y_inner", "n", "panels", "c", "c_step", "c_outer", "c_inner",
     "inner", "blocks", "tall", "bias", "bias_step", "table", "items")
 
+#: The head of a loop over ``%u`` from ``%begin`` to ``%end``; its body is at ``%one`` and ends at ``%done``.
+EACH: Final = """\
+  br label %next
+next:
+  %u = phi i64 [%begin, %start], [%u.next, %done]
+  %more = icmp slt i64 %u, %end
+  br i1 %more, label %one, label %out
+one:"""
+#: The head of a loop over up to 32 columns, ``%lanes`` of them from ``%column`` on at a time, whose terms are at
+#: ``%lines``; it ends where it asks whether there is ``%more``.
+HALF: Final = Template("""\
+  br label %half
+half:
+  %column = phi i64 [0, %start], [$lanes, %half]
+  %rest = sub i64 %columns, %column
+  %lanes = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
+  %more = icmp sgt i64 %rest, $lanes
+  %lines.at = mul i64 %column, %step
+  %lines = getelementptr i8, ptr %source, i64 %lines.at""")
+
 OUTER: Final = Template("""\
 ; The table of rows that are where steps lead.
 @nothing = internal constant i64 0
@@ -33,12 +53,7 @@ $loads
   %row.step = select i1 %is.across, i64 $size, i64 %x_step
   %x.ptr = inttoptr i64 %x to ptr
   %a.ptr = inttoptr i64 %a to ptr
-  br label %next
-next:
-  %u = phi i64 [%begin, %start], [%u.next, %done]
-  %more = icmp slt i64 %u, %end
-  br i1 %more, label %one, label %out
-one:
+$each
   %matrix = sdiv i64 %u, %strips
   %number = srem i64 %u, %strips
   %outer.i = sdiv i64 %matrix, %x_inner
@@ -74,28 +89,19 @@ out:
 ; A panel of the right matrix.
 define internal void @pack(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %columns, i64 %count, ptr %panel,
                            i1 %is.across) {
-start:
-  br i1 %is.across, label %do.across, label %do.along
+  br i1 %is.across, label %do.across, label %start
 do.across:
   call void @across(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %columns, i64 %count, ptr %panel,
     i64 $row_bytes)
   ret void
-do.along:
-  %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
-  call void @along(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %first, i64 %count, ptr %panel, i64 $row_bytes)
-  %rest = sub i64 %columns, %first
-  %some = icmp sgt i64 %rest, 0
-  br i1 %some, label %second, label %out
-second:
-  %hop = mul i64 %step, $lanes
-  %beside = getelementptr i8, ptr %source, i64 %hop
-  %panel.beside = getelementptr i8, ptr %panel, i64 64
-  %last = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
-  %entries.at = mul i64 %entry, $lanes
+start:
+$half
+  %entries.at = mul i64 %column, %entry
   %entries = getelementptr i8, ptr %table, i64 %entries.at
-  call void @along(ptr %beside, i64 %step, ptr %entries, i64 %entry, i64 %last, i64 %count, ptr %panel.beside,
+  %panel.at = getelementptr i32, ptr %panel, i64 %column
+  call void @along(ptr %lines, i64 %step, ptr %entries, i64 %entry, i64 %lanes, i64 %count, ptr %panel.at,
     i64 $row_bytes)
-  br label %out
+  br i1 %more, label %half, label %out
 out:
   ret void
 }
@@ -103,20 +109,12 @@ out:
 ; A row times up to 32 columns, each of which is contiguous.
 define internal void @row_along(ptr %x, ptr %source, i64 %step, i64 %columns, i64 %count, ptr %from, ptr %sums) {
 start:
-  %first = call i64 @llvm.smin.i64(i64 %columns, i64 $lanes)
-  call void @dots(ptr %x, ptr %source, i64 %step, ptr @nothing, i64 0, i64 %first, i64 %count, ptr %from, ptr %sums)
-  %rest = sub i64 %columns, %first
-  %some = icmp sgt i64 %rest, 0
-  br i1 %some, label %second, label %out
-second:
-  %hop = mul i64 %step, $lanes
-  %beside = getelementptr i8, ptr %source, i64 %hop
-  %from.beside = getelementptr i8, ptr %from, i64 64
-  %sums.beside = getelementptr i8, ptr %sums, i64 64
-  %last = call i64 @llvm.smin.i64(i64 %rest, i64 $lanes)
-  call void @dots(ptr %x, ptr %beside, i64 %step, ptr @nothing, i64 0, i64 %last, i64 %count, ptr %from.beside,
-    ptr %sums.beside)
-  br label %out
+$half
+  %from.at = getelementptr i32, ptr %from, i64 %column
+  %sums.at = getelementptr i32, ptr %sums, i64 %column
+  call void @dots(ptr %x, ptr %lines, i64 %step, ptr @nothing, i64 0, i64 %lanes, i64 %count, ptr %from.at,
+    ptr %sums.at)
+  br i1 %more, label %half, label %out
 out:
   ret void
 }
@@ -171,12 +169,7 @@ $loads
   %is.table = icmp ne i64 %table, 0
   %table.ptr = select i1 %is.table, ptr %table.given, ptr @nothing
   %entry = select i1 %is.table, i64 8, i64 0
-  br label %next
-next:
-  %u = phi i64 [%begin, %start], [%u.next, %done]
-  %more = icmp slt i64 %u, %end
-  br i1 %more, label %one, label %out
-one:
+$each
   %number = srem i64 %u, %panels
   %q = sdiv i64 %u, %panels
   %block = srem i64 %q, %blocks
@@ -184,7 +177,8 @@ one:
   %outer.i = sdiv i64 %matrix, %inner
   %inner.i = srem i64 %matrix, %inner
   %column = mul i64 %number, $wide
-  %columns = sub i64 %n, %column
+  %columns.left = sub i64 %n, %column
+  %columns = call i64 @llvm.smin.i64(i64 %columns.left, i64 $wide)
   %first = mul i64 %block, %tall
   %until.any = add i64 %first, %tall
   %until = call i64 @llvm.smin.i64(i64 %until.any, i64 %strips)
@@ -215,7 +209,7 @@ over.columns:
   %most = call i64 @llvm.smin.i64(i64 %panels.left, i64 %units.left)
   %many = call i64 @llvm.smin.i64(i64 %most, i64 16)
   %many.columns = mul i64 %many, $wide
-  %row.columns = call i64 @llvm.smin.i64(i64 %many.columns, i64 %columns)
+  %row.columns = call i64 @llvm.smin.i64(i64 %many.columns, i64 %columns.left)
   call void @row_across(ptr %left, ptr %right, i64 %y_step, i64 %row.columns, i64 %k, ptr %sums.start, i64 %bias_step,
     ptr %totals, ptr %result)
   br label %done
@@ -256,7 +250,7 @@ strip:
   %sums.at = mul i64 %place, $strip_sums
   %sums = getelementptr i8, ptr %totals, i64 %sums.at
   %from = select i1 %fresh, ptr %sums.start, ptr %sums
-  switch i64 %height, label %rows14 [
+  switch i64 %height, label %rows$tall [
     i64 4, label %rows4
     i64 8, label %rows8
   ]
@@ -266,8 +260,8 @@ rows4:
 rows8:
   call void @tile8(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
   br label %added
-rows14:
-  call void @tile14(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
+rows$tall:
+  call void @tile$tall(ptr %words.at, ptr %panel, i64 %words, ptr %from, i64 %from_step, ptr %sums)
   br label %added
 added:
   br i1 %final, label %write, label %strip.done

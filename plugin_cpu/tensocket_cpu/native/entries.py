@@ -22,7 +22,8 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.native import LAST, NativeForm
 from tensocket_plugins.ir.lanes import all_vectors
 from tensocket_plugins.ir.nodes import Program, Var
-from tensocket_plugins.ir.printers.llvm import entry_name, print_llvm, slots, split_loop
+from tensocket_plugins.ir.printers.llvm import print_llvm
+from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
 from .boxes import close_box, open_box, python_number, slot_offsets
 from .changes import check_target, count_change

@@ -1,11 +1,6 @@
 """Prints a program that was scheduled for kind ``cpu`` as a module of LLVM IR. Needs no LLVM itself.
 
-Every kernel becomes ``void @<entry_name>(ptr args, i64 begin, i64 end)``. ``args`` points to one 8-byte slot per item
-of ``slots(program)``: for buffers and temporaries the address of the first element, or of an object that holds this
-address in a field (``pointer_field``); for scalars a signed or unsigned 64-bit integer (bool: 0 or 1) or, for floats, a
-double. ``begin`` and ``end`` are the iterations to run of
-``split_loop(program, kernel)``, which a backend may divide over threads; a kernel without such a loop ignores them and
-runs completely.
+How kernels are called, ``llvm_calls`` says.
 
 Index arithmetic is done in 64 bits without wrapping around, whatever the program's index type, so that addresses are
 plain sums; LLVM can look into them where it is left to it to make vectors of loops, and else not (see ``Writer``).
@@ -16,8 +11,7 @@ aliasing. Strides of 1 that are arguments are left to LLVM's own loop versions.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...contract.dtypes import DType, int64
@@ -25,7 +19,6 @@ from ..lanes import all_vectors, is_vector_loop
 from ..nodes import (
     Assign,
     Atomic,
-    Buffer,
     Call,
     Const,
     Declare,
@@ -42,9 +35,9 @@ from ..nodes import (
     Scalar,
     Stmt,
     Store,
-    Temporary,
     Var,
 )
+from .llvm_calls import entry_name, slots, split_loop, walk
 from .llvm_functions import (
     INDEX_FUNCTIONS,
     apply,
@@ -63,55 +56,6 @@ from .llvm_writer import Metadata, Writer
 #: Name of all memory but local arrays.
 _MEMORY = ""
 _LOOPS = (LoopKind.PARALLEL, LoopKind.SERIAL, LoopKind.VECTOR)
-
-
-def entry_name(number: int, kernel: Kernel) -> str:
-    """The symbol of kernel ``number`` of a program; never the name of a C function."""
-    return f"tensocket.{number}.{re.sub(r'[^A-Za-z0-9_]', '_', kernel.name)}"
-
-
-def slots(program: Program) -> tuple[Buffer | Temporary | Scalar, ...]:
-    """What the argument slots hold, in order."""
-    return (*program.buffers, *program.temporaries, *program.scalars)
-
-
-def walk(body: Sequence[Stmt]) -> Iterator[Stmt]:
-    """All statements in ``body``, outer ones first."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, For | If):
-            yield from walk(statement.body)
-
-
-def _uses_only(expr: Expr, names: set[str]) -> bool:
-    match expr:
-        case Const():
-            return True
-        case Var(name):
-            return name in names
-        case Call(_, args):
-            return all(_uses_only(arg, names) for arg in args)
-        case _:
-            return False
-
-
-def split_loop(program: Program, kernel: Kernel) -> For | None:
-    """The loop whose iterations may be divided over threads, if there is one: PARALLEL, around everything but ``Let``.
-
-    A kernel with atomic operations on floats has none, for their order would decide the last bits.
-    """
-    if not kernel.body:
-        return None
-    *before, last = kernel.body
-    scalars = {scalar.name for scalar in program.scalars}
-    if not isinstance(last, For) or last.kind is not LoopKind.PARALLEL or not _uses_only(last.stop, scalars):
-        return None
-    if not all(isinstance(statement, Let) for statement in before):
-        return None
-    dtypes = {p.name: p.dtype for p in slots(program)}
-    if any(isinstance(s, Atomic) and dtypes[s.buffer].kind == "float" for s in walk(kernel.body)):
-        return None
-    return last
 
 
 def print_llvm(program: Program, *, settled: bool | None = None, pointer_field: int | None = None,
