@@ -2720,6 +2720,21 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def argwhere(input: Tensor) -> Tensor:
     """Positions of elements that are not zero, one row each."""
 
+def method_index_add_(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
+    """``index_add`` in place."""
+
+def method_index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+    """``index_copy`` in place."""
+
+def method_index_fill_(input: Tensor, dim: _int, index: Tensor, value: Operand) -> Tensor:
+    """``index_fill`` in place."""
+
+def method_put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+    """``put`` in place."""
+
+def method_masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
     """A copy of the tensor where values of ``src`` that meet at a position are reduced.
 
@@ -2742,21 +2757,6 @@ def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce
     Raises:
         ArgumentError: There is no such reduction; a sum is ``index_add``.
     """
-
-def method_index_add_(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
-    """``index_add`` in place."""
-
-def method_index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-    """``index_copy`` in place."""
-
-def method_index_fill_(input: Tensor, dim: _int, index: Tensor, value: Operand) -> Tensor:
-    """``index_fill`` in place."""
-
-def method_put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-    """``put`` in place."""
-
-def method_masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``masked_scatter`` in place; the mask broadcasts to the tensor."""
 
 def method_scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
     """``scatter_reduce`` in place."""

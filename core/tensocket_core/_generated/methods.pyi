@@ -1573,6 +1573,21 @@ class Operators:
     def argwhere(self) -> Tensor:
         """Positions of elements that are not zero, one row each."""
 
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
+        """``index_add`` in place."""
+
+    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """``index_copy`` in place."""
+
+    def index_fill_(self, dim: _int, index: Tensor, value: Operand) -> Tensor:
+        """``index_fill`` in place."""
+
+    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """``put`` in place."""
+
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Any = None) -> Tensor:
         """A copy of the tensor where values of ``src`` that meet at a position are reduced.
 
@@ -1595,21 +1610,6 @@ class Operators:
         Raises:
             ArgumentError: There is no such reduction; a sum is ``index_add``.
         """
-
-    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Tensor:
-        """``index_add`` in place."""
-
-    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """``index_copy`` in place."""
-
-    def index_fill_(self, dim: _int, index: Tensor, value: Operand) -> Tensor:
-        """``index_fill`` in place."""
-
-    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """``put`` in place."""
-
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
-        """``masked_scatter`` in place; the mask broadcasts to the tensor."""
 
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """``scatter_reduce`` in place."""
