@@ -47,7 +47,7 @@ from tensocket_plugins.ir.printers.llvm import print_llvm
 I, J, N, S = (Var(name, int32) for name in ("i", "j", "n", "s"))
 V = LoopKind.VECTOR
 DTYPES = (bool_, uint8, int8, int32, uint32, int64, uint64, float16, bfloat16, float32, float64)
-LIBRARY = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "fmod"}
+LIBRARY = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"}
 
 
 def program(body, buffers, scalars=(N,), locals=()):
@@ -279,7 +279,8 @@ def test_functions(device, rng, name, dtype):
     built = program([loop(J, 16, [Store("out", J, value)], V)],
                     [("out", value.dtype), *((f"in{k}", dtype) for k in range(len(args)))], ())
     library = name in LIBRARY and dtype.kind == "float"
-    assert ("br " in print_llvm(built)) == library
+    # A remainder looks whether any lane needs the library.
+    assert ("br " in print_llvm(built)) == (library or name == "fmod")
     if library:
         return  # one lane at a time, as tested elsewhere
     arrays = [values(dtype, rng, 16) for _ in args]

@@ -21,7 +21,7 @@ import numpy as np
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.native import LAST, NativeForm
 from tensocket_plugins.ir.lanes import all_vectors
-from tensocket_plugins.ir.nodes import Program, Var
+from tensocket_plugins.ir.nodes import Call, Const, Expr, Program, Var
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
@@ -38,6 +38,8 @@ _FASTCALL: Final = 0x0080 | 0x0002
 _NAME: Final = "tensocket_native"
 #: Ranks for which a dimension's number is looked at.
 _RANKS: Final = 4
+#: How extents of loops are counted.
+_COUNTING: Final = {"add": "add", "sub": "sub", "mul": "mul", "idiv": "sdiv"}
 #: Everything that compiled entries point to; they live as long as the process.
 _ALIVE: Final[list[Any]] = []
 
@@ -272,9 +274,19 @@ def _run(w: Text, program: Program, form: NativeForm, arrays: dict[int, str], re
     split = split_loop(program, program.kernels[0])
     end = "1"
     if split is not None:
-        assert isinstance(split.stop, Var)
-        end = words[[item.name for item in slots(program)].index(split.stop.name)]
+        end = _extent(w, split.stop, dict(zip([item.name for item in slots(program)], words, strict=True)))
     w.do(f"call void @{entry_name(0, program.kernels[0])}(ptr %slots, i64 0, i64 {end})")
+
+
+def _extent(w: Text, stop: Expr, known: dict[str, str]) -> str:
+    """How many iterations a loop has, from the words of the slots: a size, or blocks of it."""
+    if isinstance(stop, Const):
+        return str(stop.value)
+    if isinstance(stop, Var):
+        return known[stop.name]
+    assert isinstance(stop, Call)
+    left, right = (_extent(w, arg, known) for arg in stop.args)
+    return w.op(f"{_COUNTING[stop.function]} i64 {left}, {right}")
 
 
 def _number(w: Text, layout: Layout, dtype: DType, array: str) -> str:

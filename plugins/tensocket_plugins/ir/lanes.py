@@ -95,4 +95,4 @@ def _computable(e: Expr, seen: set[int]) -> bool:
 
 
 def _has_vector_form(function: str, dtype: DType) -> bool:
-    return dtype.kind != "float" or not (FUNCTIONS[function].decomposable or function == "fmod")
+    return dtype.kind != "float" or not FUNCTIONS[function].decomposable

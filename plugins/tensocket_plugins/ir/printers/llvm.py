@@ -38,18 +38,8 @@ from ..nodes import (
     Var,
 )
 from .llvm_calls import entry_name, slots, split_loop, walk
-from .llvm_functions import (
-    INDEX_FUNCTIONS,
-    apply,
-    bitcast,
-    cast,
-    compare,
-    constant,
-    element_address,
-    index_apply,
-    memory_type,
-    value_type,
-)
+from .llvm_functions import INDEX_FUNCTIONS, apply, compare, element_address, index_apply
+from .llvm_values import bitcast, cast, constant, memory_type, value_type
 from .llvm_vectors import VectorLoop
 from .llvm_writer import Metadata, Writer
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..nodes import Local
-from .llvm_functions import memory_type
+from .llvm_values import memory_type
 from .llvm_writer import Writer
 
 #: Vectors in such an array, at most.

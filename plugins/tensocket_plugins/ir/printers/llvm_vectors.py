@@ -15,19 +15,9 @@ from typing import Final, Protocol
 
 from ...contract.dtypes import DType, int32, int64
 from ..nodes import Assign, Call, Const, Declare, Expr, For, If, Let, Load, Local, Stmt, Store, Var
-from .llvm_functions import (
-    apply,
-    bitcast,
-    cast,
-    choose,
-    compare,
-    constant,
-    element_address,
-    index_apply,
-    memory_type,
-    value_type,
-)
+from .llvm_functions import apply, compare, element_address, index_apply
 from .llvm_shuffles import Spread, fits, shuffled
+from .llvm_values import bitcast, cast, choose, constant, memory_type, value_type
 from .llvm_writer import Writer
 
 #: Bytes of a line of the caches.

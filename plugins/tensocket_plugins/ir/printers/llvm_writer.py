@@ -13,8 +13,8 @@ from typing import Final
 _VALUES: Final = re.compile(r"%[\w.]+")
 #: A sum of indices.
 _SUM: Final = re.compile(r"add (?:nsw )?i64 (\S+), (\S+)")
-#: What begins instructions whose result may be another one the next time, or which do something.
-_MEMORY: Final = ("load ", "call ", "atomicrmw ")
+#: What begins instructions whose result may be another one the next time, or which do something, or belong to a block.
+_MEMORY: Final = ("load ", "call ", "atomicrmw ", "phi ")
 #: What begins instructions that may trap.
 _TRAPPING: Final = ("sdiv ", "srem ", "udiv ", "urem ")
 

@@ -16,6 +16,7 @@ from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
 from .rows import schedule_groups
 from .simt import schedule_lanes
+from .streaming import schedule_quotients
 from .turn import schedule_turned
 
 #: A reduction up to this long is done by one lane.
@@ -113,6 +114,7 @@ def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: 
         # What is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
         made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
+        made = made or schedule_quotients(kernel, names)
         if made or serial:
             return made or schedule_loops(kernel, names)
         return schedule_vectors(kernel, names, FEW_LANES if strategy is Strategy.SMALL else LANES)

@@ -10,12 +10,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ..nodes import Buffer, Expr, Let, LoopKind, Program, Stmt, Store, Var, loop
+from ..nodes import Buffer, Call, Expr, Kernel, Let, LoopKind, Program, Stmt, Store, Var, loop
 from .cpu import ROW_LANES, vector_loops
-from .nest import Names, ceil_div, definitions, loads, nested, peel, smaller, substitute, unit_step
+from .nest import (
+    Names,
+    ceil_div,
+    definitions,
+    expressions,
+    loads,
+    nested,
+    peel,
+    smaller,
+    subexpressions,
+    substitute,
+    unit_step,
+)
 
 #: Iterations that stay together: whole lines of every dtype.
 BLOCK: Final = 4096
+#: Functions that LLVM makes no vectors of.
+_QUOTIENTS: Final = frozenset({"fmod", "idiv", "imod"})
 
 
 def streamed(program: Program) -> tuple[Program, Var | None] | None:
@@ -61,3 +75,23 @@ def _lies_along(index: Expr, body: Sequence[Stmt], var: Var, flat: bool) -> bool
     """Whether neighbours are stored in the order of iterations; ``flat``: from the first element on."""
     plain = substitute(index, definitions(body))
     return isinstance(plain, Var) and plain.name == var.name if flat else unit_step(plain, var.name)
+
+
+def schedule_quotients(kernel: Kernel, names: Names) -> Kernel | None:
+    """Blocks of neighbours as vector loops, for divisions that no compiler makes vectors of; None where there are none.
+
+    Threads divide blocks, also those of one row.
+    """
+    axes, body = peel(kernel.body)
+    if not axes or not all(isinstance(s, Let | Store) for s in body) or not any(
+            isinstance(part, Call) and part.function in _QUOTIENTS
+            for statement in body for e in expressions(statement) for part in subexpressions(e)):
+        return None
+    *outer, (var, extent) = axes
+    block, place, count = (names.var(stem, var.dtype) for stem in ("block", "place", "count"))
+    row = loop(place, count, [Let(var, block * BLOCK + place), *body], LoopKind.PARALLEL)
+    vectors = vector_loops((row,), names, ROW_LANES)
+    if vectors == [row]:
+        return None
+    before = Let(count, smaller(extent - block * BLOCK, BLOCK))
+    return replace(kernel, body=nested([*outer, (block, ceil_div(extent, BLOCK))], [before, *vectors]))
