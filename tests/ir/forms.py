@@ -14,8 +14,11 @@ import numpy as np
 from tensocket_plugins.contract.dtypes import DType, float32, int32, int64
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import (
+    Assign,
     Buffer,
     Combine,
+    Declare,
+    If,
     Kernel,
     Let,
     Load,
@@ -263,6 +266,20 @@ def matmul_int(n: int) -> Case:
     return Case(matmul_nest(int32, bias=False), [left, right], [left @ right], [1, n, 70, 21], 0)
 
 
+def runs(n: int) -> Case:
+    """out[3 * i + k] = 10 * i + k below ``n``, in groups of 8 iterations; the value is summed up in a loop."""
+    i, x, number = v("i"), v("x", float32), v("group") * 8 + v("side")
+    places = [Let(v(f"place{k}"), number * 3 + k) for k in range(3)]
+    body = nest([("group", v("groups")), ("side", const(8, int32))], [
+        Declare(x, cast(number, float32)),
+        loop(i, 9, [Assign(x, x + cast(number, float32))]),
+        *places,
+        *[If(place.var < v("n"), (Store("out", place.var, x + float(k)),)) for k, place in enumerate(places)],
+    ])
+    expected = (10 * np.arange(n, dtype=np.float32)[:, None] + np.arange(3, dtype=np.float32)).ravel()[:n]
+    return Case(program("runs", {}, {"out": float32}, ["n", "groups"], body), [], [expected], [n, -(-n // 24)], 0)
+
+
 FORMS: Final[dict[str, Callable[[int], Case]]] = {form.__name__: form for form in (
     flat_add, strided, single, row_sum, sum_all, sum_middle, sum_columns, argmax, maximum, softmax, normalize, matmul,
-    matmul_int)}
+    matmul_int, runs)}

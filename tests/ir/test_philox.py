@@ -18,15 +18,19 @@ I, N = Var("i", int32), Var("n", int32)
 
 
 def run(formula, words, dtype, results):
-    """Evaluate ``formula`` over arrays of uint32 words; returns ``results`` arrays."""
+    """Evaluate ``formula`` over arrays of uint32 words; returns ``results`` arrays.
+
+    The formula gives expressions, or statements and expressions that use them.
+    """
     loads = [Load(f"in{k}", I, uint32) for k in range(len(words))]
     values = formula(*loads)
     values = values if isinstance(values, tuple) else (values,)
+    statements, values = values if isinstance(values[0], tuple) else ((), values)
     assert len(values) == results
     params = (*(Buffer(f"in{k}", uint32) for k in range(len(words))),
               *(Buffer(f"out{k}", dtype, True) for k in range(results)), Scalar("n", int32))
     stores = [Store(f"out{k}", I, value) for k, value in enumerate(values)]
-    program = decompose(Program("p", params, (Kernel("p", (loop(I, N, stores, LoopKind.PARALLEL),)),)),
+    program = decompose(Program("p", params, (Kernel("p", (loop(I, N, [*statements, *stores], LoopKind.PARALLEL),)),)),
                         Target("interpreter"))
     verify(program)
     outs = [np.empty(len(words[0]), dtype.numpy) for _ in range(results)]

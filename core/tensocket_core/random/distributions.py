@@ -1,4 +1,7 @@
-"""Distributions: formulas that make numbers of random words, for generated kernels and for primitives."""
+"""Distributions: formulas that make numbers of random words, for generated kernels and for primitives.
+
+Those for kernels take the four words of a block (and perhaps numbers) and give the two or four numbers made of them.
+"""
 
 from __future__ import annotations
 
@@ -9,68 +12,48 @@ from typing import Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.nodes import Expr, call, cast, select
-from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
+from tensocket_plugins.ir.philox import normal_float32, uniform_float32, uniform_float64
 
+#: The words of one block.
+Words = tuple[Expr, Expr, Expr, Expr]
+#: From words, and perhaps numbers, to the numbers that are made of them.
+Formula = Callable[..., tuple[Expr, ...]]
 #: Numbers in the widest range that whole numbers are drawn from.
 INT_RANGE: Final = 1 << 63
 
 
-def _words(i: Expr, state: tuple[Expr, ...], per_element: int) -> tuple[Expr, ...]:
-    """The words of the block that element ``i`` is made of, ``4 // per_element`` elements to a block."""
-    seed_low, seed_high, offset = state
-    u64, u32 = dtypes.uint64, dtypes.uint32
-    block = cast(i, u64) // (4 // per_element) + offset
-    zero = call("xor", seed_low, seed_low)
-    return philox4x32((cast(block, u32), cast(block >> 32, u32), zero, zero), (seed_low, seed_high))
+def _uniform32(words: Words) -> tuple[Expr, ...]:
+    return tuple(map(uniform_float32, words))
 
 
-def _pick(lane: Expr, values: tuple[Expr, ...]) -> Expr:
-    result = values[-1]
-    for k in range(len(values) - 2, -1, -1):
-        result = select(call("eq", lane, k), values[k], result)
-    return result
+def _uniform64(words: Words) -> tuple[Expr, ...]:
+    a, b, c, d = words
+    return uniform_float64(a, b), uniform_float64(c, d)
 
 
-def _uniform32(i: Expr, *state: Expr) -> Expr:
-    return uniform_float32(_pick(i & 3, _words(i, state, per_element=1)))
+def _normal32(words: Words) -> tuple[Expr, ...]:
+    a, b, c, d = words
+    return *normal_float32(a, b), *normal_float32(c, d)
 
 
-def _uniform64(i: Expr, *state: Expr) -> Expr:
-    a, b, c, d = _words(i, state, per_element=2)
-    low = call("eq", i & 1, 0)
-    return uniform_float64(select(low, a, c), select(low, b, d))
-
-
-def _normal32(i: Expr, *state: Expr) -> Expr:
-    a, b, c, d = _words(i, state, per_element=1)
-    first = call("eq", i & 2, 0)
-    x, y = normal_float32(select(first, a, c), select(first, b, d))
-    return select(call("eq", i & 1, 0), x, y)
-
-
-def _normal64(i: Expr, *state: Expr) -> Expr:
-    """Box and Muller's method in float64; element 2k and 2k + 1 share two blocks' worth of words."""
-    pair = i // 2 * 2
-    first = _uniform64(pair, *state)
-    second = _uniform64(pair + 1, *state)
+def _normal64(words: Words) -> tuple[Expr, ...]:
+    """Box and Muller's method in float64."""
+    first, second = _uniform64(words)
     radius = call("sqrt", call("log", 1.0 - first) * -2.0)
     angle = second * (2 * math.pi)
-    return radius * select(call("eq", i & 1, 0), call("cos", angle), call("sin", angle))
+    return radius * call("cos", angle), radius * call("sin", angle)
 
 
-def bits64(i: Expr, *state: Expr) -> Expr:
-    """63 random bits as int64."""
-    a, b, c, d = _words(i, state, per_element=2)
-    low = call("eq", i & 1, 0)
+def bits64(words: Words) -> tuple[Expr, ...]:
+    """Twice 63 random bits as int64."""
     u64 = dtypes.uint64
-    word = (cast(select(low, a, c), u64) << 32) | cast(select(low, b, d), u64)
-    return cast(word >> 1, dtypes.int64)
+    a, b, c, d = [cast(word, u64) for word in words]
+    return tuple(cast((high << 32 | low) >> 1, dtypes.int64) for high, low in ((a, b), (c, d)))
 
 
-def integers64(i: Expr, *given: Expr) -> Expr:
+def integers64(words: Words, size: Expr, first: Expr) -> tuple[Expr, ...]:
     """``bits64`` modulo a size of the range, plus its first number."""
-    *state, size, first = given
-    return _modulo(bits64(i, *state), size) + first
+    return tuple(_modulo(bits, size) + first for bits in bits64(words))
 
 
 def _modulo(x: Expr, size: Expr) -> Expr:
@@ -119,5 +102,10 @@ def plain_bits64(high: Expr, low: Expr) -> Expr:
     return cast(high, dtypes.int64) * (1 << 31) + cast(low, dtypes.int64) // 2
 
 
-UNIFORM: Final = (_uniform32, _uniform64)
-NORMAL: Final = (_normal32, _normal64)
+UNIFORM: Final[tuple[Formula, Formula]] = (_uniform32, _uniform64)
+NORMAL: Final[tuple[Formula, Formula]] = (_normal32, _normal64)
+
+
+def side_by_side(formula: Formula) -> int:
+    """Blocks that are drawn side by side, so that rounds of one wait for none of others; fewer of long formulas."""
+    return 16 if formula is _normal64 else 32

@@ -10,7 +10,6 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import UndefinedDtype
 from tensocket_plugins.ir.complex import COMPONENT
-from tensocket_plugins.ir.nodes import Expr, Program
 from tensocket_plugins.ir.schedule import Strategy
 
 from .. import tensors
@@ -19,17 +18,27 @@ from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import STATE
 from ..execute.math import arithmetic_dtype
-from ..execute.nests import Operand, pointwise_nest
 from ..execute.pointwise import kind_letter
 from ..execute.primitive import primitive, run_formula
 from ..execute.programs import index_dtype, launch
-from .distributions import INT_RANGE, NORMAL, PLAIN_NORMAL, PLAIN_UNIFORM, bits64, integers64, plain_bits64
+from .distributions import (
+    INT_RANGE,
+    NORMAL,
+    PLAIN_NORMAL,
+    PLAIN_UNIFORM,
+    Formula,
+    bits64,
+    integers64,
+    plain_bits64,
+    side_by_side,
+)
 from .generator import Generator, default_generator
+from .nest import block_nest
 
 
-def draw_array(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+def draw_array(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
                words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
-    """Fill a new array with one formula of the position, the generator's state and perhaps ``numbers`` (int64).
+    """Fill a new array with one formula of the generator's words and perhaps ``numbers`` (int64).
 
     A device without a code generator knows formulas without numbers only.
     """
@@ -41,22 +50,16 @@ def draw_array(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shap
     if entry.runtime.target is None:
         _draw_primitives(name, entry, out, dtype, words, seed, offset)
         return out
-    index = index_dtype(entry, (count,))
+    index, side = index_dtype(entry, (count,)), side_by_side(formula)
     launch(
         entry,
         (name, dtype, index),
-        lambda: _nest(name, formula, dtype, index, len(numbers)),
+        lambda: block_nest(name, formula, dtype, index, [dtypes.int64] * len(numbers), side),
         Strategy.SERIAL,
         [out],
-        [count, seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
+        [count, -(-count * words // (4 * side)), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
     )
     return out
-
-
-def _nest(name: str, formula: Callable[..., Expr], dtype: DType, index: DType, numbers: int) -> Program:
-    given = [dtypes.uint32, dtypes.uint32, dtypes.uint64, *[dtypes.int64] * numbers]
-    operands = [Operand("number", kind) for kind in given]
-    return pointwise_nest(name, formula, operands, [Operand("flat", dtype)], 1, index, position=True)
 
 
 def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
@@ -69,7 +72,7 @@ def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any
     return tensor
 
 
-def drawn_tensor(name: str, formula: Callable[..., Expr], entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
+def drawn_tensor(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
            words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
     """A tensor of drawn numbers; arguments are those of ``draw_array``."""
     return through_transforms(name, lambda lead: tensors.wrap(
@@ -114,7 +117,7 @@ def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, word
 
 def floats(
     operator: str,
-    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    formulas: tuple[Formula, Formula],
     shape: tuple[int, ...],
     dtype: DType,
     entry: DeviceEntry,

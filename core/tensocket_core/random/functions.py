@@ -9,7 +9,6 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
-from tensocket_plugins.ir.nodes import Expr
 from tensocket_plugins.kit.host_memory import call_pooled
 
 from .. import tensors
@@ -22,14 +21,14 @@ from ..dispatch.modes import ACTIVE
 from ..execute.copying import converted
 from ..execute.sorting import sorted_positions
 from ..formats import contiguous_format, preserve_format
-from .distributions import INT_RANGE, NORMAL, UNIFORM, bits64
+from .distributions import INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
 
 
 def _random(
     operator: str,
-    formulas: tuple[Callable[..., Expr], Callable[..., Expr]],
+    formulas: tuple[Formula, Formula],
     size: tuple[Any, ...],
     dtype: Any,
     device: Any,

@@ -15,6 +15,7 @@ from .packed import WIDTH, pack, packs
 from .partials import FEW_LANES, LANES
 from .reduce import split, splittable
 from .rows import schedule_groups
+from .runs import schedule_runs
 from .simt import schedule_lanes
 from .streaming import schedule_quotients
 from .turn import schedule_turned
@@ -111,6 +112,8 @@ def schedule(program: Program, target: Target, strategy: Strategy) -> Program:
 def _schedule_kernel(kernel: Kernel, target: Target, strategy: Strategy, names: Names) -> Kernel:
     serial = strategy is Strategy.SERIAL
     if target.kind == "cpu":
+        if runs := schedule_runs(kernel, names):
+            return runs
         # What is worth splitting has too few outputs for columns.
         columns = None if strategy is Strategy.SPLIT else schedule_columns(kernel, names)
         made = columns or schedule_turned(kernel, names) or (schedule_lanes_of_rows(kernel, names) if serial else None)
