@@ -25,6 +25,7 @@ from tensocket_plugins.kit.host_kernels import register_host_kernels
 from . import DESCRIPTOR
 from .code.executable import make_executable
 from .code.pointers import address_of
+from .code.tapes import limit
 from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
 from .kernels.recurrent import Recurrences
@@ -204,6 +205,10 @@ class CpuDevice(OpenDevice):
                 return None
             self._kept = KeptCalls(lambda: self.compiler, LAYOUT)
         return self._kept.keep(function, operands, rest)
+
+    def limit(self, array: Any, low: int, high: int, other: int) -> None:
+        """Say what was checked of an array."""
+        limit(array, low, high, other)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """An uninitialised C-contiguous array of ``dtype.numpy``.

@@ -235,3 +235,54 @@ def test_errors_end_the_recording() -> None:
     with pytest.raises(KeyError):
         keep(function, {0: values(3)})
     assert TAPES == {}
+
+
+# ------------------------------------------------------------------------------------------------------------ limits
+
+
+def limited(low: int, high: int, other: int) -> Callable[..., Kept]:
+    """A function that has checked its integers, and adds ``x`` to twice ``x``."""
+    def function(x: Any, labels: Any) -> Kept:
+        DEVICE.limit(labels, low, high, other)
+        return kept(scaled(x, x, 2.0))
+
+    return function
+
+
+@pytest.mark.parametrize(("good", "bad"), [
+    ([0, 4, -7, 2], [0, 5, 1, 2]), ([-7, -7, -7, -7], [-1, 0, 0, 0]), ([3, 3, 3, 3], [0, 0, 0, 1 << 62]),
+    ([1, 2, 3, 4], [0, 0, 0, -(1 << 63)])])
+def test_values_out_of_their_limits_are_answered_with_none(good: list[int], bad: list[int]) -> None:
+    x = values(4)
+    call = keep(limited(0, 5, -7), {0: x, 1: np.zeros(4, np.int64)})
+    np.testing.assert_array_equal(call(hold(x), hold(np.array(good))).array, 3 * x)
+    assert call(hold(x), hold(np.array(bad))) is None
+    np.testing.assert_array_equal(call(hold(x), hold(np.array(good))).array, 3 * x)
+
+
+def test_limits_of_several_dimensions_and_of_a_part() -> None:
+    x = values(4)
+    call = keep(limited(-2, 3, -2), {0: x, 1: np.zeros((2, 3), np.int64)})
+    assert call(hold(x), hold(np.array([[-2, 2, 0], [1, 1, 1]]))) is not None
+    assert call(hold(x), hold(np.array([[-2, 2, 0], [1, 1, 3]]))) is None
+
+    def first(x: Any, labels: Any) -> Kept:
+        return limited(0, 5, 0)(x, labels[:2])
+
+    call = keep(first, {0: x, 1: np.zeros(4, np.int64)})
+    assert call(hold(x), hold(np.array([4, 4, 9, 9]))) is not None
+    assert call(hold(x), hold(np.array([4, 9, 0, 0]))) is None
+
+
+def test_limits_of_what_is_no_operand_are_not_kept() -> None:
+    x = values(4)
+
+    def copied(x: Any, labels: Any) -> Kept:
+        return limited(0, 5, 0)(x, labels + 0)
+
+    def apart(x: Any, labels: Any) -> Kept:
+        return limited(0, 5, 0)(x, labels[::2])
+
+    assert keep(copied, {0: x, 1: np.zeros(4, np.int64)}) is None
+    assert keep(apart, {0: x, 1: np.zeros(4, np.int64)}) is None
+    assert keep(limited(0, 5, 0), {0: x, 1: np.zeros(4, np.int32)}) is None

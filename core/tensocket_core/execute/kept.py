@@ -2,8 +2,8 @@
 
 What such an operator launches follows from dtypes, shapes, strides and arguments that are no tensors. When it was
 called a few times with the same ones, the device is asked to keep what it launches (``OpenDevice.keep``). Operators say
-that they are of this kind by ``kept``: they look at no values, write to no operand, and return new tensors. What they
-launch for large arrays, or compute in other ways, is not kept.
+that they are of this kind by ``kept``: they look at no values except through ``checked``, write to no operand, and
+return new tensors. What they launch for large arrays, or compute in other ways, is not kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Final
+
+import numpy as np
 
 from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.native import Kept
@@ -84,6 +86,32 @@ def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: C
         return run(*args)
 
     return launch
+
+
+def checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | None = None) -> bool:
+    """Whether all elements of an int64 array lie from ``low`` to below ``high``, or are ``other``.
+
+    In operators whose launches are kept, this is what they may know of values: it is checked in every call.
+
+    Args:
+        entry: A host-resident device.
+        array: Its array, of any shape and not empty.
+        low: The smallest number.
+        high: The first one that is too large.
+        other: What is allowed as well.
+    """
+    if np.minimum.reduce(array, None) < low or np.maximum.reduce(array, None) >= high:
+        inside = (array >= low) & (array < high)
+        if other is None or not (inside | (array == other)).all():
+            return False
+    note_checked(entry, array, low, high, other)
+    return True
+
+
+def note_checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | None = None) -> None:
+    """Say that an operator has done what ``checked`` does; it matters while its launches are looked at."""
+    if _LOOKING:
+        entry.runtime.limit(array, low, high, low if other is None else other)
 
 
 class _Place:

@@ -21,8 +21,11 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.registry import COMPOSITES
+from ..execute.class_nests import Form, class_gradient, class_terms
 from ..execute.direct import REFUSED
+from ..execute.kept import checked
 from .losses import reduced
+from .nn import log_softmax_rows, softmax_rows
 from .score_losses import factors, scored
 
 _INT64: Final = dtype_bit(dtypes.int64)
@@ -66,6 +69,18 @@ def _picked(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, A
     return index, factor, total
 
 
+def _fits(entry: DeviceEntry, x: Any, labels: Any, weight: Any, ignore_index: int) -> bool:
+    """Whether kernels compute the loss of a matrix: it is small, nothing is converted, and all labels are valid."""
+    if x.ndim != 2 or labels.ndim != 1 or not 0 < x.shape[0] == labels.shape[0] or not 0 < x.size < _MANY or (
+            labels.dtype != np.int64 or not labels.flags.c_contiguous or type(ignore_index) is not int):
+        return False
+    if weight is not None:
+        weights = weight._array
+        if weights.dtype is not x.dtype or weights.shape != (x.shape[1],) or not weights.flags.c_contiguous:
+            return False
+    return checked(entry, labels, 0, x.shape[1], ignore_index)
+
+
 def _along_last(operator: str, entry: DeviceEntry, dtype: DType) -> Callable[[Any], Any]:
     """A row operator on a matrix as an array."""
     key = entry.key | dtype_bit(dtype)
@@ -77,12 +92,17 @@ def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
     dtype = _FLOATS.get(key & DTYPE_MASK)
     if key & (AUTOGRAD | DIM0) or dtype is None:
         return None
-    log_softmax = _along_last("log_softmax", entry, dtype)
+    log_softmax, launched = _along_last("log_softmax", entry, dtype), entry.runtime.target is not None
     out = entry.key | dtype_bit(dtype)
 
     def direct_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:
+        x, labels = input._array, target._array
+        if launched and _fits(entry, x, labels, weight, ignore_index):
+            form = Form(dtype, weight is not None, reduction)
+            values = log_softmax_rows.run(entry, input, 1)._array if scores else x
+            return tensors.wrap(class_terms(
+                entry, form, values, labels, None if weight is None else weight._array, ignore_index), out)
         try:
-            x, labels = input._array, target._array
             found = _picked(x, labels, weight, ignore_index)
             if found is None:
                 return general(input, target, weight, scores, ignore_index, reduction)
@@ -104,14 +124,19 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
     dtype = _FLOATS.get(key & DTYPE_MASK)
     if key & AUTOGRAD or dtype is None:
         return None
-    softmax = _along_last("softmax", entry, dtype)
+    softmax, launched = _along_last("softmax", entry, dtype), entry.runtime.target is not None
     out = entry.key | dtype_bit(dtype)
 
     def direct_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
+        x, labels, scale = input._array, target._array, upstream._array
+        if launched and _fits(entry, x, labels, weight, ignore_index):
+            form = Form(dtype, weight is not None, reduction)
+            shares = softmax_rows.run(entry, input, 1)._array if scores else None
+            return tensors.wrap(class_gradient(entry, form, scale, shares, x.shape, labels, (
+                None if weight is None else weight._array), ignore_index), out)
         try:
-            x, scale = input._array, upstream._array
-            found = _picked(x, target._array, weight, ignore_index)
+            found = _picked(x, labels, weight, ignore_index)
             if found is None:
                 return general(upstream, input, target, weight, scores, ignore_index, reduction)
             index, factor, total = found
@@ -135,7 +160,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
 
 @composite(
     "class_loss_backward(Tensor upstream, Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, "
-    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct)
+    "str reduction) -> Tensor", method=False, function=False, direct=_backward_direct, kept=True)
 def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
     """The gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
@@ -151,7 +176,7 @@ def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, sco
 
 @composite(
     "class_loss(Tensor input, Tensor target, Tensor? weight, bool scores, int ignore_index, str reduction) -> Tensor",
-    method=False, function=False, direct=_loss_direct,
+    method=False, function=False, direct=_loss_direct, kept=True,
     derivative=Derivative(input=lambda grad, input, target, weight, scores, ignore_index, reduction: call(
         COMPOSITES["class_loss_backward"], grad, input, target, weight, scores, ignore_index, reduction)))
 def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index: int, reduction: str) -> Any:

@@ -27,6 +27,7 @@ from ..execute.copying import converted
 from ..execute.generated import run_generated
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
+from ..execute.kept import note_checked
 from ..execute.views import Custom
 from .choices import extremes
 
@@ -53,7 +54,10 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
             f"an index lies between {-size if negative else 0} and {size - 1}",
             "check the index tensor",
         )
-    return functions.where(index < 0, index + size, index) if low < 0 else index
+    if low < 0:
+        return functions.where(index < 0, index + size, index)
+    note_checked(index._entry, index._array, 0, size)
+    return index
 
 
 def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:

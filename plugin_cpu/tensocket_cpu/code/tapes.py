@@ -33,17 +33,29 @@ class Call:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What was checked of an array: int64 numbers from ``low`` to below ``high``, or ``other``."""
+
+    array: Any
+    low: int
+    high: int
+    other: int
+
+
 @dataclass(slots=True)
 class Tape:
     """What one thread launched.
 
     Attributes:
         calls: In order.
+        limits: What this depends on.
         whole: Whether nothing else happened, as far as is known.
         divided: Whether a kernel may have been divided over threads.
     """
 
     calls: list[Call] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
     whole: bool = True
     divided: bool = False
 
@@ -67,6 +79,13 @@ def note(entry: Any, arrays: Sequence[Any], written: Sequence[bool], args: bytes
     if tape is not None:
         tape.divided |= divided
         tape.calls.append(Call(entry, tuple(arrays), written, args[8 * len(arrays):], count))
+
+
+def limit(array: Any, low: int, high: int, other: int) -> None:
+    """Write to this thread's tape what was checked of an array."""
+    tape = TAPES.get(get_ident())
+    if tape is not None:
+        tape.limits.append(Limit(array, low, high, other))
 
 
 def refuse() -> None:

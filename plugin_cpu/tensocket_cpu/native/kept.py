@@ -24,7 +24,7 @@ import numpy as np
 from tensocket_plugins.contract.native import Box, Kept
 
 from ..code.pointers import POINTER_FIELD, address_of
-from ..code.tapes import Call, Tape, recorded
+from ..code.tapes import Call, Limit, Tape, recorded
 from .boxes import slot_offsets
 from .entries import make_method
 from .kept_code import NAME, RESULTS, Head, kept_text
@@ -139,6 +139,18 @@ class _Writer:
         values = [value if x.ndim else value_0d for _, value, value_0d in box.slots]
         return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
 
+    def limit(self, limit: Limit, operands: Sequence[Array | None]) -> list[int]:
+        """The record of what was checked of an operand.
+
+        Raises:
+            ValueError: It is none, or no array of numbers side by side.
+        """
+        x = limit.array
+        if x.dtype != np.int64 or not x.flags.c_contiguous:
+            raise ValueError("limits are for int64 without gaps")
+        places = [None if y is None else address_of(y) for y in operands]
+        return [places.index(address_of(x)), x.size, limit.low, max(limit.high - limit.low, 0), limit.other]
+
     def kernel(self, call: Call, owners: Sequence[Array | None]) -> tuple[list[int], list[list[int]]]:
         """The record of a kernel, and those of the addresses that change with every call."""
         cells = self.put([address_of(x) for x in call.arrays])
@@ -165,7 +177,8 @@ def _builtin(code: _Code, kept: Kept, tape: Tape, operands: Mapping[int, Array |
         kernels, patches = zip(*[w.kernel(call, owners) for call in tape.calls], strict=True)
         w.part(Head.KERNELS, kernels)
         w.part(Head.PATCHES, [patch for some in patches for patch in some])
-    except IndexError:
+        w.part(Head.LIMITS, [w.limit(limit, [*operands.values()]) for limit in tape.limits])
+    except (IndexError, ValueError):
         return None
     w.table[Head.MANY] = kept.many
     w.table[Head.ARGUMENTS] = max((*operands, *rest)) + 1

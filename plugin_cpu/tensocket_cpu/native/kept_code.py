@@ -21,8 +21,9 @@ _EMPTY: Final = ()
 _ARRAYS: Final = 24
 #: Words of a record. Operands: position, dtype (0: None), rank, sizes with strides behind them. Results: dtype, rank,
 #: sizes, strides; behind these what the slots hold. Patches: where, of which array, bytes behind its first element.
-#: Kernels: function, slots, iterations. Other arguments: position, object.
-_OPERAND, _RESULT, _PATCH, _KERNEL, _REST = 4, 4, 3, 3, 2
+#: Kernels: function, slots, iterations. Other arguments: position, object. Limits: of which array, its elements, the
+#: smallest one, how many are allowed from there on, and another one that is.
+_OPERAND, _RESULT, _PATCH, _KERNEL, _REST, _LIMIT = 4, 4, 3, 3, 2, 5
 
 
 class Head(IntEnum):
@@ -35,11 +36,13 @@ class Head(IntEnum):
     REST = 8
     ARGUMENTS = 10
     MANY = 11
+    LIMITS = 12
     OPERAND_PLACE = 1
     RESULT_PLACE = 3
     PATCH_PLACE = 5
     KERNEL_PLACE = 7
     REST_PLACE = 9
+    LIMIT_PLACE = 13
 
 
 class _Loops:
@@ -92,6 +95,7 @@ def kept_text(w: Text, layout: Layout, box: Box, offsets: dict[str, int]) -> str
         given = w.item("%args", w.item(record, 0, "i64"), "ptr")
         w.branch([w.op(f"icmp eq ptr {given}, {w.item(record, 1, 'ptr')}")])
     _check(w, loops, layout, box, offsets)
+    _check_limits(w, loops)
     _make(w, loops, layout, _RESULT + len(box.slots))
     with loops.records(Head.PATCHES, _PATCH) as (_, record):
         address = w.item("%data", w.item(record, 1, "i64"), "i64")
@@ -136,6 +140,17 @@ def _check(w: Text, loops: _Loops, layout: Layout, box: Box, offsets: dict[str, 
         w.do(f"store i64 {w.field(array, layout.data, 'i64')}, ptr {place}")
         w.do(f"br label %{fits}")
         w.do(f"{fits}:")
+
+
+def _check_limits(w: Text, loops: _Loops) -> None:
+    """Look at the values of operands that have limits."""
+    with loops.records(Head.LIMITS, _LIMIT) as (_, record):
+        elements = w.item("%data", w.item(record, 0, "i64"), "ptr")
+        low, span, other = (w.item(record, k, "i64") for k in (2, 3, 4))
+        with loops.over(w.item(record, 1, "i64")) as k:
+            value = w.item(elements, k, "i64")
+            inside = w.op(f"icmp ult i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
+            w.branch([w.op(f"or i1 {inside}, {w.op(f'icmp eq i64 {value}, {other}')}")])
 
 
 def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:

@@ -236,6 +236,18 @@ class OpenDevice(ABC):
         """
         return None
 
+    def limit(self, array: Array, low: int, high: int, other: int) -> None:
+        """Say, in a function that is given to ``keep``, which values of an operand it has checked.
+
+        What is kept answers None where an element is another one.
+
+        Args:
+            array: int64 numbers without gaps.
+            low: The smallest one.
+            high: The first one that is too large.
+            other: A number that is allowed as well.
+        """
+
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Array:
         """An uninitialised contiguous array."""
         size = 1
