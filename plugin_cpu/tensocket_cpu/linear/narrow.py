@@ -6,6 +6,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..code.tapes import TAPES, refuse
 from ..threads.pool import Entry, ThreadPool
 from .gemm import NO_BATCH, PLAIN, TRANSPOSED, batch_steps, oriented
 from .narrow_arithmetic import Arithmetic
-from .narrow_code import program_text
+from .narrow_code import several_text, single_text
 from .narrow_loops import WORDS
 from .narrow_words import LANES, MOST, SLACK, TALL, WIDE
 
@@ -47,15 +48,7 @@ class NarrowProducts:
 
     def __init__(self, arithmetic: Arithmetic, compiler: Compiler, pool: ThreadPool,
                  empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]) -> None:
-        addresses, code = compiler.compile_text(f"narrow_{arithmetic.name}", program_text(arithmetic), _NAMES,
-                                                vectors=True)
-        entries: list[Any] = [ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
-                              for address in addresses]
-        for entry, address in zip(entries, addresses, strict=True):
-            entry.address, entry.library = address, code
-        self._strips: Entry = entries[0]
-        self._blocks: Entry = entries[1]
-        self._whole: Entry = entries[2]
+        self._arithmetic, self._compiler = arithmetic, compiler
         self._pool, self._empty = pool, empty
         #: Whether instructions multiply pairs, so that these products are faster than those in float32.
         self.pairs = arithmetic.terms == 2
@@ -144,11 +137,30 @@ class NarrowProducts:
                      strips, address_of(a), a_outer, a_inner, address_of(y), ldy * item, trans_y == PLAIN, y_outer,
                      y_inner, n, panels, address_of(out), n * item, c_outer, c_inner, inner, blocks, tall,
                      address_of(first), first_step, 0 if table is None else address_of(table), items)
+        strips_entry, blocks_entry, whole = self._single if m == 1 else self._several
         if pieces > 1:
-            self._pool.run(self._strips, args, lefts * strips, lefts * m * k // _ELEMENTS)
-            self._pool.run(self._blocks, args, items, pieces)
+            self._pool.run(strips_entry, args, lefts * strips, lefts * m * k // _ELEMENTS)
+            self._pool.run(blocks_entry, args, items, pieces)
         else:
-            self._whole(args, 0, lefts * strips)
+            whole(args, 0, lefts * strips)
+
+    @cached_property
+    def _several(self) -> tuple[Entry, ...]:
+        """The code for matrices with several rows, made for the first of them."""
+        return self._made(several_text(self._arithmetic))
+
+    @cached_property
+    def _single(self) -> tuple[Entry, ...]:
+        """The same for one row."""
+        return self._made(single_text(self._arithmetic))
+
+    def _made(self, text: str) -> tuple[Entry, ...]:
+        addresses, code = self._compiler.compile_text(f"narrow_{self._arithmetic.name}", text, _NAMES, vectors=True)
+        entries: list[Any] = [ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(address)
+                              for address in addresses]
+        for entry, address in zip(entries, addresses, strict=True):
+            entry.address, entry.library = address, code
+        return tuple(entries)
 
     def _division(self, count: int, m: int, n: int, k: int) -> tuple[int, int, int]:
         """Blocks of a matrix along its rows, the strips of each, and how many pieces of all are worth their cost."""

@@ -13,23 +13,58 @@ where columns are contiguous, vectors of words of each column are added up, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from string import Template
 from typing import Final
 
 from .narrow_arithmetic import Arithmetic
-from .narrow_loops import EACH, HALF, OUTER
-from .narrow_words import LANES, TALL, WIDE, across, along, filled, joined, mask, over_rows, read, shuffle
+from .narrow_loops import BLOCKS, EACH, HALF, HEIGHT, SEVERAL, SINGLE, STRIPS
+from .narrow_words import (
+    CHUNK,
+    LANES,
+    MANY,
+    MOST,
+    TALL,
+    WIDE,
+    across,
+    along,
+    filled,
+    joined,
+    line,
+    mask,
+    over_rows,
+    read,
+    shuffle,
+)
 
 #: Rows of the code for the last strip: the least that holds the rows that are left.
 _HEIGHTS: Final = (4, 8, TALL)
 
 
-def program_text(arithmetic: Arithmetic) -> str:
-    """LLVM IR with three functions over ranges: ``strips``, ``blocks`` behind it, and ``whole``, which is both."""
-    return "".join((across(arithmetic), along(arithmetic), _dots(arithmetic), _spread(arithmetic),
-                    *(_tile(arithmetic, rows) for rows in _HEIGHTS),
-                    _finish(arithmetic), filled(OUTER, arithmetic, each=EACH, half=filled(HALF, arithmetic)),
-                    arithmetic.declared))
+def several_text(arithmetic: Arithmetic) -> str:
+    """Products of matrices with several rows, as LLVM IR.
+
+    Its functions over ranges are ``strips``, ``blocks`` behind it, and ``whole``, which is both.
+    """
+    return "".join((across(arithmetic), along(arithmetic), *(_tile(arithmetic, rows) for rows in _HEIGHTS),
+                    *_loops(arithmetic, SEVERAL, panel=CHUNK * WIDE * 4, totals=MOST * TALL * WIDE * 4)))
+
+
+def single_text(arithmetic: Arithmetic) -> str:
+    """Products of matrices with one row, likewise."""
+    return "".join((across(arithmetic), line(arithmetic), _dots(arithmetic), _spread(arithmetic),
+                    *_loops(arithmetic, SINGLE, totals=MANY * WIDE * 4)))
+
+
+def _loops(arithmetic: Arithmetic, text: Template, **memory: int) -> Iterator[str]:
+    """What surrounds the products; ``memory`` are bytes on the stack by name."""
+    arrays = "\n".join(f"  %{name} = alloca [{size} x i8], align 64" for name, size in memory.items())
+    each, height = EACH, filled(HEIGHT, arithmetic)
+    yield _finish(arithmetic)
+    yield filled(STRIPS, arithmetic, each=each, height=height)
+    yield filled(text, arithmetic, height=height, half=filled(HALF, arithmetic),
+                 blocks=filled(BLOCKS, arithmetic, each=each, memory=arrays))
+    yield arithmetic.declared
 
 
 def _dots(arithmetic: Arithmetic) -> str:
@@ -42,7 +77,7 @@ def _dots(arithmetic: Arithmetic) -> str:
         done += [f"  %e{lane} = getelementptr i8, ptr %square, i64 {64 * lane}",
                  f"  store {kind} %t{lane}, ptr %e{lane}, align 64"]
     total = _TOTAL_FLOAT if arithmetic.sums == "float" else _TOTAL_INTEGER
-    return over_rows(_DOTS, arithmetic, lines, phis="\n".join(phis), done="\n".join(done), total=total)
+    return over_rows(_DOTS, arithmetic, lines, False, phis="\n".join(phis), done="\n".join(done), total=total)
 
 
 def _spread(arithmetic: Arithmetic) -> str:
@@ -84,17 +119,17 @@ def _finish(arithmetic: Arithmetic) -> str:
 
 
 _DOTS: Final = Template("""\
-define internal void @dots(ptr %x, ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %from,
-                           ptr %sums) noinline {
+define internal void @dots(ptr %x, ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %from, ptr %sums) noinline {
 start:
   %square = alloca [16 x <16 x i32>], align 64
   %last = sub i64 %lanes, 1
 $rows
   br label %next
 next:
-  %k = phi i64 [0, %start], [%k.next, %next]
+  %k.known = phi i64 [0, %start], [%k.next, %next]
   %words = phi ptr [%x, %start], [%words.next, %next]
 $phis
+$hidden
   %left = sub i64 %count, %k
 $some
   %a = load <16 x i32>, ptr %words, align 4

@@ -16,6 +16,8 @@ WIDE: Final = 2 * LANES
 TALL: Final = 14
 #: Words along the sum that a panel holds: 32 KiB, two thirds of the first cache.
 CHUNK: Final = 256
+#: Panels that a single row meets at a time.
+MANY: Final = 16
 #: Strips that meet a panel, whose sums wait in 70 KiB of the stack where there are more terms than in a panel.
 MOST: Final = 40
 #: Bytes that a strip is longer than its words, because whole vectors are written.
@@ -28,8 +30,8 @@ def filled(text: Template, arithmetic: Arithmetic, **more: str) -> str:
              for place, name in enumerate(WORDS)]
     return text.substitute(more, item=arithmetic.item, sums=arithmetic.sums, size=arithmetic.size, lanes=LANES,
                            terms=arithmetic.terms, more=arithmetic.terms - 1, wide=WIDE, tall=TALL,
-                           panel_bytes=CHUNK * WIDE * 4, sums_bytes=MOST * TALL * WIDE * 4, row_bytes=WIDE * 4,
-                           chunk=CHUNK * arithmetic.terms, strip_sums=TALL * WIDE * 4, loads="\n".join(loads))
+                           many=MANY, row_bytes=WIDE * 4, chunk=CHUNK * arithmetic.terms, strip_sums=TALL * WIDE * 4,
+                           hidden=_HIDDEN, loads="\n".join(loads))
 
 
 def mask(name: str, count: int, limit: str) -> str:
@@ -82,8 +84,19 @@ def along(arithmetic: Arithmetic) -> str:
     for lane in range(LANES):
         lines += [f"  store <16 x i32> %s1.{lane}, ptr %to{lane}, align 4",
                   f"  %to{lane + 1} = getelementptr i8, ptr %to{lane}, i64 %pitch"]
-    return over_rows(_ALONG, arithmetic, lines) + (
-        "" if arithmetic.terms == 2 else filled(_DECLARED_LOAD, arithmetic))
+    return over_rows(_ALONG, arithmetic, lines, True) + _declared(arithmetic)
+
+
+def line(arithmetic: Arithmetic) -> str:
+    """What ``along`` is for a single lane."""
+    count = LANES * arithmetic.terms
+    return filled(_LINE, arithmetic, lines="\n".join(read(arithmetic, 0, "%words")), count=str(count),
+                  some=mask("some", count, "left")) + _declared(arithmetic)
+
+
+def _declared(arithmetic: Arithmetic) -> str:
+    """How vectors of less than 32 elements are read, where they are."""
+    return "" if arithmetic.terms == 2 else filled(_DECLARED_LOAD, arithmetic)
 
 
 def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
@@ -96,17 +109,26 @@ def read(arithmetic: Arithmetic, lane: int, target: str) -> list[str]:
             f"  {target} = bitcast <{count} x {arithmetic.part}> %w{lane} to <16 x i32>"]
 
 
-def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], **more: str) -> str:
-    """A loop that reads up to 16 rows of memory; what lies beyond the last is the last again."""
+def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], placed: bool, **more: str) -> str:
+    """A loop that reads up to 16 rows of memory; what lies beyond the last is the last again.
+
+    Args:
+        text: The function.
+        arithmetic: What it reads.
+        lines: What it does with it.
+        placed: Whether a table says how far rows are from where steps lead.
+        more: What else the function is made of.
+    """
     count, rows = LANES * arithmetic.terms, []
     for lane in range(LANES):
         rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
-                 f"  %n{lane} = mul i64 %l{lane}, %entry",
-                 f"  %n{lane}.at = getelementptr i8, ptr %table, i64 %n{lane}",
-                 f"  %place{lane} = load i64, ptr %n{lane}.at",
                  f"  %steps{lane} = mul i64 %l{lane}, %step",
-                 f"  %o{lane} = add i64 %steps{lane}, %place{lane}",
-                 f"  %r{lane} = getelementptr i8, ptr %source, i64 %o{lane}"]
+                 f"  %r{lane}{'.near' if placed else ''} = getelementptr i8, ptr %source, i64 %steps{lane}"]
+        if placed:
+            rows += [f"  %n{lane} = mul i64 %l{lane}, %entry",
+                     f"  %n{lane}.at = getelementptr i8, ptr %table, i64 %n{lane}",
+                     f"  %place{lane} = load i64, ptr %n{lane}.at",
+                     f"  %r{lane} = getelementptr i8, ptr %r{lane}.near, i64 %place{lane}"]
     return filled(text, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
                    some=mask("some", count, "left"), **more)
 
@@ -143,6 +165,9 @@ def _both(before: int, given: tuple[int, int], after: int, made: tuple[int, int]
         yield shuffle(f"%s{after}.{target}", LANES, "i32", f"%s{before}.{given[0]}", f"%s{before}.{given[1]}", order)
 
 
+# No instruction at all, but LLVM does not know that; its search for better addresses of 16 rows takes as long as the
+# rest of their code.
+_HIDDEN: Final = '  %k = call i64 asm "", "=r,0"(i64 %k.known)'
 _FIRST_ROW: Final = Template("""\
   %v0 = call <32 x $item> @llvm.masked.load.v32$item.p0(ptr %row, i32 1, <32 x i1> %some,
     <32 x $item> zeroinitializer)""")
@@ -209,11 +234,32 @@ start:
 $rows
   br label %next
 next:
-  %k = phi i64 [0, %start], [%k.next, %next]
+  %k.known = phi i64 [0, %start], [%k.next, %next]
   %to0 = phi ptr [%target, %start], [%to16, %next]
+$hidden
   %left = sub i64 %count, %k
 $some
 $lines
+  %k.next = add i64 %k, $count
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+""")
+_LINE: Final = Template("""\
+define internal void @along(ptr %r0, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
+                            i64 %pitch) noinline {
+start:
+  br label %next
+next:
+  %k = phi i64 [0, %start], [%k.next, %next]
+  %to = phi ptr [%target, %start], [%to.next, %next]
+  %left = sub i64 %count, %k
+$some
+$lines
+  store <16 x i32> %words, ptr %to, align 4
+  %to.next = getelementptr i8, ptr %to, i64 64
   %k.next = add i64 %k, $count
   %more = icmp slt i64 %k.next, %count
   br i1 %more, label %next, label %out
