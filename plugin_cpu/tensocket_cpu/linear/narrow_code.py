@@ -71,7 +71,7 @@ def _dots(arithmetic: Arithmetic) -> str:
     """A row of words times up to 16 lanes, each of which lies along the sum."""
     kind, phis, lines, done = f"<16 x {arithmetic.sums}>", [], [], []
     for lane in range(LANES):
-        phis.append(f"  %d{lane} = phi {kind} [zeroinitializer, %start], [%t{lane}, %next]")
+        phis.append(f"  %d{lane} = phi {kind} [zeroinitializer, %begin], [%t{lane}, %next]")
         lines += [*read(arithmetic, lane, f"%b{lane}"), Template(arithmetic.multiply).substitute(
             a="%a", b=f"%b{lane}", s=f"%d{lane}", t=f"%t{lane}")]
         done += [f"  %e{lane} = getelementptr i8, ptr %square, i64 {64 * lane}",
@@ -122,12 +122,11 @@ _DOTS: Final = Template("""\
 define internal void @dots(ptr %x, ptr %source, i64 %step, i64 %lanes, i64 %count, ptr %from, ptr %sums) noinline {
 start:
   %square = alloca [16 x <16 x i32>], align 64
-  %last = sub i64 %lanes, 1
 $rows
   br label %next
 next:
-  %k.known = phi i64 [0, %start], [%k.next, %next]
-  %words = phi ptr [%x, %start], [%words.next, %next]
+  %k.known = phi i64 [0, %begin], [%k.next, %next]
+  %words = phi ptr [%x, %begin], [%words.next, %next]
 $phis
 $hidden
   %left = sub i64 %count, %k

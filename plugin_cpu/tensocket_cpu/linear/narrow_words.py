@@ -119,25 +119,21 @@ def over_rows(text: Template, arithmetic: Arithmetic, lines: list[str], placed: 
         placed: Whether a table says how far rows are from where steps lead.
         more: What else the function is made of.
     """
-    count, rows = LANES * arithmetic.terms, []
-    for lane in range(LANES):
-        rows += [f"  %l{lane} = call i64 @llvm.smin.i64(i64 {lane}, i64 %last)",
-                 f"  %steps{lane} = mul i64 %l{lane}, %step",
-                 f"  %r{lane}{'.near' if placed else ''} = getelementptr i8, ptr %source, i64 %steps{lane}"]
-        if placed:
-            rows += [f"  %n{lane} = mul i64 %l{lane}, %entry",
-                     f"  %n{lane}.at = getelementptr i8, ptr %table, i64 %n{lane}",
-                     f"  %place{lane} = load i64, ptr %n{lane}.at",
-                     f"  %r{lane} = getelementptr i8, ptr %r{lane}.near, i64 %place{lane}"]
-    return filled(text, arithmetic, rows="\n".join(rows), lines="\n".join(lines), count=str(count),
-                   some=mask("some", count, "left"), **more)
+    count, place, near = LANES * arithmetic.terms, "", "%steps"
+    if placed:
+        place, near = f"{_PLACE}\n", "%where"
+    pointers = [text for lane in range(LANES) for text in (f"  %r{lane}.at = getelementptr ptr, ptr %rows, i64 {lane}",
+                                                           f"  %r{lane} = load ptr, ptr %r{lane}.at")]
+    return filled(text, arithmetic, rows=filled(_ROWS, arithmetic, place=place, near=near),
+                  lines="\n".join([*pointers, *lines]), count=str(count), some=mask("some", count, "left"), **more)
 
 
 def _transposed() -> Iterator[str]:
     """From ``%s16.0`` up to ``%s16.15`` to ``%s1.0`` up to ``%s1.15``.
 
     First squares of 4 x 4 words, one in each quarter of a vector, then the quarters: such steps take no operand for
-    their order, and every port that shuffles at all can do them.
+    their order, and every port that shuffles at all can do them. Between the two LLVM sees no connection, in which it
+    would look for other shuffles.
     """
     words = [[4 * quarter + place + LANES * side for quarter in range(4) for place in (low, low + 1) for side in (0, 1)]
              for low in (0, 2)]
@@ -149,7 +145,8 @@ def _transposed() -> Iterator[str]:
         yield from _both(16, (row, row + 1), 8, (row, row + 1), words)
     for row in range(0, LANES, 4):
         for k in range(2):
-            yield from _both(8, (row + k, row + k + 2), 4, (row + 2 * k, row + 2 * k + 1), pairs)
+            yield from _both(8, (row + k, row + k + 2), 5, (row + 2 * k, row + 2 * k + 1), pairs)
+    yield from (f'  %s4.{row} = call <16 x i32> asm "", "=v,0"(<16 x i32> %s5.{row})' for row in range(LANES))
     for row in range(4):
         for half in (0, 8):
             yield from _both(4, (half + row, half + row + 4), 2, (half + row, half + row + 4), quarters)
@@ -230,12 +227,11 @@ _ALONG: Final = Template("""\
 define internal void @along(ptr %source, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
                             i64 %pitch) noinline {
 start:
-  %last = sub i64 %lanes, 1
 $rows
   br label %next
 next:
-  %k.known = phi i64 [0, %start], [%k.next, %next]
-  %to0 = phi ptr [%target, %start], [%to16, %next]
+  %k.known = phi i64 [0, %begin], [%k.next, %next]
+  %to0 = phi ptr [%target, %begin], [%to16, %next]
 $hidden
   %left = sub i64 %count, %k
 $some
@@ -247,6 +243,28 @@ out:
   ret void
 }
 """)
+# Where 16 rows begin: more addresses than a processor has registers.
+_ROWS: Final = Template("""\
+  %rows = alloca [16 x ptr], align 64
+  %last = sub i64 %lanes, 1
+  br label %each
+each:
+  %row = phi i64 [0, %start], [%row.next, %each]
+  %chosen = call i64 @llvm.smin.i64(i64 %row, i64 %last)
+  %steps = mul i64 %chosen, %step
+$place\
+  %row.begin = getelementptr i8, ptr %source, i64 $near
+  %row.at = getelementptr ptr, ptr %rows, i64 %row
+  store ptr %row.begin, ptr %row.at
+  %row.next = add i64 %row, 1
+  %row.more = icmp slt i64 %row.next, $lanes
+  br i1 %row.more, label %each, label %begin
+begin:""")
+_PLACE: Final = """\
+  %entry.at = mul i64 %chosen, %entry
+  %place.at = getelementptr i8, ptr %table, i64 %entry.at
+  %place = load i64, ptr %place.at
+  %where = add i64 %steps, %place"""
 _LINE: Final = Template("""\
 define internal void @along(ptr %r0, i64 %step, ptr %table, i64 %entry, i64 %lanes, i64 %count, ptr %target,
                             i64 %pitch) noinline {
