@@ -73,7 +73,7 @@ class CpuDevice(OpenDevice):
         parts = Parts(self._make_products, self._make_halves, self._make_narrow, empty)
         self.narrow_products = parts.narrow
         register_products(self.kernels, parts)
-        install_lapack(self._library)
+        install_lapack(self._library, lambda: self.compiler)
         self.own_programs: dict[Any, Executable] = {}
         Convolutions(self)
         Recurrences(self)

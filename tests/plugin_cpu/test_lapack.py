@@ -6,19 +6,26 @@ import numpy as np
 import pytest
 
 from tensocket_cpu.linear import blas
+from tensocket_cpu.linear.batches import Repeats
 from tensocket_cpu.linear.lapack import Lapack, install_lapack
+from tensocket_plugins.contract.errors import KernelError
 from tensocket_plugins.kit import host_linalg
 
 BOUNDS = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
 SHAPES = [(30, 30), (40, 25), (25, 40), (3, 30, 28), (2, 2, 26, 26), (100, 100)]
 
 
-@pytest.fixture(scope="module")
-def lapack():
+def without_compiler():
+    raise KernelError("compile", "cpu", "LLVM cannot be loaded", "install llvmlite anew")
+
+
+@pytest.fixture(params=["compiled", "called"])
+def lapack(request, device):
+    """Once with machine code around the routines, once with calls from Python."""
     library = blas.best_library()
     if library is None or not library.private:
         pytest.skip("the package scipy-openblas64 is not there")
-    return Lapack(library)
+    return Lapack(library, Repeats((lambda: device.compiler) if request.param == "compiled" else without_compiler))
 
 
 def values(rng, shape, dtype):
@@ -123,6 +130,56 @@ def test_orthogonal_factors(lapack, rng, dtype, shape, mode):
     near(adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*shape[:-2], *q.shape[-1:] * 2)), bound)
 
 
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize(("left", "right"), [((1, 1), (1, 1)), ((30, 30), (30, 7)), ((5, 4, 4), (4, 3)),
+                                             ((3, 3), (2, 5, 3, 1)), ((1, 6, 6), (9, 6, 2)), ((2, 1, 4, 4), (3, 4, 4))])
+@pytest.mark.parametrize("turned", [False, True])
+def test_triangles(lapack, rng, dtype, left, right, turned):
+    """The other triangle is not read, nor the diagonal of ones."""
+    a, b, bound = values(rng, left, dtype) / left[-1], values(rng, right, dtype), 20 * BOUNDS[dtype]
+    a = a + 2 * np.eye(left[-1], dtype=dtype)
+    a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2) if turned else a
+    kept = a.copy(), b.copy()
+    for upper in (False, True):
+        part = np.triu(a) if upper else np.tril(a)
+        x = lapack.solve_triangular(a, b, upper, False)
+        assert x.dtype == a.dtype
+        near(part @ x, np.broadcast_to(b, x.shape), bound)
+        one = (np.triu(a, 1) if upper else np.tril(a, -1)) + np.eye(left[-1], dtype=dtype)
+        near(one @ lapack.solve_triangular(a, b, upper, True), np.broadcast_to(b, x.shape), bound)
+    np.testing.assert_array_equal(a, kept[0])
+    np.testing.assert_array_equal(b, kept[1])
+
+
+def test_a_zero_on_a_diagonal_divides(lapack):
+    a, b = np.array([[2.0, 0.0], [1.0, 0.0]]), np.array([[4.0], [5.0]])
+    np.testing.assert_array_equal(lapack.solve_triangular(a, b, False, False), [[2.0], [np.inf]])
+    assert lapack.solve_triangular(a, b[:, :0], False, False).shape == (2, 0)
+    assert lapack.solve_triangular(np.zeros((3, 0, 0)), np.zeros((0, 5)), True, False).shape == (3, 0, 5)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("shape", [(1, 1), (30, 30), (7, 5, 4, 4), (2, 3, 6), (2, 6, 3), (0, 3, 3)])
+def test_triangular_factors(lapack, rng, dtype, shape):
+    a, k = values(rng, shape, dtype), min(shape[-2:])
+    factors, swaps, info = lapack.lu(a)
+    assert (factors.dtype, swaps.dtype, info.dtype) == (a.dtype, np.int32, np.int32)
+    assert (factors.shape, swaps.shape, info.shape) == (shape, (*shape[:-2], k), shape[:-2])
+    assert not info.any()
+    lower = np.tril(factors[..., :, :k], -1) + np.eye(shape[-2], k)
+    product = (lower @ np.triu(factors[..., :k, :])).reshape(-1, *shape[-2:])
+    for got, want, order in zip(product, a.reshape(product.shape), swaps.reshape(-1, k), strict=True):
+        for row in range(k):
+            want = want.copy()
+            want[[row, order[row] - 1]] = want[[order[row] - 1, row]]
+        near(got, want, BOUNDS[dtype])
+
+
+def test_the_first_zero_of_each_matrix(lapack):
+    a = np.stack([np.eye(3), np.diag([1.0, 0.0, 0.0]), np.diag([1.0, 1.0, 0.0])])
+    assert lapack.lu(a)[2].tolist() == [0, 2, 3]
+
+
 @pytest.mark.parametrize("shape", [(30, 40), (2, 30, 30)])
 def test_strided_matrices(lapack, rng, shape):
     a = values(rng, (*shape[:-2], 2 * shape[-1], shape[-2]), np.float64)[..., ::2, :].swapaxes(-1, -2)
@@ -153,7 +210,7 @@ def test_what_numpy_serves(lapack, matrix):
 @pytest.mark.parametrize("library", [None, blas.Library(None, "{}_", False)])
 def test_without_a_private_library_numpy_serves(monkeypatch, rng, library):
     monkeypatch.setattr(host_linalg, "_INSTALLED", {})
-    install_lapack(lambda: library)
+    install_lapack(lambda: library, without_compiler)
     a = values(rng, (30, 30), np.float64)
     a = a + a.T
     for mine, theirs in [(host_linalg.svd(a, True), np.linalg.svd(a)), (host_linalg.eigh(a, "L"), np.linalg.eigh(a))]:

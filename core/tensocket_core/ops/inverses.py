@@ -16,7 +16,6 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator, same_shape
-from ..optional import require
 from . import decompositions as parts
 from . import lapack
 from .choices import true_somewhere
@@ -45,14 +44,7 @@ solution: Final[HostOperator] = HostOperator(
 
 
 def _triangular(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
-    """SciPy solves one system at a time."""
-    solve = require("scipy.linalg", "linalg.solve_triangular").solve_triangular
-
-    def run(a: Any, b: Any) -> tuple[Any]:
-        return (solve(a, b, lower=not upper, unit_diagonal=unit, check_finite=False),)
-
-    outputs = [(right.shape[-2:], np.result_type(matrix, right))]
-    return lapack.over_batch(run, outputs, (matrix, 2), (right, 2))[0]
+    return host_linalg.solve_triangular(matrix, right, upper, unit, lapack.solve_triangular)
 
 
 def _triangular_gradient(grad: Any, matrix: Any, result: Any, upper: bool, unit: bool) -> Any:

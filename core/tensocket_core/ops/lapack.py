@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.kit import host_linalg
 
 from ..optional import require
 
@@ -48,6 +49,13 @@ def cholesky(matrix: Array) -> tuple[Array, ...]:
     return over_batch(lambda a: potrf(a, lower=1, clean=1), [(shape, matrix.dtype), ((), np.int32)], (matrix, 2))
 
 
+def solve_triangular(matrix: Array, right: Array, upper: bool, unit: bool) -> Array:
+    """The matrix X with A @ X == B for a triangular A; SciPy solves one system at a time."""
+    (trsm,) = require("scipy.linalg", "linalg.solve_triangular").get_blas_funcs(("trsm",), dtype=matrix.dtype)
+    outputs = [(right.shape[-2:], np.result_type(matrix, right))]
+    return over_batch(lambda a, b: (trsm(1, a, b, lower=not upper, diag=unit),), outputs, (matrix, 2), (right, 2))[0]
+
+
 def _unpivoted(a: Array) -> tuple[Array, int]:
     """L and U in one matrix, without exchanges of rows, by columns."""
     a, info = a.copy(), 0
@@ -62,18 +70,24 @@ def _unpivoted(a: Array) -> tuple[Array, int]:
 
 def lu(matrix: Array, pivot: bool) -> tuple[Array, ...]:
     """L and U in one matrix, the row that each row was exchanged with (from 1), and the first zero of U's diagonal."""
-    (getrf,) = routines(("getrf",), matrix)
     rows, columns = matrix.shape[-2:]
     inner = min(rows, columns)
+    outputs = [((rows, columns), matrix.dtype), ((inner,), np.int32), ((), np.int32)]
 
-    def run(a: Array) -> tuple[Any, Any, Any]:
-        if pivot:
-            factors, swaps, info = getrf(a)
-            return factors, swaps + 1, info
+    def unpivoted(a: Array) -> tuple[Any, Any, Any]:
         factors, info = _unpivoted(a)
         return factors, np.arange(1, inner + 1), info
 
-    return over_batch(run, [((rows, columns), matrix.dtype), ((inner,), np.int32), ((), np.int32)], (matrix, 2))
+    def pivoted(matrices: Array) -> tuple[Array, ...]:
+        (getrf,) = routines(("getrf",), matrices)
+
+        def run(a: Array) -> tuple[Any, Any, Any]:
+            factors, swaps, info = getrf(a)
+            return factors, swaps + 1, info
+
+        return over_batch(run, outputs, (matrices, 2))
+
+    return host_linalg.lu(matrix, pivoted) if pivot else over_batch(unpivoted, outputs, (matrix, 2))
 
 
 def _check_swaps(operator: str, swaps: Array, rows: int, *, blocks: bool) -> None:
@@ -106,15 +120,11 @@ def permutation(swaps: Array, rows: int) -> Array:
     """The rows of the original matrix in the order of the factors', from exchanges of rows."""
     _check_swaps("lu_unpack", swaps, rows, blocks=False)
 
-    def run(one: Array) -> tuple[list[int]]:
-        order = list(range(rows))
-        for k, other in enumerate(one.tolist()):
-            order[k], order[other - 1] = order[other - 1], order[k]
-        return (order,)
-
-    if not swaps.shape[-1]:
-        return np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows))
-    return over_batch(run, [((rows,), np.int64)], (swaps, 1))[0]
+    flat = swaps.reshape((math.prod(swaps.shape[:-1]), swaps.shape[-1]))
+    order, each = np.tile(np.arange(rows), (flat.shape[0], 1)), np.arange(flat.shape[0])
+    for k, others in enumerate(flat.T - 1):
+        order[each, k], order[each, others] = order[each, others], order[:, k].copy()
+    return order.reshape((*swaps.shape[:-1], rows))
 
 
 def ldl(matrix: Array, hermitian: bool) -> tuple[Array, ...]:

@@ -8,17 +8,20 @@ Arrays by rows are their transposes to LAPACK, and A^T = conj(V) S U^T: what it 
 
 from __future__ import annotations
 
-import ctypes
+import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensocket_plugins.kit import host_linalg
 
-from ..code.pointers import address_of
+from .batches import Each, Repeats
 from .blas import Library
+
+if TYPE_CHECKING:
+    from ..code.compiler import Compiler
 
 Array = NDArray[Any]
 
@@ -31,14 +34,16 @@ _COLUMNS: Final = 64
 
 
 class Lapack:
-    """LAPACK's divide-and-conquer routines.
+    """LAPACK's routines over batches, of these the divide-and-conquer ones where there are any.
 
     Args:
         library: A library with 64-bit integers.
+        repeats: Calls routines for all matrices of a batch.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, repeats: Repeats) -> None:
         self._library = library
+        self._repeats = repeats
 
     def svd(self, matrix: Array, full: bool) -> Any:
         """U, singular values and Vh of [..., m, n]; NotImplemented where NumPy serves.
@@ -75,11 +80,10 @@ class Lapack:
         potrf = self._routine("potrf", matrix)
         if potrf is None:
             return NotImplemented
-        n, made, info = matrix.shape[-1], np.tril(matrix), ctypes.c_int64()
-        for place in np.ndindex(*matrix.shape[:-2]):
-            potrf(b"U", n, made[place], n, info)
-            if info.value:
-                raise np.linalg.LinAlgError("Matrix is not positive definite")
+        n, made, count = matrix.shape[-1], np.tril(matrix), math.prod(matrix.shape[:-2])
+        info = np.zeros(count, np.int64)
+        potrf(count, b"U", n, Each(made), n, Each(info))
+        _check(info, "Matrix is not positive definite")
         return made
 
     def inv(self, matrix: Array) -> Any:
@@ -91,14 +95,12 @@ class Lapack:
         getrf, getri = self._routine("getrf", matrix), self._routine("getri", matrix)
         if getrf is None or getri is None:
             return NotImplemented
-        n, made, info = matrix.shape[-1], np.array(matrix, order="C", copy=True), ctypes.c_int64()
-        pivots, work = np.empty(n, np.int64), np.empty(n * _COLUMNS, matrix.dtype)
-        for place in np.ndindex(*matrix.shape[:-2]):
-            getrf(n, n, made[place], n, pivots, info)
-            if not info.value:
-                getri(n, made[place], n, pivots, work, work.size, info)
-            if info.value:
-                raise np.linalg.LinAlgError("Singular matrix")
+        n, made, count = matrix.shape[-1], np.array(matrix, order="C", copy=True), math.prod(matrix.shape[:-2])
+        pivots, info = np.empty((count, n), np.int64), np.zeros(count, np.int64)
+        getrf(count, n, n, Each(made), n, Each(pivots), Each(info))
+        _check(info, "Singular matrix")
+        work = np.empty(n * _COLUMNS, matrix.dtype)
+        getri(count, n, Each(made), n, Each(pivots), work, work.size, Each(info))
         return made
 
     def solve(self, matrix: Array, right: Array) -> Any:
@@ -112,16 +114,51 @@ class Lapack:
             return NotImplemented
         lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
         n, k = right.shape[-2:]
+        count = math.prod(lead)
         a = np.array(np.broadcast_to(matrix, (*lead, n, n)), order="C", copy=True)
         # Columns as rows, which is how LAPACK has them.
         made = np.array(np.broadcast_to(right, (*lead, n, k)).swapaxes(-1, -2), order="C", copy=True)
-        pivots, info = np.empty(n, np.int64), ctypes.c_int64()
-        for place in np.ndindex(*lead):
-            getrf(n, n, a[place], n, pivots, info)
-            if info.value:
-                raise np.linalg.LinAlgError("Singular matrix")
-            getrs(b"T", n, k, a[place], n, pivots, made[place], n, info)
+        pivots, info = np.empty((count, n), np.int64), np.zeros(count, np.int64)
+        getrf(count, n, n, Each(a), n, Each(pivots), Each(info))
+        _check(info, "Singular matrix")
+        getrs(count, b"T", n, k, Each(a), n, Each(pivots), Each(made), n, Each(info))
         return np.ascontiguousarray(made.swapaxes(-1, -2))
+
+    def solve_triangular(self, matrix: Array, right: Array, upper: bool, unit: bool) -> Any:
+        """X with A @ X == B for triangular [..., n, n] and [..., n, k]; NotImplemented for what BLAS does not know."""
+        solve = self._routine("trsv" if right.shape[-1] == 1 else "trsm", matrix, 0)
+        if solve is None or right.dtype != matrix.dtype:
+            return NotImplemented
+        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        n, k = right.shape[-2:]
+        made = np.array(np.broadcast_to(right, (*lead, n, k)), order="C", copy=True)
+        if not made.size:
+            return made
+        turned = matrix.strides[-2] == matrix.itemsize != matrix.strides[-1]
+        a = matrix.swapaxes(-1, -2) if turned else matrix
+        same = math.prod(a.shape[:-2]) == 1
+        a = np.ascontiguousarray(a if same else np.broadcast_to(a, (*lead, n, n)))
+        count, factor = math.prod(lead), a if same else Each(a)
+        triangle, diagonal = b"U" if upper == turned else b"L", b"U" if unit else b"N"
+        if k == 1:
+            solve(count, triangle, b"N" if turned else b"T", diagonal, n, factor, n, Each(made), 1)
+            return made
+        # By rows, the equation is X^T A^T = B^T to BLAS: A^T stands on the right.
+        solve(count, b"R", triangle, b"T" if turned else b"N", diagonal, k, n, np.ones(1, matrix.dtype), factor, n,
+              Each(made), k)
+        return made
+
+    def lu(self, matrix: Array) -> Any:
+        """L and U of [..., m, n] in one matrix, exchanges of rows from 1, and the first zero of U's diagonal, or 0."""
+        getrf = self._routine("getrf", matrix, 1)
+        if getrf is None:
+            return NotImplemented
+        *lead, m, n = matrix.shape
+        count = math.prod(lead)
+        made = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
+        pivots, info = np.empty((*lead, min(m, n)), np.int64), np.zeros(lead, np.int64)
+        getrf(count, m, n, Each(made), m, Each(pivots), Each(info))
+        return np.ascontiguousarray(made.swapaxes(-1, -2)), pivots.astype(np.int32), info.astype(np.int32)
 
     def qr(self, matrix: Array, mode: str) -> Any:
         """Q and R of [..., m, n], ``reduced`` or ``complete``; NotImplemented where NumPy serves."""
@@ -130,60 +167,52 @@ class Lapack:
         if geqrf is None or orgqr is None:
             return NotImplemented
         *lead, m, n = matrix.shape
-        k = min(m, n)
+        k, count = min(m, n), math.prod(lead)
         wide = m if mode == "complete" else k
         a = np.array(matrix.swapaxes(-1, -2), order="C", copy=True)
         q = np.zeros((*lead, wide, m), matrix.dtype)
-        tau, work = np.empty(k, matrix.dtype), np.empty(max(n, wide) * _COLUMNS, matrix.dtype)
-        info = ctypes.c_int64()
-        for place in np.ndindex(*lead):
-            geqrf(m, n, a[place], m, tau, work, work.size, info)
-            q[place][:k] = a[place][:k]
-            orgqr(m, wide, k, q[place], m, tau, work, work.size, info)
+        tau, work = np.empty((count, k), matrix.dtype), np.empty(max(n, wide) * _COLUMNS, matrix.dtype)
+        info = np.zeros(count, np.int64)
+        geqrf(count, m, n, Each(a), m, Each(tau), work, work.size, Each(info))
+        q[..., :k, :] = a[..., :k, :]
+        orgqr(count, m, wide, k, Each(q), m, Each(tau), work, work.size, Each(info))
         r = np.triu(a.swapaxes(-1, -2)[..., :wide, :])
         return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r)
 
-    def _routine(self, name: str, matrix: Array) -> Callable[..., None] | None:
+    def _routine(self, name: str, matrix: Array, least: int = _SMALLEST) -> Callable[..., None] | None:
+        """``run(count, *arguments)`` for matrices with so many rows and columns at least; None where there is none."""
         letter = _LETTERS.get(matrix.dtype.char)
-        if letter is None or min(matrix.shape[-2:]) < _SMALLEST or not matrix.dtype.isnative:
+        if letter is None or min(matrix.shape[-2:]) < least or not matrix.dtype.isnative:
             return None
         address = self._library.address(letter + name)
         if not address:
             return None
-        call = ctypes.CFUNCTYPE(None)(address)
-        call.library = self._library.handle  # type: ignore[attr-defined]
-
-        def run(*args: Any) -> None:
-            lengths = [ctypes.c_size_t(1) for arg in args if isinstance(arg, bytes)]
-            call(*[_passed(arg) for arg in args], *lengths)
-
-        return run
+        return lambda count, *args: self._repeats.run(address, count, args)
 
     def _svd(self, matrix: Array, job: str) -> Any:
         gesdd = self._routine("gesdd", matrix)
         if gesdd is None:
             return NotImplemented
         *lead, m, n = matrix.shape
-        k, dtype, real = min(m, n), matrix.dtype, _REAL[matrix.dtype.char]
+        k, count, dtype, real = min(m, n), math.prod(lead), matrix.dtype, _REAL[matrix.dtype.char]
         s = np.empty((*lead, k), real)
         u = np.empty((*lead, m, m if job == "A" else k) if job != "N" else (*lead, 0, 0), dtype)
         vh = np.empty((*lead, n if job == "A" else k, n) if job != "N" else (*lead, 0, 0), dtype)
-        integers = np.empty(8 * k, np.int64)
+        integers, info = np.empty(8 * k, np.int64), np.zeros(count, np.int64)
         rest = (np.empty(max(5 * k * k + 5 * k, 2 * max(m, n) * k + 2 * k * k + k), real),) if dtype.kind == "c" else ()
-        wide = m if job == "A" else k
-        work, size, info = np.empty(1, dtype), -1, ctypes.c_int64()
-        for place in np.ndindex(*lead):
-            a = np.array(matrix[place], order="C", copy=True)
-            while True:
-                # U by rows is the transpose of the right vectors of the transpose, and so on.
-                gesdd(job.encode(), n, m, a, n, s[place], vh[place], n, u[place], max(1, wide), work, size, *rest,
-                      integers, info)
-                if size != -1 or info.value:
-                    break
-                size = int(work[0].real)
-                work = np.empty(size, dtype)
-            if info.value:
-                raise np.linalg.LinAlgError("SVD did not converge")
+        wide, a = m if job == "A" else k, np.array(matrix, order="C", copy=True)
+
+        def run(times: int, work: Array, size: int) -> None:
+            # U by rows is the transpose of the right vectors of the transpose, and so on.
+            gesdd(times, job.encode(), n, m, Each(a), n, Each(s), Each(vh), n, Each(u), max(1, wide), work, size,
+                  *rest, integers, Each(info))
+
+        asked = np.empty(1, dtype)
+        run(min(count, 1), asked, -1)
+        if count:
+            size = int(asked[0].real)
+            run(count, np.empty(size, dtype), size)
+        _check(info, "SVD did not converge")
         return u, s, vh
 
     def _eigh(self, matrix: Array, triangle: str, job: str) -> Any:
@@ -192,43 +221,36 @@ class Lapack:
         if routine is None:
             return NotImplemented
         *lead, n, _ = matrix.shape
-        real = _REAL[matrix.dtype.char]
-        values = np.empty((*lead, n), real)
-        vectors = np.empty(matrix.shape if job == "V" else (*lead, 0, 0), matrix.dtype)
-        work, reals, integers = np.empty(1, matrix.dtype), np.empty(1, real), np.empty(1, np.int64)
-        sizes, info = [-1, -1, -1], ctypes.c_int64()
-        for place in np.ndindex(*lead):
-            a = np.array(matrix[place], order="C", copy=True)
-            while True:
-                middle = (reals, sizes[1]) if hermitian else ()
-                routine(job.encode(), b"U" if triangle.upper() == "L" else b"L", n, a, n, values[place], work, sizes[0],
-                        *middle, integers, sizes[2], info)
-                if sizes[0] != -1 or info.value:
-                    break
-                sizes = [int(work[0].real), int(reals[0]) if hermitian else 0, int(integers[0])]
-                work, reals = np.empty(sizes[0], matrix.dtype), np.empty(sizes[1], real)
-                integers = np.empty(sizes[2], np.int64)
-            if info.value:
-                raise np.linalg.LinAlgError("Eigenvalues did not converge")
-            if job == "V":
-                np.conjugate(a.T, vectors[place])
-        return values, vectors
+        count, dtype, real = math.prod(lead), matrix.dtype, _REAL[matrix.dtype.char]
+        values, info = np.empty((*lead, n), real), np.zeros(count, np.int64)
+        a, letter = np.array(matrix, order="C", copy=True), b"U" if triangle.upper() == "L" else b"L"
+
+        def run(times: int, work: Array, reals: Array, integers: Array, sizes: tuple[int, int, int]) -> None:
+            middle = (reals, sizes[1]) if hermitian else ()
+            routine(times, job.encode(), letter, n, Each(a), n, Each(values), work, sizes[0], *middle, integers,
+                    sizes[2], Each(info))
+
+        work, reals, integers = np.empty(1, dtype), np.empty(1, real), np.empty(1, np.int64)
+        run(min(count, 1), work, reals, integers, (-1, -1, -1))
+        if count:
+            sizes = int(work[0].real), int(reals[0]) if hermitian else 0, int(integers[0])
+            run(count, np.empty(sizes[0], dtype), np.empty(sizes[1], real), np.empty(sizes[2], np.int64), sizes)
+        _check(info, "Eigenvalues did not converge")
+        return values, np.conjugate(a.swapaxes(-1, -2), order="C") if job == "V" else a[..., :0, :0]
 
 
-def _passed(arg: Any) -> Any:
-    """An argument as Fortran takes it: by address."""
-    if isinstance(arg, np.ndarray):
-        return ctypes.c_void_p(address_of(arg))
-    if isinstance(arg, int):
-        return ctypes.byref(ctypes.c_int64(arg))
-    return ctypes.c_char_p(arg) if isinstance(arg, bytes) else ctypes.byref(arg)
+def _check(info: Array, message: str) -> None:
+    """Refuse what a routine could not do for a matrix."""
+    if info.any():
+        raise np.linalg.LinAlgError(message)
 
 
-def install_lapack(find: Callable[[], Library | None]) -> None:
+def install_lapack(find: Callable[[], Library | None], find_compiler: Callable[[], Compiler]) -> None:
     """Let host operators use the private library, which is loaded when the first of them runs.
 
     Args:
         find: The best library; one that is not private changes nothing.
+        find_compiler: Makes machine code for batches of matrices.
     """
     made: list[Lapack | None] = []
 
@@ -236,7 +258,8 @@ def install_lapack(find: Callable[[], Library | None]) -> None:
         def run(*args: Any) -> Any:
             if not made:
                 library = find()
-                made.append(Lapack(library) if library is not None and library.private else None)
+                private = None if library is None or not library.private else library
+                made.append(None if private is None else Lapack(private, Repeats(find_compiler)))
             return NotImplemented if made[0] is None else getattr(made[0], name)(*args)
 
         return run

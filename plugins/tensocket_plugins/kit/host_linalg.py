@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 #: What a backend may bring besides ``matmul``.
-DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr")
+DECOMPOSITIONS: Final = ("svd", "svdvals", "eigh", "eigvalsh", "cholesky", "inv", "solve", "qr",
+                         "solve_triangular", "lu")
 #: Multiplications up to which NumPy's call is the cheapest and uses one thread.
 _FEW: Final = 1 << 18
 _INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
@@ -106,3 +107,28 @@ def qr(matrix: Array, mode: str) -> tuple[Array, Array]:
     """Orthonormal Q and upper triangular R of [..., m, n]: ``reduced``, or with a square Q ``complete``."""
     q, r = _computed("qr", np.linalg.qr, matrix, mode)
     return q, r
+
+
+def solve_triangular(matrix: Array, right: Array, upper: bool, unit: bool, default: Callable[..., Any]) -> Array:
+    """X with A @ X == B of triangular [..., n, n] and [..., n, k]; a 0 on a diagonal divides.
+
+    Args:
+        matrix: A, of which one triangle is read.
+        right: B; leading dimensions broadcast.
+        upper: Whether this is the upper triangle.
+        unit: Whether the diagonal is taken for ones.
+        default: The same function of the first four, where no backend brings one: NumPy has none.
+    """
+    result: Array = _computed("solve_triangular", default, matrix, right, upper, unit)
+    return result
+
+
+def lu(matrix: Array, default: Callable[..., Any]) -> tuple[Array, Array, Array]:
+    """L and U of [..., m, n] in one matrix, the row that each was exchanged with (from 1), and U's first zero, or 0.
+
+    Args:
+        matrix: What is factorised, with exchanges of rows.
+        default: The same function, where no backend brings one: NumPy has none.
+    """
+    factors, swaps, info = _computed("lu", default, matrix)
+    return factors, swaps, info

@@ -1,0 +1,106 @@
+"""Routines of Fortran, called for all matrices of a batch by machine code, for calls from Python take longer than they."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensocket_plugins.contract.errors import KernelError
+
+from ..code.executable import make_entry
+from ..code.pointers import address_of
+
+if TYPE_CHECKING:
+    from ..code.compiler import Compiler
+
+#: Lengths of strings that Fortran may be told behind all other arguments; routines have no more strings.
+_LENGTHS: Final = ", ".join(["i64 1"] * 4)
+_NAME: Final = "repeated"
+
+
+class Each(NamedTuple):
+    """An argument of which every call gets its own part.
+
+    Attributes:
+        array: Without gaps; the parts follow each other.
+    """
+
+    array: NDArray[Any]
+
+
+#: An array, which is the same for all calls, or one for each; a number or a letter.
+Argument = NDArray[Any] | Each | int | bytes
+
+
+class Repeats:
+    """Calls routines for batches.
+
+    Args:
+        find_compiler: Makes machine code; where it cannot, Python calls.
+    """
+
+    def __init__(self, find_compiler: Callable[[], Compiler]) -> None:
+        self._find_compiler = find_compiler
+        self._entries: dict[int, Any] = {}
+
+    def run(self, address: int, count: int, args: tuple[Argument, ...]) -> None:
+        """Call a routine ``count`` times.
+
+        Args:
+            address: Where its code is.
+            count: How often.
+            args: Its arguments; those that are not ``Each`` are the same each time.
+        """
+        held = [_memory(arg) for arg in args]
+        places = [address_of(array) for array in held]
+        steps = [arg.array.nbytes // count if isinstance(arg, Each) and count else 0 for arg in args]
+        entry = self._entry(len(args))
+        if entry is not None:
+            entry(struct.pack(f"={1 + 2 * len(args)}q", address, *places, *steps), 0, count)
+            return
+        call = ctypes.CFUNCTYPE(None)(address)
+        lengths = [ctypes.c_size_t(1)] * 4
+        for k in range(count):
+            call(*[ctypes.c_void_p(place + k * step) for place, step in zip(places, steps, strict=True)], *lengths)
+
+    def _entry(self, arity: int) -> Any:
+        """The loop around routines of so many arguments; None without a compiler."""
+        if arity not in self._entries:
+            try:
+                (address,), library = self._find_compiler().compile_text(_NAME, _text(arity), [_NAME])
+                self._entries[arity] = make_entry(address, library)
+            except (ImportError, KernelError):
+                self._entries[arity] = None
+        return self._entries[arity]
+
+
+def _memory(arg: Argument) -> NDArray[Any]:
+    """An argument in memory, as Fortran takes it."""
+    if isinstance(arg, Each):
+        return arg.array
+    if isinstance(arg, bytes):
+        return np.frombuffer(arg, np.uint8)
+    return np.array(arg, np.int64) if isinstance(arg, int) else arg
+
+
+def _text(arity: int) -> str:
+    """``repeated(arguments, begin, end)``: what follows the routine's address are its arguments and their steps."""
+    lines, passed = [f"define void @{_NAME}(ptr %args, i64 %begin, i64 %end) nounwind {{",
+                     "  %routine = load ptr, ptr %args"], []
+    for k in range(arity):
+        lines += [f"  %at{k} = getelementptr i64, ptr %args, i64 {1 + k}", f"  %first{k} = load ptr, ptr %at{k}",
+                  f"  %by{k} = getelementptr i64, ptr %args, i64 {1 + arity + k}",
+                  f"  %step{k} = load i64, ptr %by{k}"]
+    lines += ["  %some = icmp slt i64 %begin, %end", "  br i1 %some, label %again, label %done", "again:",
+              "  %i = phi i64 [ %begin, %0 ], [ %next, %again ]"]
+    for k in range(arity):
+        lines += [f"  %far{k} = mul i64 %i, %step{k}", f"  %arg{k} = getelementptr i8, ptr %first{k}, i64 %far{k}"]
+        passed.append(f"ptr %arg{k}")
+    return "\n".join([*lines, f"  call void %routine({', '.join(passed)}, {_LENGTHS})", "  %next = add i64 %i, 1",
+                      "  %more = icmp slt i64 %next, %end", "  br i1 %more, label %again, label %done", "done:",
+                      "  ret void", "}"])
