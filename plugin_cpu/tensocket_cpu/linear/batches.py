@@ -1,4 +1,4 @@
-"""Routines of Fortran, called for all matrices of a batch by machine code, for calls from Python take longer than they."""
+"""Routines of Fortran for all matrices of a batch, called by machine code: Python takes longer for a call."""
 
 from __future__ import annotations
 
