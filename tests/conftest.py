@@ -68,6 +68,38 @@ def tensocket_backend():
 '''
 
 
+def _forget_layouts() -> None:
+    """From now on this process is an interpreter and a NumPy whose objects lie in memory in an unknown way.
+
+    The modules that find out are told before anything else imports what they found.
+    """
+    sys.getobjects = None  # type: ignore[attr-defined]  # as where references are traced
+    importlib.import_module("tensocket_cpu.code.pointers").POINTER_FIELD = None
+    importlib.import_module("tensocket_cpu.memory.arena")._SET_HANDLER = 305  # another function of NumPy's
+
+
+if os.environ.get("TENSOCKET_UNKNOWN_LAYOUT", "0") != "0":
+    _forget_layouts()
+
+
+def _has_native_entries() -> bool:
+    if os.environ.get("TENSOCKET_NATIVE", "1") in ("", "0"):
+        return False
+    try:
+        return importlib.import_module("tensocket_cpu.native").LAYOUT is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "native: looks at native entries; skipped where there are none")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("native") is not None and not _has_native_entries():
+        pytest.skip("native entries are turned off, or this interpreter or NumPy has another layout")
+
+
 def pytest_collection_finish() -> None:
     """Collections of garbage, of which tests ask for many, do not look at what was there before the first test."""
     gc.collect()

@@ -15,12 +15,11 @@ from tensocket_core.device import open_entry
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import kept
-from tensocket_core.execute.native import ENABLED
 from tensocket_core.ops.indexing import sum_at
 from tensocket_plugins.contract.backend import OpenDevice
 
 F = torch.nn.functional
-pytestmark = pytest.mark.skipif(not ENABLED, reason="native entries are turned off")
+pytestmark = pytest.mark.native
 #: Calls until launches are kept, and some more.
 CALLS = 6
 

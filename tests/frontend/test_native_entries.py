@@ -13,7 +13,7 @@ from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import native
 
-pytestmark = pytest.mark.skipif(not native.ENABLED, reason="native entries are turned off")
+pytestmark = pytest.mark.native
 
 CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "exp": (lambda x: x.exp(), np.exp),

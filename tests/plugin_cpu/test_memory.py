@@ -194,6 +194,8 @@ def serving(device, monkeypatch):
     monkeypatch.setattr(host_memory, "_INSTALLED", [])
     pool = HostAllocator(compiler=lambda: device.compiler, serves_kernels=True)
     pool.array(LARGE, float32)
+    if pool._arena is None:
+        pytest.skip("this NumPy takes memory from nobody else")
     return pool
 
 

@@ -16,7 +16,6 @@ import pytest
 import tensocket as torch
 import tensocket_cpu.native as native
 from tensocket_core.dispatch.registry import OPERATORS
-from tensocket_core.execute.native import ENABLED
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native.boxes import slot_offsets
 from tensocket_plugins.contract import dtypes
@@ -219,8 +218,6 @@ def test_nothing_leaks(shape: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ tensors
 
-promoted = pytest.mark.skipif(not ENABLED, reason="native entries are off")
-
 
 @pytest.fixture(scope="module")
 def tensors() -> tuple[Any, Any]:
@@ -231,7 +228,7 @@ def tensors() -> tuple[Any, Any]:
     return a, b
 
 
-@promoted
+@pytest.mark.native
 def test_closures_of_tensors_are_built_in(tensors: tuple[Any, Any]) -> None:
     a, b = tensors
     for name, key in (("add", a._key), ("exp", a._key), ("sum", a._key)):
