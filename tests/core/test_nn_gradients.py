@@ -168,6 +168,9 @@ COMPOSED: dict[str, list[tuple[Callable[..., Any], *Case]]] = {
     "feature_alpha_dropout_": [(seeded(lambda x: F.feature_alpha_dropout_(x * 1, 0.4, True)), CUBE)],
     "gumbel_softmax": [(seeded(lambda x: F.gumbel_softmax(x, 0.7)), X)],
     "embedding": [(F.embedding, X, INDEX)],
+    "embedding_gradient": [
+        (lambda g, i: call(COMPOSITES["embedding_gradient"], g, i, (3, 2), -1, False, False), X, np.array([0, 2, 0])),
+        (lambda g, i: call(COMPOSITES["embedding_gradient"], g, i, (3, 2), 2, True, False), X, np.array([0, 2, 0]))],
     "embedding_renorm_": [(lambda w, i: F.embedding_renorm_(w * 1, i, 1.0, 2.0), X, np.array([0]))],
     "embedding_bag": [
         (lambda w, f, i: F.embedding_bag(i, w, torch.tensor([0, 2, 2]), mode="sum",

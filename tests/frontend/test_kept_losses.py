@@ -131,3 +131,17 @@ def test_positions_are_checked_in_every_call(size: int) -> None:
                 table.index_select(0, bad[0])
             with pytest.raises((IndexError, RuntimeError)):
                 F.embedding(bad, table)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_gradients_of_tables_at_positions_that_change_unseen(size: int) -> None:
+    """Positions are looked at again where launches are kept."""
+    table = torch.zeros(size, 3, requires_grad=True)
+    for k in range(2 * CALLS):
+        places = np.array([k % size, 0, size - 1])
+        rows = F.embedding(torch.from_numpy(places), table)
+        wanted = np.zeros((size, 3))
+        np.add.at(wanted, places, np.ones(3))
+        rows.sum().backward()
+        np.testing.assert_array_equal(table.grad.numpy(), wanted)
+        table.grad = None

@@ -13,7 +13,7 @@ from tensocket_plugins.ir.schedule import Strategy
 from ..deterministic import SETTING, alert_not_deterministic
 from ..device import DeviceEntry
 from .elements import MOVED_AS, kernel_handle, load, moved_handle, moves, storage_dtype, stores
-from .geometry import coalesce, contiguous, element_strides
+from .geometry import as_strided, coalesce, contiguous, element_strides
 from .math import ExprMath, arithmetic_dtype
 from .nests import Nest, dot, parallel
 from .primitive import primitive
@@ -235,6 +235,22 @@ def _gather_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: in
             index.shape[1:] == source.shape[1:] and contiguous(source)):
         registered.run([out], [source, index], (axis,), entry.stream)
         return
+    _launch_rows(entry, out, source, index, axis, inner, dtype, width)
+
+
+def table_rows(entry: DeviceEntry, table: Any, positions: Any, dtype: DType) -> Any:
+    """Rows of a matrix at valid positions, an array of int64 without gaps, by one generated kernel of a processor."""
+    count, columns = positions.size, table.shape[1]
+    out = entry.runtime.empty((*positions.shape, columns), dtype, entry.stream)
+    index = as_strided(positions, (count, columns), (1, 0), 0)
+    width = index_dtype(entry, [table.size * _words(dtype), out.size * _words(dtype)])
+    _launch_rows(entry, out.reshape((count, columns)), table, index, 0, 1, dtype, width)
+    return out
+
+
+def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, inner: int, dtype: DType,
+                 width: DType) -> None:
+    """Gather runs by a generated kernel; see ``_gather_rows``."""
     shape, places = index.shape, element_strides(index)
     steps = [element_strides(source), element_strides(out)]
     rows, shared = range(len(shape) - inner), range(len(shape) - inner, len(shape))

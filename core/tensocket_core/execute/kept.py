@@ -108,6 +108,11 @@ def checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | No
     return True
 
 
+def looking() -> bool:
+    """Whether launches may be looked at now: what else does the same is to be done by a launch."""
+    return bool(_LOOKING)
+
+
 def note_checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | None = None) -> None:
     """Say that an operator has done what ``checked`` does; it matters while its launches are looked at."""
     if _LOOKING:

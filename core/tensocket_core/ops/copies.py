@@ -15,9 +15,11 @@ from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import normalize_axis
 from ..execute.layout import empty_strided_array, format_strides
 from ..execute.views import Custom
-from ..formats import preserve_format
+from ..formats import contiguous_format, preserve_format
 from ..promotion import result_type
 from .views import sliced
+
+_new = object.__new__
 
 
 def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
@@ -29,6 +31,38 @@ def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
         out = empty_strided_array(entry, source.shape, dtype, strides)
         copy_elements(entry, out, dtype, source, dtype)
     return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+def _small_copy(x: Any, memory_format: Any) -> Any:
+    """A copy of a small array whose dimensions are in the opposite order, or that becomes row-major; None of others."""
+    if x.size > _SMALL:
+        return None
+    if memory_format is contiguous_format:
+        return x.copy()
+    flags = x.flags
+    if memory_format is not None and memory_format is not preserve_format:
+        return None
+    return x.copy() if flags.c_contiguous else x.copy("F") if flags.f_contiguous and 1 not in x.shape else None
+
+
+def _clone_direct(key: int, entry: Any, general: Any) -> Any:
+    Tensor, key, limit = tensors_module.Tensor, key & ~DIM0, _SMALL
+
+    def direct_clone(a: Any, memory_format: Any = None) -> Any:
+        x = a._array
+        if memory_format is None and x.size <= limit and x.flags.c_contiguous:
+            r = x.copy()
+        else:
+            r = _small_copy(x, memory_format)
+            if r is None:
+                return general(a, memory_format)
+        t = _new(Tensor)
+        t._array = r
+        t._key = key if r.shape else key | DIM0
+        t._grad = t._grad_fn = t._version_counter = t._base = None
+        return t
+
+    return direct_clone
 
 
 def _to(entry: Any, input: Any, target: Any, dtype: Any) -> Any:
@@ -82,7 +116,7 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
 
 #: Elements from which a registered kernel joins arrays.
 _MANY: Final = 1 << 16
-#: Elements of the first tensor up to which NumPy joins arrays.
+#: Elements up to which NumPy copies an array, or of the first tensor up to which it joins arrays.
 _SMALL: Final = 4096
 
 
@@ -108,6 +142,7 @@ clone: Final = Custom(
     "clone(Tensor input, *, any memory_format=None) -> Tensor",
     "A copy with elements in the same order in memory, or as a memory format says.",
     _clone,
+    _clone_direct,
     derivative=Derivative(input=lambda grad: grad),
 )
 convert: Final = Custom(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from tensocket_plugins.contract.dtypes import int32, int64
 from tensocket_plugins.contract.errors import (
@@ -13,14 +16,22 @@ from tensocket_plugins.contract.errors import (
     UnsupportedOperator,
 )
 
+from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
 from ..dispatch.blame import blame
+from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.registry import COMPOSITES
+from ..execute.indexing import table_rows
+from ..execute.kept import checked, looking
 from .choices import extremes
 from .distances import lengths
-from .indexing import added_at, rows_index
+from .indexing import SMALL, added_at, checked_index, rows_index
 
+_INT64: Final = dtype_bit(int64)
 #: Keeps the factor of a renormalised row finite.
 _RENORM_EPS: Final = 1e-7
 
@@ -38,7 +49,11 @@ def _check_indices(operator: str, indices: Any) -> None:
                               "convert them with .long()")
 
 
-def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int, by_freq: bool, sparse: bool) -> Any:
+@composite(
+    "embedding_gradient(Tensor grad, Tensor indices, int[] shape, int padding_idx, bool scale_grad_by_freq, "
+    "bool sparse) -> Tensor", method=False, function=False, kept=True)
+def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_idx: int, scale_grad_by_freq: bool,
+                       sparse: bool) -> Any:
     """Sums of the gradients of each row, without those of the padding; by frequency, their means.
 
     Raises:
@@ -47,13 +62,17 @@ def _gradient(grad: Any, shape: tuple[int, ...], indices: Any, padding_idx: int,
     index = indices.reshape(-1).to(int64)
     rows = grad.reshape(index.shape[0], shape[1])
     if sparse:
-        return _sparse_gradient(rows, shape, index, padding_idx, by_freq)
-    counted: Any = index.new_ones(tuple(index.shape), dtype=grad.dtype) if padding_idx >= 0 or by_freq else None
+        return _sparse_gradient(rows, shape, index, padding_idx, scale_grad_by_freq)
+    counted: Any = None
+    if padding_idx >= 0 or scale_grad_by_freq:
+        counted = index.new_ones(tuple(index.shape), dtype=grad.dtype)
     if padding_idx >= 0:
         counted = counted.masked_fill(index == padding_idx, 0)
         rows = rows * counted.unsqueeze(1)
+    if looking():  # with other positions than those of the forward pass
+        index = checked_index("embedding", index, shape[0])
     total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
-    if not by_freq:
+    if not scale_grad_by_freq:
         return total
     count = grad.new_zeros((shape[0],)).index_add(0, index, counted)
     return total / count.clamp_min(1).unsqueeze(1)
@@ -70,12 +89,31 @@ def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx:
     return rows._sparse_rows(index, shape)
 
 
+def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A table and positions that nothing has to be done to, of few results."""
+    kinds = key & DTYPE_MASK & ~_INT64
+    if key & (AUTOGRAD | DIM0) or kinds & (kinds - 1) or not kinds or not key & _INT64:
+        return None
+    dtype, out, processor = DTYPE_OF[kinds], key & ~_INT64, entry.runtime.target is not None
+
+    def direct_rows(weight: Any, indices: Any, *rest: Any) -> Any:
+        table, places = weight._array, indices._array
+        if (table.ndim != 2 or places.dtype != np.int64 or not places.flags.c_contiguous
+                or not 0 < places.size * table.shape[1] <= SMALL or not table.flags.c_contiguous
+                or not checked(entry, places, 0, table.shape[0])):
+            return general(weight, indices, *rest)
+        rows = table_rows(entry, table, places, dtype) if processor and looking() else table.take(places, 0)
+        return tensors.wrap(rows, out)
+
+    return direct_rows
+
+
 @composite(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) "
     "-> Tensor",
-    method=False,
-    derivative=Derivative(weight=lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: _gradient(
-        grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse)),
+    method=False, direct=_rows_direct, kept=True,
+    derivative=Derivative(weight=lambda grad, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse: call(
+        COMPOSITES["embedding_gradient"], grad, indices, weight_shape, padding_idx, scale_grad_by_freq, sparse)),
 )
 def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
               sparse: bool = False) -> Any:
