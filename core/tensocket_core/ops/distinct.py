@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -9,11 +10,15 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError, ShapeError
 
+from .. import tensors
 from .._generated import functions
+from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..execute.geometry import normalize_axis
 from ..execute.host import same_shape
+from ..execute.native import served
 from ..execute.sequences import SequenceOperator
 from ..promotion import promote_types
 from .indexing import gather_valid, scatter_valid
@@ -166,8 +171,55 @@ def _axis(operator: str, input: Any, dim: int | None) -> int | None:
     return axis
 
 
+def _sorted_groups(x: Any, inverse: bool, counts: bool) -> list[Any]:
+    """What ``_unique`` finds of a vector that is not empty, as far as it is wanted: elements, groups, counts."""
+    order = x.argsort(kind="stable") if inverse else None
+    values = x.take(order) if inverse else x.copy()
+    if order is None:
+        values.sort(kind="stable")
+    starts = np.empty(x.size, bool)
+    starts[0] = True
+    np.not_equal(values[1:], values[:-1], starts[1:])
+    results = [values[starts]]
+    if inverse:
+        group = np.empty(x.size, np.int64)
+        group[order] = np.add.accumulate(starts, dtype=np.int64) - 1
+        results.append(group)
+    if counts:
+        ends = starts.nonzero()[0]
+        count = np.empty(ends.size, np.int64)
+        np.subtract(ends[1:], ends[:-1], count[:-1])
+        count[-1] = x.size - ends[-1]
+        results.append(count)
+    return results
+
+
+def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Distinct elements of few numbers."""
+    bits = key & DTYPE_MASK
+    dtype = DTYPE_OF.get(bits)
+    if dtype is None or not served(dtype) or not entry.holds_data:
+        return None
+    own, integers = entry.key | bits, entry.key | dtype_bit(dtypes.int64)
+
+    def direct_unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+                      dim: int | None = None) -> Any:
+        x = input._array
+        if dim is not None or not 0 < x.size < _MANY:
+            return general(input, sorted, return_inverse, return_counts, dim)
+        found = _sorted_groups(x.reshape(-1), return_inverse, return_counts)
+        values = tensors.wrap(found[0], own)
+        if len(found) == 1:
+            return values
+        if return_inverse:
+            found[1] = found[1].reshape(x.shape)
+        return values, *[tensors.wrap(part, integers) for part in found[1:]]
+
+    return direct_unique
+
+
 @composite("unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, "
-           "int? dim=None) -> any")
+           "int? dim=None) -> any", direct=_unique_direct)
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
     """Distinct elements in order, or distinct slices along a dimension; each NaN is distinct.
