@@ -218,14 +218,19 @@ COMPOSED["normalize_parts"] = [(lambda x, w, b, k=k: call(COMPOSITES["normalize_
 COMPOSED["normalize_parts_gradients"] = [(
     lambda g, x, w, b, k=k: call(COMPOSITES["normalize_parts_gradients"], g, x, w, b, *rows_statistics(x, True), 0.1, (
         None, (-1,), None), (True, True, True))[k], X, Y, ROW, ROW) for k in range(3)]
+COMPOSED["bag_sums"] = [(lambda w, f, i, padding=padding: call(
+    COMPOSITES["bag_sums"], w, i, torch.tensor([0, 2, 2, 5]), f, False, padding, False, False),
+    X, U.reshape(-1)[:5], INDEX) for padding in (-1, 0)]
+COMPOSED["bag_sums"].append((lambda w, i: call(
+    COMPOSITES["bag_sums"], w, i, torch.tensor([0, 2, 5]), None, True, 0, False, False), X, INDEX))
 NO_GRADIENT = {"one_hot"}
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
 #: What second derivatives of the operators call, below.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
-TWICE = ["attend", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention", "gru_cell",
-         "cdist", "normalize_known", "normalize_backward_columns", "normalize_gradients",
+TWICE = ["attend", "bag_sums", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention",
+         "gru_cell", "cdist", "normalize_known", "normalize_backward_columns", "normalize_gradients",
          "normalize_parts", "normalize_parts_gradients", "lstm_layer", "gru_layer", "rnn_tanh_layer",
          "rnn_relu_layer"]
 

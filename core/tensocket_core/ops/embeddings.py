@@ -25,6 +25,8 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..dispatch.registry import COMPOSITES
+from ..execute.bags import sum_bags
+from ..execute.geometry import element_strides
 from ..execute.indexing import table_rows
 from ..execute.kept import checked, looking
 from .choices import extremes
@@ -187,38 +189,123 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
     index = input.reshape(-1)
-    kept = None if padding_idx is None else index != padding_idx % weight.shape[0]
+    skipped = -1 if padding_idx is None else padding_idx % weight.shape[0]
+    if mode == "max":
+        with blame("embedding_bag"):
+            rows = functions.embedding(weight, index, -1, scale_grad_by_freq, sparse)
+        kept = None if padding_idx is None else index != skipped
+        if offsets is None and input.shape[1]:
+            return _largest_of_even(rows, tuple(input.shape), kept)
+        return _largest(rows, *_bags(input, offsets, include_last_offset), kept)
     with blame("embedding_bag"):
-        rows = functions.embedding(weight, index, -1, scale_grad_by_freq, sparse)
-    if offsets is None and input.shape[1]:
-        return _even(rows, tuple(input.shape), mode, per_sample_weights, kept)
-    bag, count = _bags(input, offsets, include_last_offset)
-    if mode == "max":
-        return _largest(rows, bag, count, kept)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
-    if kept is not None:
-        rows = rows * kept.to(rows.dtype).unsqueeze(1)
-    total = rows.new_zeros((count, rows.shape[1])).index_add(0, bag, rows)
-    if mode == "sum":
-        return total
-    ones = rows.new_ones((index.shape[0],)) if kept is None else kept.to(rows.dtype)
-    return total / rows.new_zeros((count,)).index_add(0, bag, ones).clamp_min(1).unsqueeze(1)
+        index = checked_index("embedding_bag", index, weight.shape[0])
+    factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    starts = _starts(input, offsets, include_last_offset)
+    return call(COMPOSITES["bag_sums"], weight, index, starts, factors, mode == "mean", skipped, scale_grad_by_freq,
+                sparse)
 
 
-def _even(rows: Any, shape: tuple[int, int], mode: str, factors: Any, kept: Any) -> Any:
-    """Reductions of bags of one size: those of a dimension."""
-    rows = rows.reshape((*shape, rows.shape[1]))
-    factors = factors if kept is None or factors is None else factors * kept.reshape(shape).to(rows.dtype)
+def _starts(input: Any, offsets: Any, last: bool) -> Any:
+    """Where bags begin and where the last one ends; int64."""
+    size = input.numel()
+    if offsets is None:
+        return input.new_arange(0, input.shape[0] + 1, 1).to(int64) * input.shape[1]
+    if last:
+        return offsets.to(int64)
+    return functions.cat([offsets.to(int64), offsets.new_full((1,), size, dtype=int64)])
+
+
+def _bag_of_each(starts: Any, size: int) -> Any:
+    """The bag of each index."""
+    return functions.searchsorted(starts[:-1], starts.new_arange(0, size, 1), right=True) - 1
+
+
+def _counts(index: Any, starts: Any, dtype: Any, skipped: int) -> Any:
+    """How many rows of each bag count, at least 1; [bags, 1]."""
+    kept = None if skipped < 0 else (index != skipped).to(dtype)
     if kept is None:
-        if factors is not None:
-            rows = rows * factors.unsqueeze(2)
-        return rows.amax(1) if mode == "max" else rows.mean(1) if mode == "mean" else rows.sum(1)
+        counts = starts.diff().to(dtype)
+    else:
+        bags = starts.shape[0] - 1
+        counts = kept.new_zeros((bags,)).index_add(0, _bag_of_each(starts, index.shape[0]), kept)
+    return counts.clamp_min(1).unsqueeze(1)
+
+
+def _rows_gradient(grad: Any, index: Any, starts: Any, mean: bool, skipped: int) -> Any:
+    """The gradient of each row that was added, before its factor."""
+    grad = grad / _counts(index, starts, grad.dtype, skipped) if mean else grad
+    return grad.index_select(0, _bag_of_each(starts, index.shape[0]))
+
+
+def _table_gradient(grad: Any, shape: tuple[int, ...], index: Any, starts: Any, factors: Any, mean: bool, skipped: int,
+                    by_freq: bool, sparse: bool) -> Any:
+    rows = _rows_gradient(grad, index, starts, mean, skipped)
+    rows = rows if factors is None else rows * factors.unsqueeze(1)
+    return call(COMPOSITES["embedding_gradient"], rows, index, shape, skipped, by_freq, sparse)
+
+
+def _factors_gradient(grad: Any, weight: Any, index: Any, starts: Any, skipped: int) -> Any:
+    slopes = (_rows_gradient(grad, index, starts, False, skipped) * weight.index_select(0, index)).sum(1)
+    return slopes if skipped < 0 else slopes.masked_fill(index == skipped, 0)
+
+
+def _bags_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+    """One kernel on processors with a code generator."""
+    target = entry.runtime.target
+    if key & AUTOGRAD or target is None or target.kind != "cpu":
+        return None
+
+    def direct(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
+               sparse: bool) -> Any:
+        table, begins, dtype = weight._array, starts._array, weight.dtype
+        plain = dtype.kind == "float" and dtype.itemsize >= 2 and (factors is None or factors.dtype is dtype)
+        falls = begins.size > 1 and bool((begins[1:] < begins[:-1]).any())
+        if not plain or falls or not begins.size or begins[0] < 0 or begins[-1] > index.shape[0] or (
+                element_strides(table)[1] != 1 < table.shape[1]):
+            return general(weight, index, starts, factors, mean, skipped, by_freq, sparse)
+        places, begins = index.contiguous()._array, starts.contiguous()._array
+        weights = None if factors is None else factors.contiguous()._array
+        made = sum_bags(entry, table, places, begins, weights, dtype, mean, skipped)
+        return tensors.wrap(made, entry.key | dtype_bit(dtype))
+
+    return direct
+
+
+@composite(
+    "bag_sums(Tensor weight, Tensor index, Tensor starts, Tensor? factors, bool mean, int skipped, bool by_freq, "
+    "bool sparse) -> Tensor", method=False, function=False, direct=_bags_direct, derivative=Derivative(
+        weight=lambda grad, weight_shape, index, starts, factors, mean, skipped, by_freq, sparse: _table_gradient(
+            grad, weight_shape, index, starts, factors, mean, skipped, by_freq, sparse),
+        factors=lambda grad, weight, index, starts, skipped: _factors_gradient(grad, weight, index, starts, skipped)))
+def bag_sums(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, skipped: int, by_freq: bool,
+             sparse: bool) -> Any:
+    """Sums or means of the rows of each bag.
+
+    Args:
+        weight: The table, [V, D].
+        index: int64 rows, one bag after the other; they exist.
+        starts: Where bags begin, and where the last one ends.
+        factors: What each row is multiplied by, or None.
+        mean: Whether sums are divided by the number of rows.
+        skipped: A row that does not count; -1 for none.
+        by_freq: How gradients are added up; see ``embedding``.
+        sparse: Likewise.
+    """
+    rows = weight.index_select(0, index)
+    rows = rows if factors is None else rows * factors.unsqueeze(1)
+    rows = rows if skipped < 0 else rows.masked_fill((index == skipped).unsqueeze(1), 0)
+    total = rows.new_zeros((starts.shape[0] - 1, rows.shape[1])).index_add(
+        0, _bag_of_each(starts, index.shape[0]), rows)
+    return total / _counts(index, starts, total.dtype, skipped) if mean else total
+
+
+def _largest_of_even(rows: Any, shape: tuple[int, int], kept: Any) -> Any:
+    """Largest elements of bags of one size: those of a dimension."""
+    rows = rows.reshape((*shape, rows.shape[1]))
+    if kept is None:
+        return rows.amax(1)
     held = kept.reshape(shape)
-    if mode == "max":
-        return rows.masked_fill(~held.unsqueeze(2), float("-inf")).amax(1).masked_fill(~held.any(1, True), 0)
-    total = (rows * (held.to(rows.dtype) if factors is None else factors).unsqueeze(2)).sum(1)
-    return total if mode == "sum" else total / held.sum(1, True).clamp_min(1)
+    return rows.masked_fill(~held.unsqueeze(2), float("-inf")).amax(1).masked_fill(~held.any(1, True), 0)
 
 
 def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool, factors: Any) -> None:
@@ -250,11 +337,8 @@ def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool,
 def _bags(input: Any, offsets: Any, last: bool) -> tuple[Any, int]:
     """The bag of each index, and the number of bags."""
     size = input.numel()
-    position = input.new_arange(0, size, 1)
-    if offsets is None:
-        return position.floor_divide(max(input.shape[1], 1)), input.shape[0]
-    starts = offsets[:-1] if last else offsets
-    return functions.searchsorted(starts.to(int64), position, right=True) - 1, starts.shape[0]
+    starts = _starts(input, offsets, last)
+    return _bag_of_each(starts, size), starts.shape[0] - 1
 
 
 def _largest(rows: Any, bag: Any, count: int, kept: Any) -> Any:
