@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import is_
@@ -120,7 +120,7 @@ class _Namer:
                 self._taken.update(v.name for v in _variables(s))
                 if isinstance(s, Declare):
                     mutable.add(s.var.name)
-        self.uses = _Uses(mutable)
+        self.uses = _Uses((s for kernel in program.kernels for s in _statements(kernel.body)), mutable)
         self.names: dict[int, Var] = {}
 
     def fresh(self, e: Expr) -> Var:
@@ -168,31 +168,59 @@ class _Namer:
 
 
 class _Uses:
-    """What the expressions of statements consist of. Expressions are told by their ids."""
+    """What the expressions of statements consist of. Expressions are told by their ids.
 
-    def __init__(self, mutable: set[str]) -> None:
+    Few calls and loads are used more than once in all of a program: blocks look at these alone, and at what they are
+    parts of.
+
+    Attributes:
+        wanted: The expressions that are used more than once, and those that have such parts.
+    """
+
+    def __init__(self, statements: Iterator[Stmt], mutable: set[str]) -> None:
         self._mutable = mutable
         self._fragile: dict[int, tuple[bool, bool]] = {}
-        self._children: dict[int, tuple[int, ...]] = {}
         self._bodies: dict[int, tuple[set[int], list[int]]] = {}
+        seen: set[int] = set()
+        self._repeated: set[int] = set()
+        wholes: list[Expr] = []
+        for s in statements:
+            stack = [*_named_in(s)]
+            while stack:
+                e = stack.pop()
+                if not isinstance(e, Call | Load):
+                    continue
+                if id(e) in seen:
+                    self._repeated.add(id(e))
+                else:
+                    seen.add(id(e))
+                    wholes.append(e)
+                    stack += children(e)
+        self.wanted = set(self._repeated)
+        # Those parts of an expression that are used more than once.
+        self._children: dict[int, tuple[int, ...]] = {}
+        if self._repeated:
+            # What is used once stands behind what uses it.
+            for e in reversed(wholes):
+                kids = [id(child) for child in children(e) if id(child) in self.wanted]
+                if kids:
+                    self.wanted.add(id(e))
+                    self._children[id(e)] = tuple(child for child in kids if child in self._repeated)
 
     def shared(self, statements: Sequence[Stmt]) -> set[int]:
         """Calls and loads that statements, with those inside them, use more than once."""
+        if not self._repeated:
+            return set()
         every, roots = self._inside(statements)
         uses = Counter(roots)
         uses.update(chain.from_iterable([self._children[e] for e in every]))
-        return {e for e, count in uses.items() if count > 1 and e in self._children}
+        return {e for e, count in uses.items() if count > 1}
 
     def _inside(self, statements: Sequence[Stmt]) -> tuple[set[int], list[int]]:
-        """The calls and loads in statements, and the expressions that are no parts of others."""
+        """The expressions in statements with parts that may be shared, and what may be, but is no part of others."""
         own = [e for s in statements for e in _named_in(s)]
-        found = set()
-        for e in parts(*own):
-            if isinstance(e, Call | Load):
-                found.add(id(e))
-                if id(e) not in self._children:
-                    self._children[id(e)] = tuple(map(id, children(e)))
-        roots = list(map(id, own))
+        found = {id(e) for e in self.parts(*own) if id(e) in self._children}
+        roots = [id(e) for e in own if id(e) in self._repeated]
         for s in statements:
             if isinstance(s, For | If | Reduce):
                 # Bodies are looked at once, though every block around one asks.
@@ -202,6 +230,10 @@ class _Uses:
                 found |= expressions
                 roots += others
         return found, roots
+
+    def parts(self, *expressions: Expr, known: Container[int] = ()) -> list[Expr]:
+        """``scope.parts`` of the wanted expressions alone."""
+        return parts(*(e for e in expressions if id(e) in self.wanted), known=known, among=self.wanted)
 
     def fragile(self, e: Expr) -> tuple[bool, bool]:
         """Whether the value of an expression can change with a store, and with an assignment."""
@@ -242,9 +274,7 @@ class _Block:
         if not names and not shared:
             return e
         new: dict[int, Expr] = {}
-        for part in parts(e, known=names):
-            if not isinstance(part, Call | Load):
-                continue
+        for part in self._namer.uses.parts(e, known=names):
             key = id(part)
             built = with_children(part, [names.get(id(c)) or new.get(id(c), c) for c in children(part)])
             if key in shared:

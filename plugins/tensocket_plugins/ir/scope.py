@@ -99,10 +99,10 @@ class Scope:
         return replace(self, loops=(*self.loops, loop)).define([loop.var])
 
 
-def parts(*expressions: Expr, known: Container[int] = ()) -> list[Expr]:
+def parts(*expressions: Expr, known: Container[int] = (), among: Container[int] | None = None) -> list[Expr]:
     """The expressions and all that they consist of, each once, parts before wholes.
 
-    Those whose ids are ``known`` are left out, with what only they consist of.
+    Those whose ids are ``known`` are left out, and those that are not ``among`` some, with what only they consist of.
     """
     found: list[Expr] = []
     seen: set[int] = set()
@@ -115,9 +115,10 @@ def parts(*expressions: Expr, known: Container[int] = ()) -> list[Expr]:
         elif id(e) not in seen and id(e) not in known:
             seen.add(id(e))
             if isinstance(e, Call):
-                stack += (e, None, *reversed(e.args))
+                stack += (e, None)
+                stack += e.args[::-1] if among is None else [arg for arg in e.args[::-1] if id(arg) in among]
             elif isinstance(e, Load):
-                stack += (e, None, e.index)
+                stack += (e, None, e.index) if among is None or id(e.index) in among else (e, None)
             else:
                 found.append(e)
     return found
