@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ..contract.dtypes import float32, float64
 from .math import ARITHMETIC
 from .nodes import Call, Expr, Program
@@ -20,9 +22,10 @@ def decompose(program: Program, target: Target) -> Program:
     if target.wide_arithmetic:
         known[float64] = ARITHMETIC[float64]
 
-    def change(e: Expr) -> Expr:
-        if isinstance(e, Call) and e.dtype in known and e.function in known[e.dtype]:
-            return known[e.dtype][e.function](*e.args)
-        return e
+    def concerned(e: Expr) -> TypeGuard[Call]:
+        return isinstance(e, Call) and e.dtype in known and e.function in known[e.dtype]
 
-    return name_shared(Rewrite(change).program(program))
+    def change(e: Expr) -> Expr:
+        return known[e.dtype][e.function](*e.args) if concerned(e) else e
+
+    return name_shared(Rewrite(change, concerned).program(program))

@@ -84,13 +84,16 @@ def _uses(e: Expr, names: set[str]) -> bool:
 
 
 def _computable(e: Expr, seen: set[int]) -> bool:
-    if id(e) in seen:
-        return True
-    seen.add(id(e))
-    if isinstance(e, Load):
-        return _computable(e.index, seen)
-    if isinstance(e, Call):
-        return _has_vector_form(e.function, e.args[-1].dtype) and all(_computable(arg, seen) for arg in e.args)
+    stack = [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Load):
+            stack.append(e.index)
+        elif isinstance(e, Call) and id(e) not in seen:
+            if not _has_vector_form(e.function, e.args[-1].dtype):
+                return False
+            seen.add(id(e))
+            stack += e.args
     return True
 
 

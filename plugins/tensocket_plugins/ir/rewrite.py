@@ -45,10 +45,17 @@ def with_children(e: Expr, new: Sequence[Expr]) -> Expr:
 
 
 class Rewrite:
-    """Applies ``change`` to every expression, parts before wholes. What was one object stays one object."""
+    """Applies ``change`` to every expression, parts before wholes. What was one object stays one object.
 
-    def __init__(self, change: Change) -> None:
+    Args:
+        change: From an expression to another.
+        concerned: Whether it changes an expression; expressions without such parts are not looked at twice. All are
+            concerned if this is not given.
+    """
+
+    def __init__(self, change: Change, concerned: Callable[[Expr], bool] | None = None) -> None:
         self._change = change
+        self._concerned = concerned
         # The old expressions are kept, so that their ids stay theirs.
         self._known: dict[int, tuple[Expr, Expr]] = {}
 
@@ -56,6 +63,8 @@ class Rewrite:
         """The changed expression."""
         known = self._known
         if id(e) not in known:
+            if self._concerned is not None and not any(map(self._concerned, parts(e))):
+                return e
             for part in parts(e, known=known):
                 new = with_children(part, [known[id(child)][1] for child in children(part)])
                 known[id(part)] = part, self._change(new)
@@ -270,11 +279,11 @@ class _Block:
 
     def name(self, e: Expr, own: Var | None = None) -> Expr:
         """``e`` over names; new ones are defined at the block's end. ``own`` is a name that ``e`` gets anyway."""
-        names, shared = self._names, self._shared
-        if not names and not shared:
+        names, shared, uses = self._names, self._shared, self._namer.uses
+        if id(e) not in uses.wanted or not (names or shared):
             return e
         new: dict[int, Expr] = {}
-        for part in self._namer.uses.parts(e, known=names):
+        for part in uses.parts(e, known=names):
             key = id(part)
             built = with_children(part, [names.get(id(c)) or new.get(id(c), c) for c in children(part)])
             if key in shared:

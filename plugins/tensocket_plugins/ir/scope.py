@@ -137,7 +137,7 @@ def lane_dependent(body: tuple[Stmt, ...]) -> frozenset[str]:
 def varies(names: Iterable[str], *expressions: Expr) -> bool:
     """Whether an expression uses one of the variables."""
     known = frozenset(names)
-    return any(isinstance(e, Var) and e.name in known for e in parts(*expressions))
+    return bool(known) and any(isinstance(e, Var) and e.name in known for e in parts(*expressions))
 
 
 def _spread(body: tuple[Stmt, ...], names: set[str], divergent: bool) -> None:

@@ -101,6 +101,8 @@ class _KernelPrinter:
         self.known: dict[int, str] = {}
         self.known_index: dict[int, str] = {}
         self.known_affine: dict[int, bool] = {}
+        # What bodies of loops write, by their ids.
+        self.writes: dict[int, frozenset[str]] = {}
 
     def text(self, pointer_field: int | None, internal: bool) -> str:
         """The function."""
@@ -346,15 +348,20 @@ class _KernelPrinter:
         self.w.leave_loop()
         self.w.start(after)
 
-    def written(self, body: Sequence[Stmt]) -> frozenset[str]:
+    def written(self, body: tuple[Stmt, ...]) -> frozenset[str]:
         """Names of variables and local arrays that statements write; the rest of memory counts as one."""
-        names = set()
-        for s in walk(body):
-            if isinstance(s, Declare | Assign):
-                names.add(s.var.name)
-            elif isinstance(s, Store | Atomic):
-                names.add(s.buffer if s.buffer in self.local_arrays else _MEMORY)
-        return frozenset(names)
+        found = self.writes.get(id(body))
+        if found is None:
+            names: set[str] = set()
+            for s in body:
+                if isinstance(s, Declare | Assign):
+                    names.add(s.var.name)
+                elif isinstance(s, Store | Atomic):
+                    names.add(s.buffer if s.buffer in self.local_arrays else _MEMORY)
+                elif isinstance(s, For | If):
+                    names |= self.written(s.body)
+            found = self.writes[id(body)] = frozenset(names)
+        return found
 
     def inside(self, s: For) -> str:
         """Print a loop's body; returns the annotation of its branch."""
