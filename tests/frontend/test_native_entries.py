@@ -11,7 +11,6 @@ import pytest
 import tensocket as torch
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
-from tensocket_core.execute import native
 
 pytestmark = pytest.mark.native
 
