@@ -29,10 +29,14 @@ def shape_of(operator: str, size: tuple[Any, ...]) -> tuple[int, ...]:
         ShapeError: A size is negative, or there are more elements than any device can hold.
         ArgumentTypeError: A size is not an integer.
     """
+    if len(size) == 1 and type(size[0]) is int and 0 <= size[0] < 1 << 62:
+        return size
     if not size:
         raise ArgumentTypeError(operator, "no size", "a size is given", "pass () for a zero-dimensional tensor")
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
+    if len(size) <= 4 and not [n for n in size if type(n) is not int or not 0 < n < 1 << 15]:
+        return size
     if not all(hasattr(n, "__index__") and n is not True and n is not False for n in size):
         raise ArgumentTypeError(operator, f"size {size!r}", "sizes are integers", "pass integers")
     shape = tuple(n.__index__() for n in size)

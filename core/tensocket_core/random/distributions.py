@@ -11,13 +11,15 @@ from typing import Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.ir.nodes import Expr, call, cast, select
-from tensocket_plugins.ir.philox import normal_float32, uniform_float32, uniform_float64
+from tensocket_plugins.ir.nodes import Assign, Expr, Let, Var, call, cast, loop, select
+from tensocket_plugins.ir.philox import normal_float32, normal_float64, uniform_float32, uniform_float64
 
-#: The words of one block.
-Words = tuple[Expr, Expr, Expr, Expr]
+from ..execute.math import Computed
+
+#: The words of one block, as variables.
+Words = tuple[Var, Var, Var, Var]
 #: From words, and perhaps numbers, to the numbers that are made of them.
-Formula = Callable[..., tuple[Expr, ...]]
+Formula = Callable[..., tuple[Expr, ...] | Computed]
 #: Numbers in the widest range that whole numbers are drawn from.
 INT_RANGE: Final = 1 << 63
 
@@ -31,17 +33,21 @@ def _uniform64(words: Words) -> tuple[Expr, ...]:
     return uniform_float64(a, b), uniform_float64(c, d)
 
 
-def _normal32(words: Words) -> tuple[Expr, ...]:
+def _normal32(words: Words) -> Computed:
+    """Two pairs, one after the other through the first two words, so that there is code for one."""
     a, b, c, d = words
-    return *normal_float32(a, b), *normal_float32(c, d)
+    x, y = Var("x", dtypes.float32), Var("y", dtypes.float32)
+    pairs = loop(Var("pair", dtypes.int32), 2, [
+        *[Let(name, value) for name, value in zip((x, y), normal_float32(a, b), strict=True)],
+        Assign(a, c), Assign(b, d), Assign(c, call("bitcast", x, dtype=dtypes.uint32)),
+        Assign(d, call("bitcast", y, dtype=dtypes.uint32)),
+    ])
+    return Computed((pairs,), tuple(call("bitcast", word, dtype=dtypes.float32) for word in words))
 
 
 def _normal64(words: Words) -> tuple[Expr, ...]:
-    """Box and Muller's method in float64."""
-    first, second = _uniform64(words)
-    radius = call("sqrt", call("log", 1.0 - first) * -2.0)
-    angle = second * (2 * math.pi)
-    return radius * call("cos", angle), radius * call("sin", angle)
+    a, b, c, d = words
+    return normal_float64((a, b), (c, d))
 
 
 def bits64(words: Words) -> tuple[Expr, ...]:

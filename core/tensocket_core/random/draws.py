@@ -16,7 +16,7 @@ from .. import tensors
 from .._generated import functions
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
-from ..dispatch.modes import STATE
+from ..dispatch.modes import ACTIVE, STATE
 from ..execute.math import arithmetic_dtype
 from ..execute.pointwise import kind_letter
 from ..execute.primitive import primitive, run_formula
@@ -42,39 +42,54 @@ def draw_array(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int
 
     A device without a code generator knows formulas without numbers only.
     """
-    out = entry.runtime.empty(shape, dtype, entry.stream)
-    count = math.prod(shape)
+    runtime, stream = entry.runtime, entry.stream
+    out = runtime.empty(shape, dtype, stream)
+    count = out.size
     if count == 0:
         return out
     seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
-    if entry.runtime.target is None:
+    known = entry.programs.get((formula, dtype))
+    if known is not None:
+        run, group = known
+        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], stream)
+    elif runtime.target is None:
         _draw_primitives(name, entry, out, dtype, words, seed, offset)
-        return out
-    index, side = index_dtype(entry, (count,)), side_by_side(formula)
-    launch(
-        entry,
-        (name, dtype, index),
-        lambda: block_nest(name, formula, dtype, index, [dtypes.int64] * len(numbers), side),
-        Strategy.SERIAL,
-        [out],
-        [count, -(-count * words // (4 * side)), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers],
-    )
+    else:
+        _first_draw(name, formula, entry, out, dtype, words, [seed & 0xFFFFFFFF, seed >> 32, offset, *numbers])
     return out
+
+
+def _first_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
+                scalars: Sequence[int]) -> None:
+    """Fill an array by a program that is looked up, or compiled; on the host, later draws find it sooner."""
+    index, side, count = index_dtype(entry, (out.size,)), side_by_side(formula), out.size
+    key, numbers = (name, dtype, index), [dtypes.int64] * (len(scalars) - 3)
+    launch(entry, key, lambda: block_nest(name, formula, dtype, index, numbers, side), Strategy.SERIAL, [out],
+           [count, -(-count * words // (4 * side)), *scalars])
+    if entry.runtime.profile.host_resident:  # index arithmetic is the same for all sizes
+        entry.programs[formula, dtype] = entry.programs[key, Strategy.SERIAL], 4 * side
 
 
 def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any:
     """``draw(())``; while transforms run that want one draw per example, ``draw`` of as many, as theirs."""
+    if not ACTIVE:
+        return draw(())
     transforms = STATE.transforms
     copies = [transform.copies(name) for transform in transforms]
     tensor = draw(tuple([n for n in copies if n is not None]))
     for transform, count in zip(transforms, copies, strict=True):
         tensor = transform.created(tensor, count is not None)
+    if STATE.inference is not None:
+        STATE.inference(tensor)
     return tensor
 
 
 def drawn_tensor(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
            words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
     """A tensor of drawn numbers; arguments are those of ``draw_array``."""
+    if not ACTIVE:
+        drawn = draw_array(name, formula, entry, shape, dtype, words, generator, numbers)
+        return tensors.wrap(drawn, entry.key | dtype_bit(dtype))
     return through_transforms(name, lambda lead: tensors.wrap(
         draw_array(name, formula, entry, (*lead, *shape), dtype, words, generator, numbers),
         entry.key | dtype_bit(dtype)))
@@ -126,6 +141,8 @@ def floats(
     """A tensor of floats: drawn as float32 or float64, then rounded. Complex numbers are drawn as pairs; the parts of
     normal ones have half of the variance each.
     """
+    if dtype is dtypes.float32:
+        return drawn_tensor(operator, formulas[0], entry, shape, dtype, 1, generator)
     if dtype.is_complex:
         pairs = floats(operator, formulas, (*shape, 2), COMPONENT[dtype], entry, generator)
         if 0 in shape:

@@ -9,6 +9,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.ir.nodes import If, Let, Program, Store, Var, cast, const, select
 from tensocket_plugins.ir.philox import philox4x32
 
+from ..execute.math import Computed
 from ..execute.nests import Nest, parallel
 from .distributions import Formula
 
@@ -44,7 +45,10 @@ def block_nest(name: str, formula: Formula, dtype: DType, index: DType,
         Let(high, cast(first >> 32, u32) + select(low < cast(first, u32), const(1, u32), zero)),
     ]
     statements, words = philox4x32((low, high, zero, zero), key)
-    values = [cast(value, dtype) for value in formula(words, *given)]
+    made = formula(words, *given)
+    if isinstance(made, Computed):
+        statements, made = (*statements, *made.statements), made.value
+    values = [cast(value, dtype) for value in made]
     places = [(group * side + lane) * len(values) + k for k in range(len(values))]
     named = [(Let(Var(f"place{k}", index), place), Let(Var(f"value{k}", dtype), value))
              for k, (place, value) in enumerate(zip(places, values, strict=True))]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from ..contract.dtypes import float32, float64, int32, uint32, uint64
-from .math.build import from_bits, number
+from ..contract.dtypes import float32, float64, int32, int64, uint32, uint64
+from .math import trigonometric_double as double
+from .math.build import number
 from .math.logarithm import log
 from .math.trigonometric import sin_cos_reduced
 from .nodes import Assign, Declare, Expr, Let, Stmt, Var, call, cast, loop, select
@@ -24,13 +25,13 @@ Counter = tuple[Expr, Expr, Expr, Expr]
 Key = tuple[Expr, Expr]
 
 
-def philox4x32(counter: Counter, key: Key) -> tuple[tuple[Stmt, ...], Counter]:
+def philox4x32(counter: Counter, key: Key) -> tuple[tuple[Stmt, ...], tuple[Var, Var, Var, Var]]:
     """Four random words for a counter of four words and a key of two, all uint32.
 
     The rounds are a loop, whose code is a tenth of theirs.
 
     Returns:
-        Statements, for one use in a block, and the words, which may be used after them.
+        Statements, for one use in a block, and the words: variables, which may be used and changed after them.
     """
     words = [Var(f"word{k}", uint32) for k in range(4)]
     a, b, c, d = words
@@ -80,6 +81,20 @@ def normal_float32(radius: Expr, angle: Expr) -> tuple[Expr, Expr]:
     return (_signed(r * select(even, cosine, sine), n + 1), _signed(r * select(even, sine, cosine), n))
 
 
+def normal_float64(radius: tuple[Expr, Expr], angle: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+    """Two independent normally distributed float64 of four uint32, likewise.
+
+    The largest magnitude is below 8.6. The logarithm is the device's where it is no arithmetic of the IR.
+    """
+    r = call("sqrt", call("log", 1.0 - uniform_float64(*radius)) * -2.0)
+    quarters = uniform_float64(*angle) * 4.0
+    n = cast(quarters + 0.5, int64)
+    sine, cosine = double.sin_cos_reduced((quarters - cast(n, float64)) * (math.pi / 2))
+    even = call("eq", n & 1, 0)
+    return (_signed(r * select(even, cosine, sine), n + 1), _signed(r * select(even, sine, cosine), n))
+
+
 def _signed(x: Expr, n: Expr) -> Expr:
-    """``x``, negated if bit 1 of ``n`` is set."""
-    return from_bits(call("bitcast", x, dtype=int32) ^ ((n & 2) << 30))
+    """``x``, negated if bit 1 of ``n`` is set, an integer of as many bits."""
+    flipped = call("bitcast", x, dtype=n.dtype) ^ ((n & 2) << (8 * n.dtype.itemsize - 2))
+    return call("bitcast", flipped, dtype=x.dtype)

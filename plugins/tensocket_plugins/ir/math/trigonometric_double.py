@@ -84,6 +84,15 @@ def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
     return select(small, a, r), select(small, zero, rest), select(small, const(0, uint64), n)
 
 
+def sin_cos_reduced(r: Expr) -> tuple[Expr, Expr]:
+    """Sine and cosine of |r| <= pi/4, within 2 ULP."""
+    square = r * r
+    half = square * 0.5
+    near = 1.0 - half
+    cosine = near + (((1.0 - near) - half) + square * square * polynomial(square, _COS))
+    return r + r * square * polynomial(square, _SIN), cosine
+
+
 def _turned(r: Expr, rest: Expr, n: Expr) -> Expr:
     """sin(r + rest + n pi/2) for |r| <= pi/4."""
     square = r * r
