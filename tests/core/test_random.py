@@ -278,3 +278,50 @@ def test_wrong_arguments(draw: Callable[[], Any], error: type[Exception], messag
     with pytest.raises(error, match=re.escape(message)):
         draw()
     assert torch.get_rng_state().tolist() == before
+
+
+@pytest.mark.parametrize("count", [1, 127, 128, 129, 300])
+def test_draws_of_any_size_are_the_beginning_of_one_stream(
+    device: str, host: Callable[[Any], np.ndarray], count: int
+) -> None:
+    torch.manual_seed(21)
+    np.testing.assert_array_equal(host(torch.rand(count)), uniform32(words(21, count)))
+    torch.manual_seed(21)
+    np.testing.assert_array_equal(host(torch.rand(count, dtype=torch.float64)), uniform64(words(21, 2 * count)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_in_place_are_scaled_and_shifted(device: str, host: Callable[[Any], np.ndarray], dtype: str) -> None:
+    kind, words_of = np.dtype(dtype).type, (uniform32 if dtype == "float32" else uniform64)
+    size = 9 if dtype == "float32" else 18
+    filled = torch.zeros(9, dtype=getattr(torch, dtype))
+    torch.manual_seed(2)
+    filled.uniform_(-1.5, 0.7)
+    expected = words_of(words(2, size)).astype(kind) * kind(0.7 + 1.5) + kind(-1.5)
+    np.testing.assert_array_equal(host(filled), expected)
+    torch.manual_seed(2)
+    filled.bernoulli_(0.3)
+    np.testing.assert_array_equal(host(filled), words_of(words(2, size)) < kind(0.3))
+    torch.manual_seed(2)
+    filled.normal_(2.0, 3.0)
+    expected = (normals32 if dtype == "float32" else normals64)(words(2, 40))[:9] * 3 + 2
+    np.testing.assert_allclose(host(filled), expected, rtol=2e-5 if dtype == "float32" else 1e-12)
+    assert filled._version == 3
+
+
+def test_parts_are_filled_alone() -> None:
+    whole = torch.zeros(2, 6)
+    whole[0].uniform_(1.0, 2.0)
+    whole[:, 3].normal_(10.0, 0.1)
+    assert whole._version == 2
+    values = np.array(whole.tolist())
+    assert (values[0, [0, 1, 2, 4, 5]] >= 1).all()
+    assert (values[:, 3] > 9).all()
+    assert (values[1, [0, 1, 2, 4, 5]] == 0).all()
+
+
+def test_draws_in_inference_mode_are_marked() -> None:
+    with torch.inference_mode():
+        drawn = [torch.rand(2), torch.randn(2), torch.randint(3, (2,)), torch.randperm(2)]
+        drawn.append(torch.rand_like(drawn[0]))
+    assert all(x.is_inference() for x in drawn)

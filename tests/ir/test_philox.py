@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import float32, float64, int32, uint32
 from tensocket_plugins.ir.decompose import decompose
 from tensocket_plugins.ir.interpreter import interpret
 from tensocket_plugins.ir.nodes import Buffer, Kernel, Load, LoopKind, Program, Scalar, Store, Var, loop
-from tensocket_plugins.ir.philox import normal_float32, philox4x32, uniform_float32, uniform_float64
+from tensocket_plugins.ir.philox import normal_float32, normal_float64, philox4x32, uniform_float32, uniform_float64
 from tensocket_plugins.ir.target import Target
 from tensocket_plugins.ir.verify import verify
 
@@ -118,3 +118,14 @@ def test_normal_float32_is_finite_and_accurate_at_the_extremes(rng):
     assert np.abs(x - radius * np.cos(angle)).max() < 2e-6
     assert np.abs(y - radius * np.sin(angle)).max() < 2e-6
     assert max(np.abs(x).max(), np.abs(y).max()) < 6.7
+
+
+def test_normal_float64_is_finite_and_accurate(rng):
+    words = [np.concatenate((EXTREMES, rng.integers(0, 1 << 32, 5000, np.uint32))) for _ in range(4)]
+    x, y = run(lambda a, b, c, d: normal_float64((a, b), (c, d)), words, float64, 2)
+    uniform = [(np.floor(a / 2.0**5) * 2.0**26 + np.floor(b / 2.0**6)) * 2.0**-53
+               for a, b in (words[:2], words[2:])]
+    radius, angle = np.sqrt(-2 * np.log(1 - uniform[0])), 2 * np.pi * uniform[1]
+    np.testing.assert_allclose(x, radius * np.cos(angle), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(y, radius * np.sin(angle), rtol=1e-14, atol=1e-14)
+    assert max(np.abs(x).max(), np.abs(y).max()) < 8.6

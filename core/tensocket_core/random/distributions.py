@@ -50,6 +50,29 @@ def _normal64(words: Words) -> tuple[Expr, ...]:
     return normal_float64((a, b), (c, d))
 
 
+def _scaled(formula: Formula) -> Formula:
+    """The numbers of a formula, times one and plus another."""
+
+    def scaled(words: Words, scale: Expr, shift: Expr) -> Computed:
+        made = _computed(formula(words))
+        return Computed(made.statements, tuple(x * scale + shift for x in made.value))
+
+    return scaled
+
+
+def _below(formula: Formula) -> Formula:
+    """1 where the numbers of a formula are less than another one, else 0."""
+
+    def below(words: Words, bound: Expr) -> tuple[Expr, ...]:
+        return tuple(cast(x < bound, bound.dtype) for x in _computed(formula(words)).value)
+
+    return below
+
+
+def _computed(made: tuple[Expr, ...] | Computed) -> Computed:
+    return made if isinstance(made, Computed) else Computed((), made)
+
+
 def bits64(words: Words) -> tuple[Expr, ...]:
     """Twice 63 random bits as int64."""
     u64 = dtypes.uint64
@@ -110,8 +133,13 @@ def plain_bits64(high: Expr, low: Expr) -> Expr:
 
 UNIFORM: Final[tuple[Formula, Formula]] = (_uniform32, _uniform64)
 NORMAL: Final[tuple[Formula, Formula]] = (_normal32, _normal64)
+#: The same times a number, plus a number.
+UNIFORM_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_uniform32), _scaled(_uniform64))
+NORMAL_SCALED: Final[tuple[Formula, Formula]] = (_scaled(_normal32), _scaled(_normal64))
+#: 1 with a probability.
+BERNOULLI: Final[tuple[Formula, Formula]] = (_below(_uniform32), _below(_uniform64))
 
 
 def side_by_side(formula: Formula) -> int:
     """Blocks that are drawn side by side, so that rounds of one wait for none of others; fewer of long formulas."""
-    return 16 if formula is _normal64 else 32
+    return 16 if formula in (_normal64, NORMAL_SCALED[1]) else 32

@@ -15,8 +15,10 @@ from tensocket_plugins.ir.schedule import Strategy
 from .. import tensors
 from .._generated import functions
 from ..device import DeviceEntry
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import DIM0, dtype_bit
 from ..dispatch.modes import ACTIVE, STATE
+from ..execute.geometry import contiguous
+from ..execute.inplace import bump, check_writable
 from ..execute.math import arithmetic_dtype
 from ..execute.pointwise import kind_letter
 from ..execute.primitive import primitive, run_formula
@@ -37,35 +39,64 @@ from .nest import block_nest
 
 
 def draw_array(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
-               words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
-    """Fill a new array with one formula of the generator's words and perhaps ``numbers`` (int64).
-
-    A device without a code generator knows formulas without numbers only.
-    """
-    runtime, stream = entry.runtime, entry.stream
-    out = runtime.empty(shape, dtype, stream)
-    count = out.size
-    if count == 0:
-        return out
-    seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
-    known = entry.programs.get((formula, dtype))
-    if known is not None:
-        run, group = known
-        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], stream)
-    elif runtime.target is None:
-        _draw_primitives(name, entry, out, dtype, words, seed, offset)
-    else:
-        _first_draw(name, formula, entry, out, dtype, words, [seed & 0xFFFFFFFF, seed >> 32, offset, *numbers])
+               words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
+    """A new array filled by ``fill_draw``."""
+    out = entry.runtime.empty(shape, dtype, entry.stream)
+    if out.size:
+        fill_draw(name, formula, entry, out, dtype, words, generator, numbers)
     return out
 
 
+def fill_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
+              generator: Generator | None, numbers: Sequence[float] = ()) -> None:
+    """Fill a contiguous array with one formula of the generator's words and perhaps ``numbers``.
+
+    These are ints (int64) or floats (of ``dtype``), always the same ones of a formula. A device without a code
+    generator knows formulas without numbers only.
+    """
+    count = out.size
+    seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
+    if not entry.holds_data:
+        return
+    known = entry.programs.get((formula, dtype))
+    if known is not None:
+        run, group = known
+        run([out], [count, -(-count * words // group), seed & 0xFFFFFFFF, seed >> 32, offset, *numbers], entry.stream)
+    elif entry.runtime.target is None:
+        _draw_primitives(name, entry, out, dtype, words, seed, offset)
+    else:
+        _first_draw(name, formula, entry, out, dtype, words, (seed & 0xFFFFFFFF, seed >> 32, offset), numbers)
+
+
+def drawn_in_place(operator: str, formulas: tuple[Formula, Formula], input: Any, generator: Generator | None,
+                   numbers: Sequence[float]) -> bool:
+    """Fill a tensor with one kernel: one of float32 or float64 without gaps or history, where nothing looks on.
+
+    Returns:
+        Whether it was such a tensor; if not, nothing was drawn.
+    """
+    dtype, entry, array = input.dtype, input._entry, input._array
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        return False
+    if ACTIVE or input._key & ~DIM0 != entry.key | dtype_bit(dtype) or entry.runtime.target is None:
+        return False
+    if (dtype is not dtypes.float32 and dtype is not dtypes.float64) or not array.size or not contiguous(array):
+        return False
+    check_writable(operator, input)
+    wide = dtype is dtypes.float64
+    fill_draw(operator, formulas[wide], entry, array, dtype, 1 + wide, generator, [*map(float, numbers)])
+    bump(input)
+    return True
+
+
 def _first_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: DType, words: int,
-                scalars: Sequence[int]) -> None:
+                state: tuple[int, int, int], numbers: Sequence[float]) -> None:
     """Fill an array by a program that is looked up, or compiled; on the host, later draws find it sooner."""
     index, side, count = index_dtype(entry, (out.size,)), side_by_side(formula), out.size
-    key, numbers = (name, dtype, index), [dtypes.int64] * (len(scalars) - 3)
-    launch(entry, key, lambda: block_nest(name, formula, dtype, index, numbers, side), Strategy.SERIAL, [out],
-           [count, -(-count * words // (4 * side)), *scalars])
+    kinds = [dtypes.int64 if isinstance(number, int) else dtype for number in numbers]
+    key = (name, formula, dtype, index)
+    launch(entry, key, lambda: block_nest(name, formula, dtype, index, kinds, side), Strategy.SERIAL, [out],
+           [count, -(-count * words // (4 * side)), *state, *numbers])
     if entry.runtime.profile.host_resident:  # index arithmetic is the same for all sizes
         entry.programs[formula, dtype] = entry.programs[key, Strategy.SERIAL], 4 * side
 
@@ -85,7 +116,7 @@ def through_transforms(name: str, draw: Callable[[tuple[int, ...]], Any]) -> Any
 
 
 def drawn_tensor(name: str, formula: Formula, entry: DeviceEntry, shape: tuple[int, ...], dtype: DType,
-           words: int, generator: Generator | None, numbers: Sequence[int] = ()) -> Any:
+           words: int, generator: Generator | None, numbers: Sequence[float] = ()) -> Any:
     """A tensor of drawn numbers; arguments are those of ``draw_array``."""
     if not ACTIVE:
         drawn = draw_array(name, formula, entry, shape, dtype, words, generator, numbers)

@@ -19,6 +19,7 @@ from ..dispatch.fallback import note_host_operator
 from ..dispatch.keys import WRAPPER, dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..execute.copying import converted
+from ..execute.geometry import contiguous
 from ..execute.sorting import sorted_positions
 from ..formats import contiguous_format, preserve_format
 from .distributions import INT_RANGE, NORMAL, UNIFORM, Formula, bits64
@@ -58,6 +59,15 @@ def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, dev
     return _random("randn", NORMAL, size, dtype, device, requires_grad, generator)
 
 
+def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], input: Any, dtype: Any, device: Any,
+                 requires_grad: bool, memory_format: Any) -> Any:
+    """``drawn_like`` of floats, which takes less where nothing is different from the other tensor."""
+    if ACTIVE or dtype or device or memory_format or input._key & WRAPPER or not contiguous(input._array):
+        return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
+    drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._entry, None)
+    return drawn.requires_grad_() if requires_grad else drawn
+
+
 def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
                memory_format: Any) -> Any:
     """What ``draw`` draws for another tensor's shape, dtype and device, in memory as that or in a memory format."""
@@ -75,7 +85,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(rand_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
-    return drawn_like(rand, input, dtype, device, requires_grad, memory_format)
+    return _floats_like(rand, UNIFORM, input, dtype, device, requires_grad, memory_format)
 
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -84,7 +94,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
         return seen(randn_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
-    return drawn_like(randn, input, dtype, device, requires_grad, memory_format)
+    return _floats_like(randn, NORMAL, input, dtype, device, requires_grad, memory_format)
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
@@ -104,14 +114,16 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
     chosen, entry = options(
         "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
-    check_range("randint", low, chosen)
-    check_range("randint", high - 1, chosen)
+    if chosen is not dtypes.int64 or low < -INT_RANGE or high > INT_RANGE:
+        check_range("randint", low, chosen)
+        check_range("randint", high - 1, chosen)
     if high - low > INT_RANGE:
         raise ArgumentError(
             "randint", f"low={low}, high={high}", "a range has at most 2 ** 63 numbers", "pass a smaller range"
         )
     shape = shape_of("randint", (size,))
-    result = whole_numbers(entry, shape, chosen, low, high, generator).to(chosen)
+    result = whole_numbers(entry, shape, chosen, low, high, generator)
+    result = result if result.dtype is chosen else result.to(chosen)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -153,8 +165,8 @@ _MANY: Final = 8192
 def _ascending(keys: Any) -> Any:
     """Positions of keys in ascending order, equal ones in the order in which they stand."""
     order = np.argsort(keys, axis=-1)  # several times faster than a stable sort
-    ordered = np.take_along_axis(keys, order, -1)
-    tied = (ordered[..., 1:] == ordered[..., :-1]).any()
+    ordered = keys[order] if keys.ndim == 1 else np.take_along_axis(keys, order, -1)
+    tied = np.count_nonzero(ordered[..., 1:] == ordered[..., :-1])
     return np.argsort(keys, axis=-1, kind="stable") if tied else order
 
 
@@ -196,7 +208,10 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
             note_host_operator("randperm", keys)
         elif not lead and n >= _MANY and entry.runtime.target is not None and entry.runtime.target.kind == "cpu":
             return from_values(_order(entry, keys._host()), chosen, entry)
-        return from_values(call_pooled("randperm", _ascending, keys._host()), chosen, entry)
+        order = call_pooled("randperm", _ascending, keys._host())
+        if chosen is dtypes.int64 and entry.runtime.profile.host_resident:
+            return tensors.wrap(order, keys._key)
+        return from_values(order, chosen, entry)
 
     result = through_transforms("randperm", draw)
     return result.requires_grad_() if requires_grad else result

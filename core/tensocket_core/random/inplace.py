@@ -12,8 +12,8 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from ..creation import check_range
 from ..execute.math import arithmetic_dtype
 from ..ops.choices import true_somewhere
-from .distributions import INT_RANGE, NORMAL, UNIFORM
-from .draws import floats, whole_numbers
+from .distributions import BERNOULLI, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED
+from .draws import drawn_in_place, floats, whole_numbers
 from .generator import Generator
 
 #: Whole numbers up to which a float dtype holds all.
@@ -46,6 +46,8 @@ def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator
                                 "pass these")
     if a > b:
         raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
+    if drawn_in_place("uniform_", UNIFORM_SCALED, input, generator, (b - a, a)):
+        return input
     drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
     return input.copy_(drawn * (b - a) + a)
 
@@ -56,6 +58,8 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
         raise ArgumentError(
             "normal_", f"std={std}", "a standard deviation is not negative", "pass a non-negative number"
         )
+    if drawn_in_place("normal_", NORMAL_SCALED, input, generator, (std, mean)):
+        return input
     return input.copy_(floats("randn", NORMAL, tuple(input.shape), input.dtype, input._entry, generator) * std + mean)
 
 
@@ -141,6 +145,8 @@ def _whole(operator: str, input: Any, low: int, high: int, generator: Generator 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
     """1 with a probability (a number, or a tensor that broadcasts), else 0, in place."""
     probability = checked_probability("bernoulli_", p)
+    if isinstance(p, float) and drawn_in_place("bernoulli_", BERNOULLI, input, generator, (p,)):
+        return input
     return input.copy_(uniforms(input, generator) < probability)
 
 

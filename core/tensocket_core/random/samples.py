@@ -21,8 +21,8 @@ from ..execute.math import arithmetic_dtype
 from ..execute.views import Custom
 from ..ops.choices import true_somewhere
 from ..ops.out import write_out
-from .distributions import NORMAL
-from .draws import floats
+from .distributions import NORMAL, NORMAL_SCALED
+from .draws import drawn_tensor, floats
 from .generator import Generator
 from .inplace import check_floats, checked_probability, uniforms
 
@@ -82,7 +82,12 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
     _check_deviation(std)
     if not given:
         chosen, entry = options("normal", dtype, generator.device if device is None and generator else device)
-        drawn = floats("randn", NORMAL, shape_of("normal", (size,)), chosen, entry, generator)
+        shape = shape_of("normal", (size,))
+        if chosen is dtypes.float32 and entry.runtime.target is not None:
+            drawn = drawn_tensor("normal", NORMAL_SCALED[0], entry, shape, chosen, 1, generator,
+                                 (float(std), float(mean)))
+            return drawn.requires_grad_() if requires_grad else drawn
+        drawn = floats("randn", NORMAL, shape, chosen, entry, generator)
     else:
         shape = broadcast_shapes("normal", [tuple(x.shape) for x in given])
         chosen = given[0].dtype
