@@ -229,6 +229,24 @@ def test_many_shapes_begin_anew(monkeypatch: pytest.MonkeyPatch, asked: list[boo
     assert len(asked) >= 8
 
 
+@pytest.mark.parametrize("momentum", [0.1, 1.0])
+def test_running_statistics_move_in_every_call(momentum: float) -> None:
+    mean, var = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    views = mean.view(3), var[:]
+    wanted = np.zeros(3), np.ones(3)
+    for seed in range(2 * CALLS):
+        x = tensors((4, 3, 2), 3, "float64", seed)[0].requires_grad_(bool(seed % 2))
+        F.batch_norm(x, mean, var, training=True, momentum=momentum)
+        values = exact(x).transpose(1, 0, 2).reshape(3, -1)
+        wanted = tuple([old * (1 - momentum) + new * momentum for old, new in zip(
+            wanted, (values.mean(1), values.var(1, ddof=1)), strict=True)])
+        for running, view, expected in zip((mean, var), views, wanted, strict=True):
+            close(running, expected)
+            close(view, expected)
+            assert running._version == seed + 1
+            assert not running.requires_grad
+
+
 POOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), lambda w: w.max((-1, -2))),
     "max_pool2d_with_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True)[0], lambda w: w.max((-1, -2))),

@@ -96,9 +96,15 @@ def make_outputs(node: MultiNode, results: Any) -> None:
         if result is None or not result._key & DIFFERENTIABLE:
             outputs.append(None)
             continue
-        outputs.append((result._array.shape, result._key & OPTIONS))
-        result._grad_fn = Output(node, index) if index else node
-        result._key |= AUTOGRAD
+        key = result._key
+        outputs.append((result._array.shape, key & OPTIONS))
+        if index:
+            output = _new(Output)
+            output.node, output.index = node, index
+            result._grad_fn = output
+        else:
+            result._grad_fn = node
+        result._key = key | AUTOGRAD
     node.outputs = tuple(outputs)
 
 

@@ -280,10 +280,15 @@ _NO_COUNTER: Final = (-1,)
 
 def _joint_recorder(derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     """For one function that returns the gradients of all tensor arguments."""
+    tensors, positions = derivative.tensors, derivative.saved_positions
+    made = attach_all if derivative.multiple else attach
+
     def record_joint(*args: Any) -> Any:
         result = below(*args)
-        edges = tuple([edge_of(args[k]) for k in derivative.tensors])
-        (attach_all if derivative.multiple else attach)(result, derivative, edges, args, derivative.saved_positions)
+        edges = tuple([
+            (x._grad_fn or x) if getattr(x, "_key", 0) & AUTOGRAD else None for x in [args[k] for k in tensors]
+        ])
+        made(result, derivative, edges, args, positions)
         return result
 
     return record_joint

@@ -28,6 +28,7 @@ from ..execute.dense import apart
 from ..execute.generated import run_generated
 from ..execute.geometry import contiguous
 from ..execute.inplace import bump
+from ..execute.kept import kept
 from ..execute.math import arithmetic_dtype
 from ..execute.nests import Operand, pointwise_nest
 from ..execute.programs import index_dtype, launch
@@ -58,11 +59,13 @@ _MOVING: Final = {dtype: ("running_statistics", dtype) for dtype in dtypes.ALL}
 
 def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, factor: float) -> bool:
     """Move running mean and variance as ``_updated`` does, with one launch, where nothing but that is to be done."""
-    (mean, var), entry = running, running[0]._entry
+    (mean, var), key = running, running[0]._key
     arrays = mean._array, var._array
-    dtype = DTYPE_OF.get(mean._key & DTYPE_MASK)
-    if (ACTIVE or dtype is None or not mean._key == var._key == values[0]._key & ~AUTOGRAD
-            or mean._key & (AUTOGRAD | WRAPPER) or entry.runtime.target is None or not apart(*arrays)):
+    dtype = DTYPE_OF.get(key & DTYPE_MASK)
+    if ACTIVE or dtype is None or not key == var._key == values[0]._key & ~AUTOGRAD or key & (AUTOGRAD | WRAPPER):
+        return False
+    entry = mean._entry
+    if entry.runtime.target is None or not apart(*arrays):
         return False
     for x, array in zip(running, arrays, strict=True):
         counter = x._version_counter
@@ -71,12 +74,41 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
         flags = array.flags if type(array) is np.ndarray else None
         if not (contiguous(array) if flags is None else flags.carray):
             return False
-    launch(entry, _MOVING[dtype], partial(_moving_nest, dtype, entry), Strategy.SERIAL,
-           (*arrays, *arrays, values[0]._array, values[1]._array),
-           (arrays[0].size, 1 - momentum, momentum, momentum * factor))
+    if type(arrays[0]) is np.ndarray and arrays[0].size <= _SMALL:
+        made = _small_move(key, entry)(mean, var, *values, momentum, factor)
+        for array, new in zip(arrays, made, strict=True):
+            array[...] = new._array
+    else:
+        _move(entry, dtype, arrays, (*arrays, values[0]._array, values[1]._array), momentum, factor)
     bump(mean)
     bump(var)
     return True
+
+
+def _move(entry: DeviceEntry, dtype: DType, outs: Sequence[Any], operands: Sequence[Any], momentum: float,
+          factor: float) -> None:
+    launch(entry, _MOVING[dtype], partial(_moving_nest, dtype, entry), Strategy.SERIAL, (*outs, *operands),
+           (outs[0].size, 1 - momentum, momentum, momentum * factor))
+
+
+def _moved_statistics(entry: DeviceEntry, mean: Any, var: Any, first: Any, second: Any, momentum: float,
+                      factor: float) -> tuple[Any, Any]:
+    """New tensors with what running mean and variance become."""
+    dtype, key = mean.dtype, entry.key | dtype_bit(mean.dtype)
+    outs = [entry.runtime.empty(x._array.shape, dtype, entry.stream) for x in (mean, var)]
+    _move(entry, dtype, outs, [x._array for x in (mean, var, first, second)], momentum, factor)
+    return tensors.wrap(outs[0], key), tensors.wrap(outs[1], key)
+
+
+#: ``_moved_statistics`` by the key of what it takes.
+_SMALL_MOVES: Final[dict[int, Callable[..., Any]]] = {}
+
+
+def _small_move(key: int, entry: DeviceEntry) -> Callable[..., Any]:
+    found = _SMALL_MOVES.get(key)
+    if found is None:
+        found = _SMALL_MOVES[key] = kept(entry, range(4), 6, partial(_moved_statistics, entry))
+    return found
 
 
 def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
@@ -86,18 +118,18 @@ def _moving_nest(dtype: DType, entry: DeviceEntry) -> Program:
 
 
 @lru_cache(maxsize=256)
-def _batch_form(rank: int, channels: int) -> Form:
-    return None, (-rank, *range(2 - rank, 0)), (channels, *[1] * (rank - 2))
+def _batch_form(shape: tuple[int, ...]) -> tuple[Form, float]:
+    """How a batch is normalised, and what makes its variance an unbiased one."""
+    rank, count = len(shape), math.prod(shape) // max(shape[1], 1)
+    return (None, (-rank, *range(2 - rank, 0)), (shape[1], *[1] * (rank - 2))), count / max(count - 1, 1)
 
 
 def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float,
               eps: float) -> tuple[Any, Any, Any]:
     """Normalised values and statistics of the batch, which keep all dimensions; running statistics follow."""
-    shape = tuple(input.shape)
-    count = math.prod(shape) // max(shape[1], 1)
-    factor = count / max(count - 1, 1)
+    form, factor = _batch_form(input._array.shape)
     with blame("batch_norm"):
-        result, mean, var = normalized_parts(input, _batch_form(len(shape), shape[1]), weight, bias, eps)
+        result, mean, var = normalized_parts(input, form, weight, bias, eps)
         if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
                                                                      factor):
             _updated(running_mean, mean, momentum)

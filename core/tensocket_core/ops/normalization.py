@@ -78,11 +78,12 @@ def _group_form(shape: tuple[int, ...], groups: int) -> Form:
 
 
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
-    if not shape or tuple(input.shape)[-len(shape):] != shape:
+    # Shapes of handles, which are plain tuples.
+    if not shape or input._array.shape[-len(shape):] != shape:
         raise ShapeError(operator, f"input {list(input.shape)} and normalized_shape {list(shape)}",
                          "the normalized shape is the end of the input's shape", "check the layer's size")
     for name, x in (("weight", weight), ("bias", bias)):
-        if x is not None and x.shape != shape:
+        if x is not None and x._array.shape != shape:
             raise ShapeError(operator, f"{name} {list(x.shape)} and normalized_shape {list(shape)}",
                              "weight and bias have the normalized shape", "check the layer's size")
 
@@ -213,13 +214,13 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
 
 
 def _check_channels(operator: str, input: Any, **values: Any) -> None:
-    shape = tuple(input.shape)
+    shape = input._array.shape
     if len(shape) < 2:
         raise ShapeError(operator, f"input {list(input.shape)}", "channels are the second dimension",
                          "pass [N, C, ...]")
     wanted = shape[1:2]
     for name, x in values.items():
-        if x is not None and x.shape != wanted:
+        if x is not None and x._array.shape != wanted:
             raise ShapeError(operator, f"{name} {list(x.shape)} for {shape[1]} channels",
                              "weights and statistics have one value for each channel", "check num_features")
 
