@@ -13,15 +13,26 @@ from tensocket_core import functions as f
 from tensocket_core.autograd import gradcheck
 from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
-from tensocket_core.ops import convolution, grids, interpolation, padding, pooling, resampling, unpooling, windows
+from tensocket_core.ops import (
+    convolution,
+    grids,
+    interpolation,
+    padding,
+    points,
+    pooling,
+    resampling,
+    unpooling,
+    windows,
+)
 from tensocket_core.ops.columns import Window, windows_of
 from tensocket_core.ops.resampling import linear_taps, ordered, resampled
 
-MODULES = (convolution, grids, interpolation, padding, pooling, resampling, unpooling, windows)
+MODULES = (convolution, grids, interpolation, padding, points, pooling, resampling, unpooling, windows)
 LINE, IMAGE, CUBE = (1, 1, 3), (1, 1, 3, 2), (1, 1, 2, 2, 2)
 WINDOW = Window((2,), (1,), (1,), 1)
 WINDOWS = windows_of((4,), (2,), (3,), WINDOW)
 PLACES = torch.tensor([[1, 3]], device="ref")
+POINTS = torch.tensor([[[1, 0, -1], [2, 2, 1]]], device="ref")
 SAMPLES = torch.full((1, 1, 3), 0.4, dtype=torch.float64, device="ref")
 
 
@@ -90,6 +101,9 @@ COMPOSED: dict[str, Case] = {
     "grid_sampler": (lambda x, g: f.grid_sampler(x, g.tanh(), 1, 0, True), (IMAGE, (1, 1, 1, 2))),
     "grid_sampler_2d": (lambda x, g: f.grid_sampler_2d(x, g.tanh(), 2, 2, True), (IMAGE, (1, 1, 1, 2))),
     "grid_sampler_3d": (lambda x, g: f.grid_sampler_3d(x, g.tanh(), 0, 0, False), (CUBE, (1, 1, 1, 1, 3))),
+    "read_points": (lambda x, w: call(COMPOSITES["read_points"], x, w, POINTS, 3), (LINE, (1, 2, 3))),
+    "place_points": (lambda g, w: call(COMPOSITES["place_points"], g, w, POINTS, 3), (LINE, (1, 2, 3))),
+    "point_slopes": (lambda g, x: call(COMPOSITES["point_slopes"], g, x, POINTS, 3), (LINE, LINE)),
     "affine_grid": (lambda t: f.affine_grid(t, (1, 1, 1, 2)), ((1, 2, 3),)),
     "affine_grid_generator": (lambda t: f.affine_grid_generator(t, (1, 1, 2, 1), True), ((1, 2, 3),)),
     "constant_pad_nd": (lambda x: f.constant_pad_nd(x, (1, 0), 2.0), (LINE,)),

@@ -53,6 +53,7 @@ from ..ops import normalized_parts as _normalized_parts  # noqa: F401
 from ..ops import numeric as _numeric  # noqa: F401
 from ..ops import order_statistics as _order_statistics  # noqa: F401
 from ..ops import padding as _padding  # noqa: F401
+from ..ops import points as _points  # noqa: F401
 from ..ops import pooling as _pooling  # noqa: F401
 from ..ops import products as _products  # noqa: F401
 from ..ops import rearrangement as _rearrangement  # noqa: F401

@@ -10,7 +10,9 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.registry import COMPOSITES
 
 _MODES: Final = ("bilinear", "nearest", "bicubic")
 _PADDINGS: Final = ("zeros", "border", "reflection")
@@ -45,8 +47,8 @@ def _placed(x: Any, size: int, padding: str, align_corners: bool) -> Any:
     return x if padding == "zeros" else _clipped(x, size)
 
 
-def _read(flat: Any, places: list[Any], sizes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Elements [B, C, points] at whole positions, each [B, points], and whether they exist, [B, 1, points]."""
+def _index(places: list[Any], sizes: tuple[int, ...]) -> Any:
+    """Positions of elements at whole places, each [B, points]; -1 where there are none."""
     valid, index = None, None
     for place, size in zip(places, sizes, strict=True):
         inside = (place >= 0) & (place <= size - 1)
@@ -56,29 +58,31 @@ def _read(flat: Any, places: list[Any], sizes: tuple[int, ...]) -> tuple[Any, An
         index = whole if index is None else index * size + whole
     assert index is not None
     assert valid is not None
-    shape = (flat.shape[0], flat.shape[1], index.shape[-1])
-    return flat.gather(2, index.unsqueeze(1).expand(shape)), valid.unsqueeze(1)
+    return functions.where(valid, index, -1)
+
+
+def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
+    return call(COMPOSITES["read_points"], flat, functions.stack(weights, 1), functions.stack(index, 1), flat.shape[2])
 
 
 def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
-    values, valid = _read(flat, [x.detach().round() for x in points], sizes)
-    return functions.where(valid, values, 0)
+    index = _index([x.detach().round() for x in points], sizes)
+    return _summed(flat, [flat.new_ones(tuple(index.shape))], [index])
 
 
 def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
     """Corners around every point, by how near they are."""
     lows = [x.detach().floor() for x in points]
-    total = None
+    weights, index = [], []
     for corner in itertools.product((0, 1), repeat=len(sizes)):
         weight = None
         for x, low, side in zip(points, lows, corner, strict=True):
             share = x - low if side else low + 1 - x
             weight = share if weight is None else weight * share
         assert weight is not None
-        values, valid = _read(flat, [low + side for low, side in zip(lows, corner, strict=True)], sizes)
-        part = functions.where(valid, values * weight.unsqueeze(1), 0)
-        total = part if total is None else total + part
-    return total
+        weights.append(weight)
+        index.append(_index([low + side for low, side in zip(lows, corner, strict=True)], sizes))
+    return _summed(flat, weights, index)
 
 
 def _cubic_weights(t: Any) -> list[Any]:
@@ -97,15 +101,13 @@ def _cubic_weights(t: Any) -> list[Any]:
 def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, align_corners: bool) -> Any:
     lows = [x.detach().floor() for x in points]
     weights = [_cubic_weights(x - low) for x, low in zip(points, lows, strict=True)]
-    total = None
+    factors, index = [], []
     for row, column in itertools.product(range(4), repeat=2):
         places = [_placed(low + k - 1, size, padding, align_corners)
                   for low, k, size in zip(lows, (row, column), sizes, strict=True)]
-        values, valid = _read(flat, places, sizes)
-        weight = (weights[0][row] * weights[1][column]).unsqueeze(1)
-        part = functions.where(valid, values, 0) * weight
-        total = part if total is None else total + part
-    return total
+        factors.append(weights[0][row] * weights[1][column])
+        index.append(_index(places, sizes))
+    return _summed(flat, factors, index)
 
 
 def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
