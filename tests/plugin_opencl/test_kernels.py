@@ -15,7 +15,7 @@ import pytest
 from tensocket_plugins.ir.schedule import Strategy, schedule
 
 NAMES = ["flat_add", "strided", "single", "row_sum", "sum_all", "sum_middle", "sum_columns", "argmax", "maximum",
-         "softmax", "normalize", "matmul", "matmul_int"]
+         "softmax", "normalize", "matmul", "matmul_int", "runs"]
 
 
 def run_on(device, upload, download, executable, case):
