@@ -11,6 +11,7 @@ import pytest
 import tensocket as torch
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
+from tensocket_core.execute import kept
 from tensocket_core.execute.native import ENABLED
 
 F = torch.nn.functional
@@ -145,3 +146,42 @@ def test_gradients_of_tables_at_positions_that_change_unseen(size: int) -> None:
         rows.sum().backward()
         np.testing.assert_array_equal(table.grad.numpy(), wanted)
         table.grad = None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_is_ignored_is_compared_in_every_call(dtype: str) -> None:
+    """Paddings, and labels that are ignored and smoothed, which calls before did not have."""
+    kind, rows = getattr(torch, dtype), 40
+    x = torch.zeros(rows, 8, dtype=kind)
+    for k in range(2 * CALLS):
+        labels = np.arange(rows) % 5
+        labels[:k // 2] = 5  # none in the first calls
+        wanted = np.zeros((6, 32))
+        np.add.at(wanted, labels, 1.0)
+        wanted[5] = 0
+        table = torch.zeros(6, 32, dtype=kind, requires_grad=True)
+        F.embedding(torch.tensor(labels), table, padding_idx=5).sum().backward()
+        np.testing.assert_array_equal(table.grad.double().numpy(), wanted)
+        for smoothing in (0.0, 0.25):
+            terms = F.cross_entropy(x, torch.tensor(labels), ignore_index=5, reduction="none",
+                                    label_smoothing=smoothing).double().numpy()
+            np.testing.assert_allclose(terms, np.where(labels == 5, 0.0, np.log(8)), rtol=1e-2, atol=1e-6)
+
+
+@pytest.mark.skipif(not ENABLED, reason="native entries are turned off")
+@pytest.mark.parametrize("refused", [False, True])
+def test_operators_may_refuse_to_be_kept(refused: bool) -> None:
+    calls: list[bool] = []
+
+    def run(x: Any) -> Any:
+        calls.append(True)
+        if refused:
+            kept.refuse()
+        return F.layer_norm(x, (5,))
+
+    call, x = kept.kept(open_entry("cpu"), [0], 1, run), torch.randn(4, 5)
+    for _ in range(CALLS):
+        call(x)
+    before = len(calls)
+    np.testing.assert_array_equal(call(x).numpy(), F.layer_norm(x, (5,)).numpy())
+    assert len(calls) == before + refused

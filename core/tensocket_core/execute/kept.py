@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from threading import get_ident
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,8 @@ _KEPT: Final = 256
 _ELEMENTS: Final = 1 << 14
 #: An entry for each thread that is looking what to keep: its calls go the long way.
 _LOOKING: Final[list[None]] = []
+#: Threads in which an operator asked not to be kept meanwhile.
+_REFUSED: Final[set[int]] = set()
 
 
 def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
@@ -113,6 +116,12 @@ def looking() -> bool:
     return bool(_LOOKING)
 
 
+def refuse() -> None:
+    """Say that an operator goes a way that depends on values, or on how they compare: what it launches is not kept."""
+    if _LOOKING:
+        _REFUSED.add(get_ident())
+
+
 def note_checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | None = None) -> None:
     """Say that an operator has done what ``checked`` does; it matters while its launches are looked at."""
     if _LOOKING:
@@ -169,5 +178,7 @@ def _look(entry: DeviceEntry, place: _Place, positions: Sequence[int], run: Clos
         made = None
     finally:
         _LOOKING.pop()
-    if made is not None:
+        refused = get_ident() in _REFUSED
+        _REFUSED.discard(get_ident())
+    if made is not None and not refused:
         place.launches = (*place.launches, made)

@@ -23,7 +23,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.registry import COMPOSITES
 from ..execute.class_nests import Form, class_gradient, class_terms
 from ..execute.direct import REFUSED
-from ..execute.kept import checked
+from ..execute.kept import checked, refuse
 from .losses import reduced
 from .nn import log_softmax_rows, softmax_rows
 from .score_losses import factors, scored
@@ -164,6 +164,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
 def class_loss_backward(upstream: Any, input: Any, target: Any, weight: Any, scores: bool, ignore_index: int,
                         reduction: str) -> Any:
     """The gradient of ``class_loss``: (softmax(input) - 1 at the target) times factor and upstream gradient."""
+    refuse()
     axis = 0 if input.ndim == 1 else 1
     index, factor = factors(input, target, weight, ignore_index)
     if reduction == "mean":
@@ -190,6 +191,7 @@ def class_loss(input: Any, target: Any, weight: Any, scores: bool, ignore_index:
         ignore_index: Target value that counts for nothing.
         reduction: ``none``, ``mean`` or ``sum``.
     """
+    refuse()
     axis = 0 if input.ndim == 1 else 1
     index, factor = factors(input, target, weight, ignore_index)
     values = input.log_softmax(axis) if scores else input

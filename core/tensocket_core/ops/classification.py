@@ -8,6 +8,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..execute.kept import refuse
 from .class_losses import classified
 from .losses import reduced, reduction_name
 
@@ -80,6 +81,7 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, ignore_index: int
     if label_smoothing == 0.0 and not target.dtype.is_floating_point:
         _check_indices(input, target, weight)
         return classified(input, target, weight, True, ignore_index, reduction)
+    refuse()  # which labels count is compared out of sight of launches
     log_probabilities = input.log_softmax(axis)
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(log_probabilities, target, weight, reduction, label_smoothing, axis)

@@ -28,7 +28,7 @@ from ..dispatch.registry import COMPOSITES
 from ..execute.bags import sum_bags
 from ..execute.geometry import element_strides
 from ..execute.indexing import table_rows
-from ..execute.kept import checked, looking
+from ..execute.kept import checked, looking, refuse
 from .choices import extremes
 from .distances import lengths
 from .indexing import SMALL, added_at, checked_index, rows_index
@@ -61,6 +61,8 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
     Raises:
         UnsupportedOperator: A sparse gradient by frequency is asked for.
     """
+    if padding_idx >= 0 or scale_grad_by_freq or sparse:
+        refuse()  # positions are compared out of sight of launches
     index = indices.reshape(-1).to(int64)
     rows = grad.reshape(index.shape[0], shape[1])
     if sparse:
