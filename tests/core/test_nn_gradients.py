@@ -218,6 +218,10 @@ COMPOSED["normalize_parts"] = [(lambda x, w, b, k=k: call(COMPOSITES["normalize_
 COMPOSED["normalize_parts_gradients"] = [(
     lambda g, x, w, b, k=k: call(COMPOSITES["normalize_parts_gradients"], g, x, w, b, *rows_statistics(x, True), 0.1, (
         None, (-1,), None), (True, True, True))[k], X, Y, ROW, ROW) for k in range(3)]
+COMPOSED["ctc_scores"] = [(lambda x: call(COMPOSITES["ctc_scores"], x, torch.tensor(
+    [[0, 0, 0, 0, -1e30]], dtype=torch.float64)).narrow(2, 2, 5)[2:, :, :3], np.sin(np.arange(15)).reshape(3, 1, 5))]
+COMPOSED["ctc_flows"] = [(lambda x, g: call(COMPOSITES["ctc_flows"], x, g), np.sin(np.arange(12)).reshape(2, 3, 1, 2),
+                          np.cos(np.arange(6)).reshape(3, 1, 2))]
 COMPOSED["bag_sums"] = [(lambda w, f, i, padding=padding: call(
     COMPOSITES["bag_sums"], w, i, torch.tensor([0, 2, 2, 5]), f, False, padding, False, False),
     X, U.reshape(-1)[:5], INDEX) for padding in (-1, 0)]
@@ -229,10 +233,10 @@ OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm"
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.
 #: What second derivatives of the operators call, below.
 ELSEWHERE = {f"{name}_gradients" for name in ("attend", "lstm_layer", "gru_layer", "rnn_tanh_layer", "rnn_relu_layer")}
-TWICE = ["attend", "bag_sums", "batch_norm", "score_loss", "group_norm", "embedding", "scaled_dot_product_attention",
-         "gru_cell", "cdist", "normalize_known", "normalize_backward_columns", "normalize_gradients",
-         "normalize_parts", "normalize_parts_gradients", "lstm_layer", "gru_layer", "rnn_tanh_layer",
-         "rnn_relu_layer"]
+TWICE = ["attend", "bag_sums", "ctc_loss", "batch_norm", "score_loss", "group_norm", "embedding",
+         "scaled_dot_product_attention", "gru_cell", "cdist", "normalize_known", "normalize_backward_columns",
+         "normalize_gradients", "normalize_parts", "normalize_parts_gradients", "lstm_layer", "gru_layer",
+         "rnn_tanh_layer", "rnn_relu_layer"]
 
 
 def placed(args: Case) -> tuple[list[Any], list[int]]:

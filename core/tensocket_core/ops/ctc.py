@@ -6,15 +6,21 @@ time for all examples and states at once; a large negative number stands for log
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
+from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD, dtype_bit
+from ..dispatch.registry import COMPOSITES
+from ..execute.alignments import Kind, along_time
 from ..execute.pointwise import Pointwise
 from .losses import reduced, reduction_name
 
@@ -75,15 +81,89 @@ def _scores(log_probs: Any, labels: Any, blank: int) -> Any:
     # A label follows the one before it without a blank between them if it is another one.
     previous = functions.cat([blanks.new_full((count, 2), blank), states], 1)[:, :width]
     barred = ((states == blank) | (states == previous)).to(log_probs.dtype) * _NEVER
-    scores = log_probs.new_full((count, width), _NEVER)
+    return call(COMPOSITES["ctc_scores"], emitted, barred).narrow(2, 2, width)
+
+
+def _direct(kind: Kind) -> Any:
+    """One kernel on processors with a code generator."""
+
+    def shortcut(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
+        target = entry.runtime.target
+        if key & AUTOGRAD or target is None or target.kind != "cpu":
+            return None
+
+        def direct(first: Any, second: Any) -> Any:
+            dtype, shape = first.dtype, first.shape
+            if second.dtype is not dtype:
+                return general(first, second)
+            arrays = [x.contiguous()._array for x in (first, second)]
+            made = along_time(entry, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
+            return tensors.wrap(made, entry.key | dtype_bit(dtype))
+
+        return direct
+
+    return shortcut
+
+
+def _neighbours(scores: Any, barred: Any) -> tuple[Any, Any, Any]:
+    """What a step of ``ctc_scores`` adds up, of one time or several."""
+    width = barred.shape[-1]
+    third, second, same = (scores.narrow(-1, k, width) for k in range(3))
+    return same, second, third + barred
+
+
+def _slopes(grad: Any, emitted: Any, barred: Any, scores: Any) -> Any:
+    """The gradient of what is emitted: what flows back to a state, where it was not cut off."""
+    steps, _, width = emitted.shape
+    parts = _neighbours(scores.narrow(0, 0, steps), barred)
+    alive = (scores.narrow(0, 1, steps).narrow(2, 2, width) > _NEVER).to(emitted.dtype)
+    total = call(log_add3, *parts)
+    shares = []
+    for k, part in enumerate(parts):
+        share = (part - total).exp() * alive
+        away = min(k, width)  # the share in the state that is so much further
+        shares.append(functions.constant_pad_nd(share.narrow(2, away, width - away), (0, away)))
+    flows = call(COMPOSITES["ctc_flows"], functions.stack(shares, 1), grad.narrow(2, 2, width))
+    return flows.narrow(0, 1, steps).narrow(2, 0, width) * alive
+
+
+@composite("ctc_flows(Tensor shares, Tensor grad) -> Tensor", method=False, function=False, direct=_direct("flows"))
+def ctc_flows(shares: Any, grad: Any) -> Any:
+    """Gradients of all scores from those that arrive, [T + 1, N, W], and shares [T, 3, N, W]; two columns of 0 follow.
+
+    A share is that of a state's score in that of the state 0, 1 or 2 further, one time later.
+    """
+    steps, _, _, width = shares.shape
+    flow = functions.constant_pad_nd(grad.select(0, steps), (0, 2))
+    history = [flow]
+    for step in reversed(range(steps)):
+        total = grad.select(0, step)
+        for k in range(3):
+            total = total + shares.select(0, step).select(0, k) * flow.narrow(1, k, width)
+        flow = functions.constant_pad_nd(total, (0, 2))
+        history.append(flow)
+    return functions.stack(history[::-1])
+
+
+@composite("ctc_scores(Tensor emitted, Tensor barred) -> Tensor", method=False, function=False,
+           direct=_direct("scores"), derivative=Derivative(
+               emitted=lambda grad, emitted, barred, result: _slopes(grad, emitted, barred, result)))
+def ctc_scores(emitted: Any, barred: Any) -> Any:
+    """Log probabilities of all states before and after every step, [T + 1, N, 2 + W], behind two columns of log 0.
+
+    Args:
+        emitted: Log probabilities of the states' classes, [T, N, W].
+        barred: log 0 for states that do not follow the one two before them, else 0, [N, W].
+    """
+    steps, count, width = emitted.shape
+    scores = emitted.new_full((count, width), _NEVER)
     scores = scores.masked_fill(scores.new_arange(0, width, 1) == 0, 0)
     edge = scores.new_full((count, 2), _NEVER)
-    history = [scores]
+    history = [functions.cat([edge, scores], 1)]
     for step in range(steps):
-        shifted = functions.cat([edge, scores], 1)
-        moved = call(log_add3, scores, shifted.narrow(1, 1, width), shifted.narrow(1, 0, width) + barred)
+        moved = call(log_add3, *_neighbours(history[-1], barred))
         scores = (moved + emitted.select(0, step)).clamp_min(_NEVER)
-        history.append(scores)
+        history.append(functions.cat([edge, scores], 1))
     return functions.stack(history)
 
 
