@@ -12,7 +12,6 @@ import tensocket as torch
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import kept
-from tensocket_core.execute.native import ENABLED
 
 F = torch.nn.functional
 #: Calls until launches are kept, and some more.
@@ -95,7 +94,7 @@ def test_infinite_terms_and_other_rows() -> None:
         assert F.nll_loss(x, torch.tensor([0, 1]), ignore_index=1, reduction="sum").item() == 0.0
 
 
-@pytest.mark.skipif(not ENABLED, reason="native entries are turned off")
+@pytest.mark.native
 def test_calls_are_kept_and_refused_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[bool] = []
     runtime = open_entry("cpu").runtime
@@ -168,7 +167,7 @@ def test_what_is_ignored_is_compared_in_every_call(dtype: str) -> None:
             np.testing.assert_allclose(terms, np.where(labels == 5, 0.0, np.log(8)), rtol=1e-2, atol=1e-6)
 
 
-@pytest.mark.skipif(not ENABLED, reason="native entries are turned off")
+@pytest.mark.native
 @pytest.mark.parametrize("refused", [False, True])
 def test_operators_may_refuse_to_be_kept(refused: bool) -> None:
     calls: list[bool] = []

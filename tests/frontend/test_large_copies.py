@@ -34,6 +34,18 @@ def test_operands_that_lie_along_different_dimensions() -> None:
     np.testing.assert_array_equal(x.numpy(), array + array.T)
 
 
+def test_views_of_foreign_memory_share_it() -> None:
+    """Views of the first array over a buffer refer to that array, which refers to the buffer."""
+    values = np.arange(90000, dtype=np.float32)
+    x = torch.from_numpy(np.ndarray((300, 300), np.float32, bytearray(values.tobytes())))
+    array = x.numpy().copy()
+    x.add_(x.t())
+    np.testing.assert_array_equal(x.numpy(), array + array.T)
+    y, z = torch.from_numpy(np.ndarray((90000,), np.float32, bytearray(values.tobytes()))), torch.ones(50000)
+    torch._foreach_add_([y, z], [torch.ones(90000), y[:50000]])
+    np.testing.assert_array_equal(z.numpy(), values[:50000] + 2)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex64", "complex128"])
 def test_gathered_rows_are_numpys(dtype: str) -> None:
     generator = np.random.default_rng(3)

@@ -13,6 +13,7 @@ import pytest
 import tensocket_cpu
 from tensocket_cpu.backend import CpuBackend
 from tensocket_cpu.code import pointers
+from tensocket_cpu.native import LAYOUT
 from tensocket_cpu.threads.streams import CpuEvent, CpuStream
 from tensocket_plugins.contract.backend import Event
 from tensocket_plugins.contract.dtypes import BY_NAME, bfloat16, float32, int64
@@ -93,6 +94,10 @@ def test_data_ptr_counts_bytes(device):
 def test_fast_pointer_is_numpys_own():
     for array in (np.zeros(3), np.zeros((4, 4))[1:, 2], np.zeros(()), np.broadcast_to(np.ones(1), (5,))):
         assert pointers.address_of(array) == array.ctypes.data
+
+
+@pytest.mark.skipif(LAYOUT is None, reason="this interpreter or NumPy has another layout")
+def test_the_pointers_field_is_found():
     assert pointers.POINTER_FIELD is not None
 
 

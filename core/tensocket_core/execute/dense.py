@@ -20,7 +20,7 @@ from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
 from .generated import as_number, prepared
-from .geometry import broadcast_shapes, contiguous, element_strides
+from .geometry import broadcast_shapes, contiguous, element_strides, owner_of
 from .layout import empty_pointwise, empty_strided_array
 from .programs import program
 from .usage import note_use
@@ -258,8 +258,4 @@ def _planned(plans: dict[Any, Any], launcher: Launcher, key: Any, arrays: tuple[
 
 def apart(x: Any, y: Any) -> bool:
     """Whether two arrays are one, or have memory of different owners."""
-    if x is y:
-        return True
-    if type(x) is np.ndarray:
-        return (x if x.base is None else x.base) is not (y if y.base is None else y.base)
-    return x.storage is not y.storage
+    return x is y or owner_of(x) is not owner_of(y)

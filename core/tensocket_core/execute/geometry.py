@@ -152,6 +152,15 @@ def memory_of(array: Any) -> Any:
     return array
 
 
+def owner_of(array: Any) -> Any:
+    """What keeps a handle's memory: the same object for all views, and for all arrays of one foreign buffer.
+
+    NumPy lets views of an array over a foreign buffer refer to that array, and only that one to the buffer.
+    """
+    memory = memory_of(array)
+    return memory if type(memory) is not np.ndarray or memory.base is None else memory.base
+
+
 def memory_offset(array: Any) -> int:
     """Elements between the start of the memory and the first element."""
     if type(array) is not np.ndarray:
@@ -258,5 +267,6 @@ __all__ = [
     "normalize_axis",
     "normalize_shape",
     "overlapping",
+    "owner_of",
     "partly_shared",
 ]

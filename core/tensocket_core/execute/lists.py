@@ -30,7 +30,7 @@ from ..dispatch.modes import STATE
 from ..recording import REPLACED
 from .element import Element
 from .generated import run_generated
-from .geometry import contiguous, partly_shared
+from .geometry import contiguous, owner_of, partly_shared
 from .inplace import bump, check_writable
 from .math import Computed
 from .nests import Operand, pointwise_nest
@@ -245,11 +245,10 @@ def _regular(arrays: Sequence[Column], targets: Sequence[Column]) -> bool:
 
 
 def _owner(array: Any) -> int:
-    """A number of whatever holds an array's memory."""
-    if type(array) is np.ndarray:
-        base = array.base
-        return id(array) if base is None else id(base)
-    return id(array.storage)
+    """A number of whatever keeps an array's memory."""
+    if type(array) is np.ndarray and array.base is None:
+        return id(array)
+    return id(owner_of(array))
 
 
 def _counted(lists: Sequence[Column], writes: Sequence[int]) -> bool:
