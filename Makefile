@@ -1,5 +1,5 @@
 # Thin by design: the logic is in tools/dev.py. `make help` lists the targets.
-.PHONY: help quickstart test lint types soak clean distclean
+.PHONY: help quickstart test lint types soak fuzz clean distclean
 .DEFAULT_GOAL := help
 export PYTHON
 
@@ -19,6 +19,9 @@ types:      ## mypy --strict
 	@tools/run $@
 
 soak:       ## ten minutes of everything at once; memory must not grow
+	@tools/run $@
+
+fuzz:       ## random calls against references, a minute long
 	@tools/run $@
 
 clean:      ## remove caches and build outputs

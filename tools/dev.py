@@ -1,6 +1,6 @@
 """Set-up and checks of this repository. Standard library only: it makes the environments that everything else needs.
 
-Commands: quickstart, test, lint, types, soak, clean, distclean (see the Makefile).
+Commands: quickstart, test, lint, types, soak, fuzz, clean, distclean (see the Makefile).
 """
 
 from __future__ import annotations
@@ -160,6 +160,12 @@ def soak() -> int:
     return 0 if run([tool(MAIN_ENV, "python"), "-m", "pytest", "-q", "tests/frontend/test_soak.py"]) else 1
 
 
+def fuzz() -> int:
+    """Compare random calls with references for a minute, or ``TENSOCKET_FUZZ`` seconds; ``tests/fuzz/README.md``."""
+    _install_for_checks()
+    return 0 if run([tool(MAIN_ENV, "python"), "tests/fuzz"]) else 1
+
+
 _CORE_TOOLS: Final = [spec for spec in EXTRAS["dev"] if spec.startswith(("pytest", "hypothesis"))]
 
 
@@ -208,7 +214,7 @@ def distclean() -> int:
 
 
 COMMANDS: Final[dict[str, Callable[[], int]]] = {
-    command.__name__: command for command in (quickstart, test, lint, types, soak, clean, distclean)}
+    command.__name__: command for command in (quickstart, test, lint, types, soak, fuzz, clean, distclean)}
 
 
 def main(arguments: Sequence[str]) -> int:

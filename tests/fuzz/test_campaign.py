@@ -1,0 +1,51 @@
+"""The helper that all fuzzers share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.campaign import Campaign
+
+FOLDER = Path(__file__).parent
+
+
+def test_each_case_has_numbers_of_its_own_and_can_be_repeated():
+    drawn = {number: rng.integers(1 << 60) for number, rng in Campaign("x", 7, cases=20).each()}
+    assert len(set(drawn.values())) == 20
+    assert {n: rng.integers(1 << 60) for n, rng in Campaign("x", 7, cases=1, first=13).each()} == {13: drawn[13]}
+    assert [rng.integers(1 << 60) for _, rng in Campaign("x", 8, cases=1, first=13).each()] != [drawn[13]]
+
+
+def test_a_difference_says_how_to_repeat_it():
+    campaign = Campaign("operators", 7, cases=5, options=("conv1d",))
+    for number, _ in campaign.each():
+        campaign.called(2)
+        if number == 3:
+            campaign.differ("conv1d gives 7")
+    assert campaign.summary() == "operators: seed 7, 5 cases from 0, 10 calls, 1 differences"
+    with pytest.raises(AssertionError, match="python tests/fuzz operators conv1d --seed 7 --first 3 --cases 1"):
+        campaign.check()
+
+
+def test_it_stops_after_too_many_differences_and_after_its_time():
+    campaign = Campaign("x", cases=1000, most=4)
+    for _ in campaign.each():
+        campaign.differ("all")
+    assert campaign.ran == 4
+    assert list(Campaign("x", seconds=0.0).each()) == []
+    with pytest.raises(ValueError, match="seconds or of cases"):
+        next(Campaign("x").each())
+
+
+def test_a_fuzzer_that_calls_nothing_fails():
+    with pytest.raises(AssertionError, match="called nothing"):
+        Campaign("x", cases=1).check()
+
+
+def test_the_command_line_says_what_there_is():
+    done = subprocess.run([sys.executable, str(FOLDER), "--help"], capture_output=True, text=True, check=True)
+    assert "--seconds" in done.stdout
