@@ -130,3 +130,84 @@ def test_reductions_at_positions_make_new_contiguous_tensors(device, dtype, coun
     expected[:, 1] = 0
     assert result.stride() == (4, 1)
     assert result.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mode", ["sum", "prod", "amax", "amin", "mean"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_no_positions_at_all_change_nothing(device, mode, include_self):
+    x, none = torch.tensor(VALUES), torch.tensor([], dtype=torch.int64)
+    assert x.scatter_reduce(0, none, torch.ones(2, 2), mode, include_self=include_self).tolist() == VALUES.tolist()
+    assert x.scatter_(0, none, torch.ones(2, 2)).tolist() == VALUES.tolist()
+    assert x.scatter(0, none, 2, reduce="multiply").tolist() == VALUES.tolist()
+    assert x.gather(0, torch.tensor([])).tolist() == []
+
+
+def test_numbers_are_vectors_of_one_element_to_positions(device):
+    x, place, value = torch.tensor([1.0, 2.0, 3.0]), torch.tensor(1), torch.tensor(5.0)
+    assert x.gather(0, place).shape == ()
+    assert x.gather(0, place).item() == 2
+    assert x.scatter(0, place, value).tolist() == [1, 5, 3]
+    assert x.scatter(0, place, 6).tolist() == [1, 6, 3]
+    assert x.scatter_add(0, place, value).tolist() == [1, 7, 3]
+    assert x.scatter_reduce(0, place, value, "prod").tolist() == [1, 10, 3]
+    assert x.index_copy(0, place, value).tolist() == [1, 5, 3]
+    assert value.index_copy(0, torch.tensor([0, 0]), x[:2]).item() == 2
+    with pytest.raises(RuntimeError, match="index has as many dimensions"):
+        value.gather(0, torch.tensor([[0]]))
+    with pytest.raises(RuntimeError, match="source has the input's shape"):
+        value.index_add(0, torch.tensor([0]), torch.tensor([1.0]))
+
+
+def test_means_of_complex_numbers():
+    index = torch.tensor([0, 0, 1])
+    found = torch.zeros(3, dtype=torch.complex64).scatter_reduce(0, index, torch.tensor([1 + 1j, 2, 3j]), "mean")
+    np.testing.assert_allclose(np.array(found.tolist()), [1 + 1j / 3, 1.5j, 0], rtol=1e-6)
+
+
+def test_means_of_more_values_than_a_dtype_counts(device):
+    places = torch.zeros(300, dtype=torch.int64)
+    values = torch.zeros(300, dtype=torch.uint8)
+    values[:4] = 150
+    # The sum of four times 150 is 88 modulo 256; 88 of 300 values are 0, where 300 modulo 256 would make 2.
+    reduced = torch.zeros(2, dtype=torch.uint8).scatter_reduce(0, places, values, "mean", include_self=False)
+    assert reduced.tolist() == [0, 0]
+
+
+def test_factors_of_integers_are_integers(device):
+    x = torch.zeros(2, dtype=torch.int64)
+    assert x.index_add(0, torch.tensor([1]), torch.tensor([3]), alpha=2.5).tolist() == [0, 6]
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 0)])
+def test_gathering_with_a_sparse_gradient(device, shape):
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+    index = torch.tensor([[0, 2], [1, 1]])[:, :shape[1]]
+    found = torch.gather(x, 1, index, sparse_grad=True)
+    assert found.tolist() == [row[:shape[1]] for row in [[1.0, 3.0], [5.0, 5.0]]]
+    (found * 2).sum().backward()
+    assert x.grad.is_sparse
+    assert not x.grad.is_coalesced()
+    assert x.grad.to_dense().tolist() == ([[2, 0, 2], [0, 4, 0]] if shape[1] else [[0] * 3] * 2)
+
+
+def test_gathering_from_a_number_with_a_sparse_gradient(device):
+    x = torch.tensor(3.0, requires_grad=True)
+    x.gather(0, torch.tensor([0, 0]), sparse_grad=True).sum().backward()
+    assert x.grad.is_sparse
+    assert x.grad.to_dense().item() == 2
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda x: x.scatter(0, torch.tensor([], dtype=torch.int64), torch.ones(2).double()), RuntimeError, "one dtype"),
+    (lambda x: x.index_copy(0, torch.tensor([0], dtype=torch.int32), x[:1]), RuntimeError, "positions are int64"),
+    (lambda x: x.take(torch.tensor([0], dtype=torch.int32)), RuntimeError, "positions are int64"),
+    (lambda x: x.put(torch.tensor([0], dtype=torch.int32), x[:1]), RuntimeError, "positions are int64"),
+    (lambda x: x.index_fill(0, torch.tensor([[0]]), 1), RuntimeError, "the index is a vector"),
+    (lambda x: x.index_fill(0, torch.tensor([0]), torch.tensor(1j)), RuntimeError, "no real form"),
+    (lambda x: (x > 0).scatter_reduce(0, torch.tensor([0]), x > 0, "mean"), NotImplementedError, "truth values"),
+    (lambda x: (x > 0).index_reduce(0, torch.tensor([0]), x[:1] > 0, "prod"), NotImplementedError, "truth values"),
+    (lambda x: (x * 1j).scatter_reduce(0, torch.tensor([0]), x * 1j, "amax"), NotImplementedError, "no order"),
+])
+def test_errors_of_positions(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.tensor([1.0, 2.0]))

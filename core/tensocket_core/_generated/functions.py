@@ -8000,23 +8000,26 @@ def is_complex(input: Any) -> Any:
     return run(input)
 
 
-def gather(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+
+    With ``sparse_grad``, the gradient of input is a sparse tensor.
+    """
     if out is not None:
         if overridden(input, index, out):
-            return asked(_c_gather, input, dim, index, out=out)
-        return write_out('gather', out, gather(input, dim, index), exact=True, apart=(input, index, ))
+            return asked(_c_gather, input, dim, index, sparse_grad, out=out)
+        return write_out('gather', out, gather(input, dim, index, sparse_grad=sparse_grad), exact=True, apart=(input, index, ))
     try:
         key = input._key | index._key
     except AttributeError:
-        key = key_of(_c_gather, (input, dim, index,))
+        key = key_of(_c_gather, (input, dim, index, sparse_grad,))
     if ACTIVE:
-        return run_with_modes(_c_gather, key, (input, dim, index))
+        return run_with_modes(_c_gather, key, (input, dim, index, sparse_grad))
     try:
         run = _c_gather_table[key]
     except KeyError:
         run = _c_gather.resolve(key)
-    return run(input, dim, index)
+    return run(input, dim, index, sparse_grad=sparse_grad)
 
 
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None) -> Any:

@@ -969,8 +969,11 @@ def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def is_complex(input: Tensor) -> Any:
     """Whether the dtype is a complex one."""
 
-def gather(input: Tensor, dim: _int, index: Tensor, *, out: Any = None) -> Tensor:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None) -> Tensor:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+
+    With ``sparse_grad``, the gradient of input is a sparse tensor.
+    """
 
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None, out: Any = None) -> Tensor:
     """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.

@@ -1042,8 +1042,11 @@ class Operators:
     def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
         """Inner product of two vectors, the first one conjugated."""
 
-    def gather(self, dim: _int, index: Tensor, *, out: Any = None) -> Tensor:
-        """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None) -> Tensor:
+        """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+
+        With ``sparse_grad``, the gradient of input is a sparse tensor.
+        """
 
     def scatter(self, dim: _int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str | None = None, out: Any = None) -> Tensor:
         """A copy of input with out[index[i, j], j] = src[i, j] for dim=0, and likewise for other dims and ranks.

@@ -90,7 +90,7 @@ def _sparse_gradient(rows: Any, shape: tuple[int, ...], index: Any, padding_idx:
     if padding_idx >= 0:
         kept = (index != padding_idx).nonzero().squeeze(1)
         index, rows = index.index_select(0, kept), rows.index_select(0, kept)
-    return rows._sparse_rows(index, shape)
+    return rows._sparse_at(index.unsqueeze(0), shape)
 
 
 def _rows_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:

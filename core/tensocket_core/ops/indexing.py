@@ -22,6 +22,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
 from ..dispatch.modes import ACTIVE
+from ..dispatch.registry import COMPOSITES
 from ..execute import direct_moves
 from ..execute.copying import converted
 from ..execute.generated import run_generated
@@ -60,6 +61,17 @@ def checked_index(operator: str, index: Any, size: int, *, negative: bool = Fals
     return index
 
 
+def check_long(operator: str, index: Any) -> None:
+    """Check that positions are int64.
+
+    Raises:
+        DtypeError: They have another dtype.
+    """
+    if index.dtype is not dtypes.int64:
+        raise DtypeError(operator, f"an index of dtype {index.dtype.name}", "positions are int64",
+                         "convert it with .long()")
+
+
 def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
     out = entry.runtime.empty(index._array.shape, input.dtype, entry.stream)
     if 0 not in index._array.shape:
@@ -73,7 +85,7 @@ def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool)
     work = dtype if not add or dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
     out = converted(entry, input._array, dtype, work)
     if 0 not in index._array.shape:
-        values = src._array if work is dtype else converted(entry, src._array, dtype, work)
+        values = src._array if src.dtype is work else converted(entry, src._array, src.dtype, work)
         scatter_arrays(entry, out, index._array, values, axis, work, add=add)
     return tensors.wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
 
@@ -161,26 +173,58 @@ def same_rank(operator: str, input: Any, index: Any, axis: int, *others: Any) ->
         )
 
 
-@composite("gather(Tensor input, int dim, Tensor index) -> Tensor")
-def gather(input: Any, dim: int, index: Any) -> Any:
-    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks."""
+def lifted(value: Any) -> Any:
+    """A tensor of at least one dimension: a number is a vector of one element where positions are concerned."""
+    return value if value.ndim else value.reshape(1)
+
+
+def _sparse_at(grad: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """``grad`` at positions along an axis, as a sparse tensor of a shape that is not coalesced."""
+    sizes = tuple(index.shape)
+    rows = [
+        (index if k == axis else index.new_arange(0, n, 1).reshape((-1, *(1,) * (len(sizes) - k - 1))).expand(sizes))
+        .reshape(-1) for k, n in enumerate(sizes)
+    ]
+    positions = functions.stack(rows[:len(shape)]) if shape else index.new_empty((0, index.numel()))
+    return grad.reshape(-1)._sparse_at(positions, shape)
+
+
+@composite(
+    "gather_sparsely(Tensor input, int axis, Tensor index) -> Tensor", method=False, function=False,
+    derivative=Derivative(input=lambda grad, input_shape, axis, index: _sparse_at(
+        grad, lifted(index), axis, input_shape)),
+)
+def gather_sparsely(input: Any, axis: int, index: Any) -> Any:
+    """``gather`` at checked positions, with a sparse gradient."""
+    return call(gather_valid, lifted(input), axis, lifted(index)).reshape(tuple(index.shape))
+
+
+@composite("gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """out[i, j] = input[index[i, j], j] for dim=0, and likewise for other dims and ranks.
+
+    With ``sparse_grad``, the gradient of input is a sparse tensor.
+    """
     axis = normalize_axis("gather", dim, input.ndim)
-    if input.ndim == 0:
-        return input.reshape(1).gather(0, index.reshape(-1)).reshape(tuple(index.shape))
-    if 0 not in index._array.shape:
-        same_rank("gather", input, index, axis)
-    return call(gather_valid, input, axis, checked_index("gather", index, input._array.shape[axis]))
-
-
-def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
-    axis = normalize_axis(operator, dim, input.ndim)
-    if not hasattr(src, "_key"):
-        src = input.new_full(tuple(index.shape), src)
-    if input.ndim == 0:
-        return _scattered(operator, input.reshape(1), 0, index.reshape(-1), src.reshape(-1), add).reshape(())
     if 0 in index._array.shape:
-        return input.clone()
-    same_rank(operator, input, index, axis, src)
+        valid = index.detach().to(dtypes.int64)
+    else:
+        whole, places = lifted(input), lifted(index)
+        same_rank("gather", whole, places, axis)
+        valid = checked_index("gather", places, whole._array.shape[axis]).reshape(tuple(index.shape))
+    if sparse_grad:
+        return call(COMPOSITES["gather_sparsely"], input, axis, valid)
+    if input.ndim == 0 or index.ndim == 0:
+        return call(gather_valid, lifted(input), axis, lifted(valid)).reshape(tuple(index.shape))
+    return call(gather_valid, input, axis, valid)
+
+
+def same_dtype(operator: str, input: Any, src: Any) -> None:
+    """Check that what is written has the dtype of what it is written to.
+
+    Raises:
+        DtypeError: It has another one.
+    """
     if src.dtype is not input.dtype:
         raise DtypeError(
             operator,
@@ -188,6 +232,19 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
             "src and input have one dtype",
             "convert src with .to(dtype)",
         )
+
+
+def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: bool) -> Any:
+    axis = normalize_axis(operator, dim, input.ndim)
+    if not hasattr(src, "_key"):
+        src = input.new_full(tuple(index.shape), src)
+    same_dtype(operator, input, src)
+    if 0 in index._array.shape:
+        return input.clone()
+    if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
+        made = _scattered(operator, lifted(input), axis, lifted(index), lifted(src), add)
+        return made.reshape(tuple(input.shape))
+    same_rank(operator, input, index, axis, src)
     valid = checked_index(operator, index, input._array.shape[axis])
     return call(scatter_valid, input, axis, valid, _cut(src, tuple(index.shape)), add)
 

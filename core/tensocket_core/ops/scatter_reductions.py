@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError
+from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 
 from .. import tensors
 from .._generated import functions
@@ -19,7 +20,7 @@ from ..execute.geometry import normalize_axis
 from ..execute.indexing import combine_arrays
 from ..promotion import FLOAT8
 from .choices import true_somewhere
-from .indexing import checked_index, gather_valid, rows_index, same_rank, scatter_valid
+from .indexing import checked_index, gather_valid, lifted, rows_index, same_dtype, same_rank, scatter_valid
 from .scattering import vector_index
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
@@ -38,6 +39,20 @@ def _neutral(mode: str, dtype: Any) -> Any:
     bits = 8 * dtype.itemsize - (dtype.kind == "int")
     low = -(1 << bits) if dtype.kind == "int" else 0
     return low if mode == "amax" else (1 << bits) - 1
+
+
+def _check_kind(operator: str, mode: str, dtype: Any) -> None:
+    """Check that values of a dtype can be reduced.
+
+    Raises:
+        UndefinedDtype: Truth values have no mean, and no reductions along one index for all; complex numbers no order.
+    """
+    if dtype is dtypes.bool_ and (mode == "mean" or operator == "index_reduce"):
+        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype bool", f"{mode} is not defined for truth values here",
+                             "convert with .to(dtype) first")
+    if dtype.kind == "complex" and mode in ("amax", "amin"):
+        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype {dtype.name}", "complex numbers have no order",
+                             "reduce their absolute values")
 
 
 def _in_order(out: Any, index: Any, src: Any) -> bool:
@@ -96,12 +111,12 @@ def _reduced(input: Any, dim: int, index: Any, src: Any, reduce: str, include_se
     if reduce == "sum":
         return total
     count = _counts(input, dim, index, include_self).clamp_min(1)
-    return total / count if total.dtype.category > 1 else total.floor_divide(count)
+    return total / count if total.dtype.category > 1 else total.floor_divide(count).to(total.dtype)
 
 
 def _counts(input: Any, dim: int, index: Any, include_self: bool) -> Any:
-    """How many values meet at every place."""
-    ones = input.new_ones(tuple(input.shape))
+    """Count the values that meet at every place, in a dtype that holds any such number."""
+    ones = input.new_ones(tuple(input.shape), dtype=dtypes.int64)
     base = ones if include_self else call(scatter_valid, ones, dim, index, ones.new_zeros(tuple(index.shape)), False)
     return call(scatter_valid, base, dim, index, ones.new_ones(tuple(index.shape)), True)
 
@@ -186,12 +201,13 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         raise ArgumentError("scatter_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES)}",
                             "pass one of these")
     axis = normalize_axis("scatter_reduce", dim, input.ndim)
-    if src.dtype is not input.dtype:
-        raise DtypeError("scatter_reduce", f"src of {src.dtype.name} for input of {input.dtype.name}",
-                         "src and input have one dtype", "convert src with .to(dtype)")
-    if input.ndim == 0:
-        flat = input.reshape(1).scatter_reduce(0, index.reshape(-1), src.reshape(-1), reduce, include_self=include_self)
-        return flat.reshape(())
+    same_dtype("scatter_reduce", input, src)
+    _check_kind("scatter_reduce", reduce, input.dtype)
+    if 0 in index._array.shape:
+        return input.clone()
+    if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
+        made = lifted(input).scatter_reduce(axis, lifted(index), lifted(src), reduce, include_self=include_self)
+        return made.reshape(tuple(input.shape))
     same_rank("scatter_reduce", input, index, axis, src)
     places = checked_index("scatter_reduce", index, input._array.shape[axis])
     part = src if src.shape == index.shape else src.basic_index(tuple(slice(0, n) for n in index.shape))
@@ -211,6 +227,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
         raise ArgumentError("index_reduce", f"reduce={reduce!r}", f"reduce is one of {', '.join(_MODES[1:])}",
                             "pass one of these")
     axis, places, source = vector_index("index_reduce", input, dim, index, source)
+    _check_kind("index_reduce", reduce, input.dtype)
     if input.ndim == 0:
         return input.scatter_reduce(0, places.reshape(()), source.reshape(()), reduce, include_self=include_self)
     wide = rows_index(places, tuple(source.shape), axis)

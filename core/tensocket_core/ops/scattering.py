@@ -12,7 +12,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from .advanced_indexing import index_tensors
-from .indexing import checked_index, rows_index, scatter_valid
+from .indexing import check_long, checked_index, rows_index, scatter_valid
 
 
 def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = None) -> tuple[int, Any, Any]:
@@ -32,8 +32,12 @@ def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = 
     if source.dtype is not input.dtype:
         raise DtypeError(operator, f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
-    wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else ()
-    if tuple(source.shape) != wanted and not (not shape and source.numel() == 1):
+    if operator == "index_copy" and len(shape) < 2:  # alone in taking numbers for vectors
+        source = source.reshape(-1 if shape or places.numel() != 1 else ())
+    wanted = (*shape[:axis], places.numel(), *shape[axis + 1:]) if shape else (places.numel(),)
+    if not shape and (operator != "index_copy" or places.numel() == 1):
+        wanted = ()
+    if tuple(source.shape) != wanted:
         same = source.ndim == len(shape) and all(
             a == b for k, (a, b) in enumerate(zip(source.shape, shape, strict=True)) if k != axis)
         kind = DimensionError if operator == "index_copy" and (same or source.ndim != len(shape)) else ShapeError
@@ -44,7 +48,7 @@ def vector_index(operator: str, input: Any, dim: int, index: Any, source: Any = 
 
 def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
     if input.ndim == 0:
-        return _along(input.reshape(1), 0, places, source.reshape(-1).expand(places.shape), add).reshape(())
+        return _along(input.reshape(1), 0, places, source.reshape(-1), add).reshape(())
     return call(scatter_valid, input, axis, rows_index(places, tuple(source.shape), axis), source, add)
 
 
@@ -52,12 +56,15 @@ def _along(input: Any, axis: int, places: Any, source: Any, add: bool) -> Any:
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy of the tensor with ``alpha * source`` added at positions of a dimension."""
     axis, places, source = vector_index("index_add", input, dim, index, source)
+    if input.dtype.kind in ("int", "uint"):
+        alpha = int(alpha)
     return _along(input, axis, places, source if alpha == 1 else source * alpha, True)
 
 
 @composite("index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of the tensor with ``source`` at positions of a dimension."""
+    check_long("index_copy", index)
     axis, places, source = vector_index("index_copy", input, dim, index, source)
     return _along(input, axis, places, source, False)
 
@@ -66,6 +73,8 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy of the tensor with one value at positions of a dimension; negative ones count from the end."""
     axis = normalize_axis("index_fill", dim, input.ndim)
+    if index.ndim > 1:
+        raise ShapeError("index_fill", f"index {list(index.shape)}", "the index is a vector", "flatten it")
     if index.dtype is not dtypes.int64 and index.dtype is not dtypes.int32:
         raise DimensionError("index_fill", f"an index of dtype {index.dtype.name}", "positions are int64",
                              "convert it with .long()")
@@ -75,6 +84,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         if value.ndim:
             raise ShapeError("index_fill", f"a value of shape {list(value.shape)}",
                              "the value is a number or a 0-dimensional tensor", "use index_copy for tensors")
+        if value.dtype.kind == "complex" and input.dtype.kind != "complex":
+            raise DtypeError("index_fill", f"a value of dtype {value.dtype.name} for {input.dtype.name}",
+                             "a complex number has no real form", "pass its real part")
         value = value.to(input.dtype)
     else:
         value = input.new_full((), value)
@@ -89,6 +101,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     if source.dtype is not input.dtype:
         raise DtypeError("put", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
+    check_long("put", index)
     if source.numel() != index.numel():
         raise DimensionError("put", f"{source.numel()} elements for {index.numel()} positions",
                              "there is an element for every position", "reshape source")

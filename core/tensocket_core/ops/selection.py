@@ -24,7 +24,7 @@ from ..execute.geometry import (
 )
 from ..execute.sequences import SequenceOperator
 from ..execute.views import View
-from .indexing import checked_index, gather_valid
+from .indexing import check_long, checked_index, gather_valid
 from .views import sizes
 
 # ---------------------------------------------------------------------------------------- triangles and diagonals
@@ -225,6 +225,7 @@ def _counts(repeats: Any, size: int) -> Any:
 @composite("take(Tensor input, Tensor index) -> Tensor")
 def take(input: Any, index: Any) -> Any:
     """Elements at row-major positions; the result has the index's shape."""
+    check_long("take", index)
     return input.reshape(-1)[index.reshape(-1)].reshape(tuple(index.shape))
 
 

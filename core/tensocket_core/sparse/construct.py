@@ -226,13 +226,13 @@ def _only_sparse(name: str) -> Any:
     return method
 
 
-def _sparse_rows(self: Any, index: Any, size: tuple[int, ...]) -> SparseTensor:
-    """A sparse tensor whose rows at ``index`` are those of this one; both are right already."""
-    return wrap_sparse(index.detach().unsqueeze(0), self, size, sparse_coo)
+def _sparse_at(self: Any, positions: Any, size: tuple[int, ...]) -> SparseTensor:
+    """A sparse tensor whose elements (or slices) at ``positions`` are those of this one; both are right already."""
+    return wrap_sparse(positions.detach(), self, size, sparse_coo)
 
 
 #: What plain tensors have of this: conversions, and what says that they are not sparse.
-for _function in (to_sparse, to_sparse_coo, to_sparse_csr, to_dense, coalesce, sparse_mask, _sparse_rows):
+for _function in (to_sparse, to_sparse_coo, to_sparse_csr, to_dense, coalesce, sparse_mask, _sparse_at):
     setattr(Tensor, _function.__name__, _function)
 for _name in ("is_coalesced", "indices", "values", "_nnz", "_indices", "crow_indices", "col_indices",
               "sparse_dim", "dense_dim"):
