@@ -26,17 +26,20 @@ def true_somewhere(mask: Any) -> bool:
     return bool(mask.any())
 
 
-def extremes(index: Any) -> tuple[int, int]:
-    """The smallest and the largest element, of all examples where a tensor stands for one."""
-    if STATE.transforms or index._level:
+def extremes(values: Any) -> tuple[Any, Any]:
+    """The smallest and the largest element as Python numbers, of all examples where a tensor stands for one.
+
+    Both are NaN where an element is.
+    """
+    if STATE.transforms or values._level:
         with untransformed():
-            real = index._real if index._level else index
-            return int(real.amin().item()), int(real.amax().item())
-    if index._entry.runtime.profile.host_resident and index._array.size <= _SMALL:
-        array = index._host()
-        return int(array.min()), int(array.max())
-    found = index._entry.holds_data and both_extremes(index._entry, index._array, index.dtype)
-    return found or (index.amin().item(), index.amax().item())
+            real = values._real if values._level else values
+            return real.amin().item(), real.amax().item()
+    if values._entry.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
+        array = values._host()
+        return array.min().item(), array.max().item()
+    found = values._entry.holds_data and both_extremes(values._entry, values._array, values.dtype)
+    return found or (values.amin().item(), values.amax().item())
 
 
 def room_for(input: Any, *parts: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
+from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
@@ -209,7 +210,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     _same_shape("binary_cross_entropy", input, target)
     if input._entry.runtime.profile.host_resident and input._entry.holds_data and input.numel():
         low, high = extremes(input.detach())
-        if low < 0 or high > 1:
+        if not (low >= 0 and high <= 1):  # NaN is no probability
             raise ArgumentError("binary_cross_entropy", f"inputs from {low} to {high}", "inputs are probabilities",
                                 "apply sigmoid first, or use binary_cross_entropy_with_logits")
     with blame("binary_cross_entropy"):
@@ -337,7 +338,8 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
     if var._entry.holds_data and var.numel() and extremes(var.detach())[0] < 0:
         raise ArgumentError("gaussian_nll_loss", "a negative variance", "variances are not negative",
                             "predict their logarithm or apply softplus")
-    var = var + (var.detach().clamp(min=eps) - var.detach())
+    given = var.detach()
+    var = functions.where(given < eps, var + (eps - given), var)
     with blame("gaussian_nll_loss"):
         terms = 0.5 * (var.log() + (input - target).square() / var)
     return reduced(terms + _HALF_LOG_2PI if full else terms, reduction, "gaussian_nll_loss")

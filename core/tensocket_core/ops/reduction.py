@@ -9,31 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..execute.extremes import largest_value, smallest_value
 from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
 from ..promotion import number_dtype
-
-
-def smallest_value(dtype: DType) -> float | int | bool:
-    """The identity of a maximum."""
-    if dtype.kind == "float":
-        return -math.inf
-    return False if dtype.kind == "bool" else -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "int" else 0
-
-
-def largest_value(dtype: DType) -> float | int | bool:
-    """The identity of a minimum."""
-    if dtype.kind == "float":
-        return math.inf
-    return True if dtype.kind == "bool" else (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
 
 
 def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:

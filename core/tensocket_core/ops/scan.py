@@ -15,12 +15,12 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..execute.extremes import largest_value, smallest_value
 from ..execute.geometry import normalize_axis
 from ..execute.scan_nests import Scan
 from ..execute.sequences import SequenceOperator, scan_operator
 from .choices import true_somewhere
 from .indexing import gather_valid
-from .reduction import largest_value, smallest_value
 from .selection import positions
 
 #: NumPy dtypes that are accumulated in a wider one.
