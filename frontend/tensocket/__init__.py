@@ -113,7 +113,7 @@ pi = math.pi
 
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
-    "_VF", "_jit_internal", "_tensor", "futures",
+    "__future__", "_VF", "_jit_internal", "_tensor", "futures",
     "__config__", "_dynamo", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
     "profiler", "storage", "testing", "torch_version", "types", "xpu",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tensocket.nn.parameter import Buffer, Parameter
+from tensocket.nn.parameter import Parameter
 from tensocket_core import (
     Tensor,
     cat,
@@ -117,9 +117,6 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     """A tensor of a subclass, or with attributes."""
     made = func(*args)
-    if isinstance(state, dict) and state.get("_is_buffer") is True and new_type is Tensor:
-        buffer = Buffer(made, persistent=bool(state.get("persistent", True)))
-        return _with_attributes(buffer, {k: v for k, v in state.items() if k not in ("_is_buffer", "persistent")})
     if new_type is not type(made):
         made = made.as_subclass(new_type)
     if hasattr(made, "__setstate__"):

@@ -250,7 +250,7 @@ def test_names_of_the_package():
      kineto_available profile record_function"""),
     (torch.cuda.amp, "GradScaler amp_definitely_not_available autocast custom_bwd custom_fwd"),
     (torch.cpu.amp, "GradScaler autocast"),
-    (torch.utils, "checkpoint data deterministic dlpack hooks progress"),
+    (torch.utils, "checkpoint data deterministic dlpack hooks progress swap_tensors"),
     (torch.utils.data, """BatchSampler ChainDataset ConcatDataset DataLoader Dataset DistributedSampler IterableDataset
      RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler TensorDataset
      WeightedRandomSampler default_collate default_convert get_worker_info random_split"""),

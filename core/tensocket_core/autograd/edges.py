@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tensocket_plugins.contract.errors import AutogradError
+
 from ..device import BY_KEY
 from ..dispatch.keys import DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
 from .node import AccumulateGrad, MultiNode, Node, Output
@@ -115,3 +117,22 @@ def last_uses(nodes: Iterable[Node]) -> dict[int, list[int]]:
     for identity, sequence in oldest.items():
         uses.setdefault(sequence, []).append(identity)
     return uses
+
+
+def check_swapped(leaf: Any, roots: Iterable[Any]) -> None:
+    """Refuse the gradient of a leaf for values that it had before ``swap_tensors``.
+
+    Args:
+        leaf: A leaf with extras.
+        roots: Edges from which the backward pass started.
+
+    Raises:
+        AutogradError: A node from before the swap leads to the leaf.
+    """
+    swapped = leaf._extras.swapped
+    nodes = [node for node in map(node_of, roots) if node is not None]
+    for sequence, node in reachable(nodes).items():
+        if sequence < swapped and any(edge is leaf for edge in node.edges):
+            raise AutogradError("backward", f"{node.name()}, recorded before swap_tensors exchanged its leaf",
+                                "Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+                                "change device and dtype of a module before forward() or after backward()")

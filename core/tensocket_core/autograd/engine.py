@@ -23,7 +23,7 @@ from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..recording import REPLACED, SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate, added, became_first
-from .edges import Target, fit, fit_to, last_uses, node_of, on_the_way, target_of
+from .edges import Target, check_swapped, fit, fit_to, last_uses, node_of, on_the_way, target_of
 from .handles import follow
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
@@ -49,7 +49,7 @@ class _Pass:
     """
 
     __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "last_uses", "needed", "nodes",
-                 "number", "own", "plain", "retain_graph", "wanted")
+                 "number", "own", "plain", "retain_graph", "roots", "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
         self.number = next(_NUMBERS)
@@ -141,6 +141,8 @@ class _Pass:
             else:
                 old = self.held.get(id(leaf))
                 self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
+        elif leaf._extras is not None and leaf._extras.swapped:
+            self.held[id(leaf)] = leaf, grad
 
     def _capture(self, target: Target, grad: Any) -> None:
         known = target in self.captured
@@ -150,6 +152,7 @@ class _Pass:
 
     def start(self, roots: Sequence[tuple[Any, Any]]) -> None:
         """Visit everything that gradients of ``roots`` reach."""
+        self.roots = roots
         if self.plain and len(roots) == 1:
             edge, gradient = roots[0]
             if type(edge) is Node and (edge.shape, edge.options) == _place(gradient):
@@ -311,6 +314,8 @@ class _Pass:
 
     def _serve(self, leaf: Any, grad: Any) -> None:
         self.held.pop(id(leaf), None)
+        if leaf._extras is not None and leaf._extras.swapped:
+            check_swapped(leaf, [edge for edge, _ in self.roots])
         accumulate_hooked(leaf, grad, self.create_graph)
 
 

@@ -61,12 +61,14 @@ class Extras:
         after: Hooks of the node that are given the gradients of its inputs and outputs.
         accumulated: Hooks of a leaf whose ``grad`` was updated.
         metadata: For users.
+        swapped: Of a leaf, the sequence number at which ``swap_tensors`` gave it other values; 0 if never.
         streams: Streams other than the default on which the node's forward ran, by device key.
         trace: Where the node was made, while anomalies are looked for.
         parent: The node during whose gradient this one was made, while anomalies are looked for.
     """
 
-    __slots__ = ("accumulated", "after", "before", "gradient", "metadata", "parent", "retained", "streams", "trace")
+    __slots__ = ("accumulated", "after", "before", "gradient", "metadata", "parent", "retained", "streams",
+                 "swapped", "trace")
 
     gradient: dict[int, Hooks] | None
     retained: dict[int, weakref.ref[Any]] | None
@@ -75,12 +77,14 @@ class Extras:
     accumulated: Hooks | None
     metadata: dict[Any, Any] | None
     streams: dict[int, Any] | None
+    swapped: int
     trace: list[str] | None
     parent: Any
 
     def __init__(self) -> None:
         self.gradient = self.retained = self.before = self.after = self.accumulated = None
         self.metadata = self.streams = self.trace = self.parent = None
+        self.swapped = 0
 
     def add(self, table: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Put a hook into the table of this name."""

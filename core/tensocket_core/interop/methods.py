@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE
+from ..dispatch.overrides import handle, overridden
 from . import dlpack, pickling
 from .namespace import array_namespace
 from .numpy import from_ufunc, to_array
@@ -91,6 +92,23 @@ class Exchange:
     def __dlpack_device__(self: Any) -> tuple[int, int]:
         """DLPack's type and number of the device."""
         return dlpack.dlpack_device("__dlpack_device__", self._entry)
+
+    def module_load(self: Any, other: Any, assign: bool = False) -> Any:
+        """What becomes of ``other``, a value from a state dict, before it is swapped with this tensor of a module.
+
+        Asked by ``Module.load_state_dict`` under ``__future__.set_swap_module_params_on_conversion(True)``; classes
+        with values of their own override it, or handle it in ``__torch_function__``.
+
+        Args:
+            other: The value from the state dict.
+            assign: Whether ``load_state_dict`` was called with ``assign=True``.
+
+        Returns:
+            A new tensor: on this one's memory with the values of ``other``, or with ``assign`` on that of ``other``.
+        """
+        if overridden(self, other):
+            return handle("module_load", Exchange.module_load, (self, other), (self, other), {"assign": assign})
+        return (other if assign else self.copy_(other)).detach()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return pickling.reduce_tensor(self)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from tensocket.errors import ArgumentError, AutogradError, StateDictError
+from tensocket.errors import ArgumentError, ArgumentTypeError, AutogradError, ModuleAttributeError, StateDictError
 from tensocket.nn.modules.module import Module
 from tensocket_core import Tensor, stack
 
 State = Mapping[str, Tensor]
+#: Stands for an attribute that does not exist.
+_NOTHING: Final = object()
 
 
 def functional_call(
@@ -33,22 +36,44 @@ def functional_call(
         strict: Whether the names must be exactly the module's; otherwise other names are ignored, and the module's
             own tensors stand for names that are not given.
 
+    A tensor that the module puts in the place of a given one during the call takes its place in the mapping, too.
+
     Raises:
         ArgumentError: A name is given twice, or different tensors for one parameter.
-        StateDictError: With ``strict``, names are missing or unknown.
+        ArgumentTypeError: A value, or the attribute that it stands for, is not a tensor.
+        ModuleAttributeError: A submodule in a name does not exist.
+        StateDictError: With ``strict``, names are missing or unknown; or the module is a script.
     """
-    given = _merged(parameter_and_buffer_dicts)
-    places = _places(module)
-    groups = _tied(places) if tie_weights else [{name} for name in places]
-    chosen = _spread(given, groups)
-    unknown, missing = sorted(given.keys() - places.keys()), sorted(places.keys() - chosen.keys())
-    if strict and (unknown or missing):
-        raise StateDictError("functional_call", f"unknown names {unknown}, missing names {missing}",
-                             "with strict=True, the names are exactly the module's",
-                             "take them from named_parameters() and named_buffers()")
-    with _replaced(places, chosen):
+    _check_kind(module)
+    given = parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, dict) else _merged(
+        parameter_and_buffer_dicts)
+    chosen = _spread(given, _tied(_named(module))) if tie_weights else dict(given)
+    if strict:
+        _check_names(module, _named(module).keys(), chosen.keys())
+    with _replaced(module, chosen) as left:
         positional = () if args is None else args if isinstance(args, tuple) else (args,)
-        return module(*positional, **(kwargs or {}))
+        result = module(*positional, **(kwargs or {}))
+    if isinstance(given, dict):
+        given.update({name: left[name] for name in given if name in left and left[name] is not given[name]})
+    return result
+
+
+def _check_kind(module: Module) -> None:
+    # A script exists only where its module was imported.
+    scripts = sys.modules.get("tensocket.jit.modules")
+    if scripts is not None and isinstance(module, (scripts.ScriptModule, scripts.ScriptFunction)):
+        raise StateDictError("functional_call", f"a script of {module.original_name}",
+                             "The stateless API can't be used with Jitted modules", "pass the module before jit.script")
+
+
+def _check_names(module: Module, own: Set[str], given: Set[str]) -> None:
+    kinds = (("Unexpected", given - own), ("Missing", own - given))
+    lines = [f"{kind} key(s): {', '.join(map(repr, sorted(names)))}." for kind, names in kinds if names]
+    if lines:
+        listed = "\n\t".join(lines)
+        raise StateDictError("functional_call", "strict=True",
+                             f"Error(s) in reparametrizing for {type(module).__name__}:\n\t{listed}",
+                             "take the names from named_parameters() and named_buffers()")
 
 
 def _merged(states: State | Sequence[State]) -> dict[str, Tensor]:
@@ -58,60 +83,89 @@ def _merged(states: State | Sequence[State]) -> dict[str, Tensor]:
     for state in states:
         twice = sorted(result.keys() & state.keys())
         if twice:
-            raise ArgumentError("functional_call", f"names {twice} in several mappings", "every name is given once",
-                                "remove the repetition")
+            raise ArgumentError("functional_call", f"{len(states)} mappings", f"{twice} appeared in multiple "
+                                "dictionaries", "give every name once")
         result.update(state)
     return result
 
 
-def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
-    """For every dotted name the mapping that holds the tensor, and its name there."""
-    found: dict[str, tuple[dict[str, Any], str]] = {}
-    for prefix, child in module.named_modules(remove_duplicate=False):
-        for held in (child._parameters, child._buffers):
-            for name, tensor in held.items():
-                if tensor is not None:
-                    found[f"{prefix}.{name}" if prefix else name] = held, name
-    return found
+def _named(module: Module) -> dict[str, Tensor]:
+    """Parameters and buffers under all their names."""
+    return dict((*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)))
 
 
-def _tied(places: dict[str, tuple[dict[str, Any], str]]) -> list[set[str]]:
+def _tied(tensors: dict[str, Tensor]) -> list[set[str]]:
     """Names grouped by the tensor that they name."""
     groups: dict[int, set[str]] = {}
-    for dotted, (held, name) in places.items():
-        groups.setdefault(id(held[name]), set()).add(dotted)
+    for name, tensor in tensors.items():
+        groups.setdefault(id(tensor), set()).add(name)
     return list(groups.values())
 
 
-def _spread(given: dict[str, Tensor], groups: list[set[str]]) -> dict[str, Tensor]:
-    """Given tensors for all names of their groups.
+def _spread(given: State, groups: list[set[str]]) -> dict[str, Tensor]:
+    """Given tensors, also under the other names of their groups.
 
     Raises:
         ArgumentError: Different tensors are given for one parameter.
     """
-    result: dict[str, Tensor] = {}
+    result = dict(given)
     for group in groups:
-        tensors = [given[name] for name in sorted(group) if name in given]
-        if any(tensor is not tensors[0] for tensor in tensors):
-            raise ArgumentError("functional_call", f"different tensors for {sorted(group)}, which are one parameter",
-                                "tied names stand for one tensor", "pass it for one of them, or tie_weights=False")
-        if tensors:
-            result.update(dict.fromkeys(group, tensors[0]))
+        if len(group) > 1:
+            names = sorted(group)
+            tensors = [given[name] for name in names if name in given]
+            if any(tensor is not tensors[0] for tensor in tensors):
+                raise ArgumentError("functional_call", f"different tensors for {names}", "functional_call got multiple "
+                                    f"values for keys {names}, which are tied",
+                                    "pass a tensor for one of them, or tie_weights=False")
+            if tensors:
+                result.update(dict.fromkeys(group, tensors[0]))
     return result
 
 
 @contextmanager
-def _replaced(places: dict[str, tuple[dict[str, Any], str]], chosen: dict[str, Tensor]) -> Iterator[None]:
-    before = {dotted: places[dotted][0][places[dotted][1]] for dotted in chosen}
+def _replaced(module: Module, chosen: State) -> Iterator[dict[str, Any]]:
+    """Put tensors in the places that their names say; afterwards the mapping holds what is there at the end."""
+    before: dict[str, Any] = {}
+    left: dict[str, Any] = {}
     try:
-        for dotted, tensor in chosen.items():
-            held, name = places[dotted]
-            held[name] = tensor
-        yield
+        for name, tensor in chosen.items():
+            before[name] = _exchange(module, name, tensor)
+        yield left
     finally:
-        for dotted, tensor in before.items():
-            held, name = places[dotted]
-            held[name] = tensor
+        for name, value in before.items():
+            left[name] = _exchange(module, name, value)
+
+
+def _exchange(module: Any, dotted: str, value: Any) -> Any:
+    """Put a value in a place of the tree and return the one that was there; ``_NOTHING`` stands for none."""
+    path, _, name = dotted.rpartition(".")
+    for part in path.split(".") if path else ():
+        owner, module = module, getattr(module, part, None)
+        if module is None:
+            raise ModuleAttributeError("functional_call", repr(dotted), f"{type(owner).__name__} has no attribute "
+                                       f"`{part}`", "take names from named_parameters() and named_buffers()")
+        if not isinstance(module, Module):
+            raise _no_tensor(dotted, f"attribute `{part}`: {module!r} is not an instance of torch.nn.Module")
+    if not (value is None or value is _NOTHING or isinstance(value, Tensor)):
+        raise _no_tensor(dotted, f"{value!r} is not an instance of torch.Tensor")
+    for table in (module._parameters, module._buffers):
+        if name in table:
+            old = table.pop(name) if value is _NOTHING else table[name]
+            if value is not _NOTHING:
+                table[name] = value
+            return old
+    old = getattr(module, name, _NOTHING)
+    if not (old is None or old is _NOTHING or isinstance(old, Tensor)):
+        raise _no_tensor(dotted, f"attribute `{name}`: {old!r} is not an instance of torch.Tensor")
+    if value is not _NOTHING:
+        setattr(module, name, value)
+    elif old is not _NOTHING:
+        delattr(module, name)
+    return old
+
+
+def _no_tensor(name: str, rule: str) -> ArgumentTypeError:
+    return ArgumentTypeError("functional_call", repr(name), rule, "pass tensors for parameters and buffers")
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:

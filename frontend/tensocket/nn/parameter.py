@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from tensocket.errors import UninitializedError, UninitializedOperator
+from tensocket.errors import AutogradError, UninitializedError, UninitializedOperator
 from tensocket_core import Tensor, empty
 from tensocket_core.dispatch.keys import WRAPPER
 from tensocket_core.dispatch.overrides import disabled_torch_function
 
 
-class Parameter(Tensor):
+class _ParameterType(type):
+    """The class of ``Parameter``: a tensor of another class can be a parameter, too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False))
+
+
+class Parameter(Tensor, metaclass=_ParameterType):
     """A tensor that becomes a parameter of the module it is assigned to.
+
+    Given a tensor of a subclass, this returns a tensor of that class, for which ``isinstance(x, Parameter)`` holds.
 
     Args:
         data: The values; the parameter shares their storage. An empty tensor if not given.
         requires_grad: Whether gradients are computed for it.
+
+    Raises:
+        AutogradError: ``detach()`` of the tensor's class returns one of another class.
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """A parameter that shares the storage of ``data``."""
-        parameter: Parameter = cls._make_subclass(empty(0) if data is None else data.detach(), requires_grad)
-        return parameter
+        given: Any = empty(0) if data is None else data
+        if type(given) is Tensor or type(given) is Parameter or not isinstance(given, Tensor) or cls is not Parameter:
+            return cls._make_subclass(given.detach(), requires_grad)  # type: ignore[no-any-return]
+        parameter: Any = given.detach().requires_grad_(requires_grad)
+        if type(parameter) is not type(given):
+            raise AutogradError(
+                "Parameter", f"a {type(given).__name__}, whose detach() returned a {type(parameter).__name__}",
+                f"Creating a Parameter from an instance of type {type(given).__name__} requires that detach() returns "
+                "an instance of the same type", "correct detach() in its __torch_dispatch__ or __torch_function__")
+        setattr(parameter, "_is_param", True)  # noqa: B010  the class of any tensor
+        return cast("Parameter", parameter)
 
     __torch_function__ = staticmethod(disabled_torch_function)
     _plain_repr = True
@@ -36,8 +58,19 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-class Buffer(Tensor):
+class _BufferType(type):
+    """The class of ``Buffer``: every tensor that was made as a buffer is one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Buffer:
+            return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+        return super().__instancecheck__(instance)
+
+
+class Buffer(Tensor, metaclass=_BufferType):
     """A tensor that becomes a buffer of the module it is assigned to: part of its state, but not trained.
+
+    This returns a tensor of the class of ``data``, for which ``isinstance(x, Buffer)`` holds.
 
     Args:
         data: The values; the buffer shares their storage. An empty tensor if not given.
@@ -45,22 +78,13 @@ class Buffer(Tensor):
     """
 
     persistent: bool
-    __torch_function__ = staticmethod(disabled_torch_function)
-    _plain_repr = True
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """A buffer that shares the storage of ``data``."""
         data = empty(0) if data is None else data
-        buffer: Buffer = cls._make_subclass(data.detach(), data.requires_grad)
-        buffer.persistent = persistent
-        return buffer
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
-        if id(self) not in memo:
-            copied = type(self)(self.detach().clone(), persistent=self.persistent)
-            memo[id(self)] = copied.requires_grad_(self.requires_grad)
-        result: Buffer = memo[id(self)]
-        return result
+        buffer: Any = data.detach().requires_grad_(data.requires_grad)
+        buffer.persistent, buffer._is_buffer = persistent, True
+        return buffer  # type: ignore[no-any-return]
 
 
 class UninitializedTensorMixin:

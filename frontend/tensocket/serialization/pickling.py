@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from tensocket import _utils
 from tensocket.errors import SerializationError, UnpicklableError
-from tensocket.nn.parameter import Buffer, Parameter
+from tensocket.nn.parameter import Parameter
 from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
 from tensocket_core.dispatch.subclasses import without_memory
 from tensocket_core.formats import layout
@@ -61,7 +61,7 @@ TABLE_OF_KINDS: Final = {kind: names.TABLE[f"torch.{name}"] for kind, name in ST
 
 
 #: Attributes of tensors that are no program's.
-_OWN: Final = _utils.TRANSIENT | {"positions", "stored", "coalesced", "_kind", "persistent"}
+_OWN: Final = _utils.TRANSIENT | {"positions", "stored", "coalesced", "_kind"}
 
 
 def _attributes(tensor: Any) -> dict[str, Any]:
@@ -79,8 +79,6 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
         return _utils._rebuild_parameter, arguments
     function, arguments = _plain(tensor)
     kind = type(tensor)
-    if kind is Buffer:
-        kind, state = Tensor, {**state, "persistent": tensor.persistent, "_is_buffer": True}
     if state or kind not in (Tensor, SparseTensor):
         return _utils._rebuild_from_type_v2, (function, kind, arguments, state)
     return function, arguments

@@ -9,7 +9,7 @@ import pytest
 
 import tensocket as torch
 from tensocket import nn
-from tensocket.errors import ArgumentError, AutogradError, StateDictError
+from tensocket.errors import ArgumentError, ArgumentTypeError, AutogradError, ModuleAttributeError, StateDictError
 from tensocket.func import functional_call, grad, hessian, jvp, stack_module_state, vmap
 
 
@@ -111,14 +111,72 @@ def test_other_state_for_one_call() -> None:
 
 def test_names_that_do_not_fit() -> None:
     module, x = Tied(), torch.ones(1)
-    with pytest.raises(StateDictError, match=re.escape("unknown names ['c'], missing names ['a', 'b'] — "
-                                                       "with strict=True, the names are exactly the module's")):
+    with pytest.raises(StateDictError, match=re.escape(
+            "Error(s) in reparametrizing for Tied:\n\tUnexpected key(s): 'c'.\n\tMissing key(s): 'a', 'b'.")):
         functional_call(module, {"c": x, "shift": x}, x, strict=True)
-    with pytest.raises(ArgumentError, match=re.escape("names ['a'] in several mappings — every name is given once")):
+    with pytest.raises(ArgumentError, match=re.escape("2 mappings — ['a'] appeared in multiple dictionaries")):
         functional_call(module, [{"a": x}, {"a": x}], x)
-    with pytest.raises(ArgumentError, match=re.escape("different tensors for ['a', 'b'], which are one parameter — "
-                                                      "tied names stand for one tensor")):
+    with pytest.raises(ArgumentError, match=re.escape("different tensors for ['a', 'b'] — functional_call got multiple "
+                                                      "values for keys ['a', 'b'], which are tied")):
         functional_call(module, {"a": x, "b": x * 2}, x)
+
+
+class Counting(nn.Module):
+    """Puts another tensor in the place of its buffer, and needs an attribute that it does not have itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.number = 2.0
+
+    def forward(self, x: Any) -> Any:
+        self.count = self.count + 1
+        return x + self.count + getattr(self, "extra", 0)
+
+
+def test_what_a_module_assigns_during_the_call_is_in_the_mapping() -> None:
+    module, given = Counting(), torch.tensor([5.0])
+    state = {"count": given}
+    assert functional_call(module, state, torch.ones(1)).item() == 7
+    assert state["count"].item() == 6
+    assert given.item() == 5
+    assert module.count.item() == 0
+
+
+def test_attributes_that_exist_during_the_call_only() -> None:
+    module = Counting()
+    assert functional_call(module, {"extra": torch.tensor([10.0])}, torch.ones(1)).item() == 12
+    assert not hasattr(module, "extra")
+
+
+@pytest.mark.parametrize(("state", "error", "rule"), [
+    ({"count": 3}, ArgumentTypeError, "3 is not an instance of torch.Tensor"),
+    ({"number": torch.ones(1)}, ArgumentTypeError, "attribute `number`: 2.0 is not an instance of torch.Tensor"),
+    ({"number.x": torch.ones(1)}, ArgumentTypeError, "attribute `number`: 2.0 is not an instance of torch.nn.Module"),
+    ({"other.x": torch.ones(1)}, ModuleAttributeError, "Counting has no attribute `other`"),
+])
+def test_places_that_hold_no_tensor(state: Any, error: type[Exception], rule: str) -> None:
+    module = Counting()
+    kept = module.count
+    with pytest.raises(error, match=re.escape(rule)):
+        functional_call(module, {"count": torch.ones(1), **state}, torch.ones(1))
+    assert module.count is kept
+    assert module.number == 2.0
+
+
+def test_modules_that_contain_themselves() -> None:
+    module = Counting()
+    module.inner = nn.Module()
+    module.inner.outer = module
+    state = {"inner.outer.count": torch.tensor([4.0])}
+    assert functional_call(module, state, torch.ones(1), tie_weights=False).item() == 6
+    assert module.count.item() == 0
+
+
+def test_scripts_are_refused() -> None:
+    scripted = torch.jit.script(Counting())
+    with pytest.raises(StateDictError, match="The stateless API can't be used with Jitted modules"):
+        functional_call(scripted, {}, torch.ones(1))
 
 
 @pytest.mark.parametrize(("models", "message"), [

@@ -50,7 +50,8 @@ def test_place_in_autograd(read):
     assert found["parameter"].requires_grad
     assert found["parameter"].tolist() == [1, 2]
     assert not found["frozen"].requires_grad
-    assert type(found["buffer"]) is nn.Buffer
+    assert type(found["buffer"]) is torch.Tensor
+    assert isinstance(found["buffer"], nn.Buffer)
     assert not found["buffer"].persistent
     assert found["tagged"].note == "kept"
 

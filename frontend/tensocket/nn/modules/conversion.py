@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tensocket.errors import ArgumentTypeError, UninitializedError
-from tensocket.nn.parameter import UninitializedBuffer, is_lazy
+from tensocket.__future__ import (
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
+from tensocket.errors import ArgumentTypeError, StateDictError, UninitializedError
+from tensocket.nn.parameter import Parameter, UninitializedBuffer, is_lazy
+from tensocket.utils import swap_tensors
+from tensocket.utils._python_dispatch import is_traceable_wrapper_subclass
 from tensocket_core import (
     Tensor,
     bfloat16,
@@ -69,16 +75,52 @@ class Convertible(ModuleTree):
         if recurse:
             for module in self.children():
                 module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                with no_grad():
+                    self._convert(name, parameter, fn)
         with no_grad():
-            for parameter in self._parameters.values():
-                if parameter is not None:
-                    gradient = parameter.grad
-                    parameter.grad = None
-                    parameter.data = fn(parameter.detach())
-                    parameter.grad = None if gradient is None else fn(gradient)
             for name, buffer in self._buffers.items():
                 self._buffers[name] = None if buffer is None else _converted(buffer, fn)
         return self
+
+    def _convert(self, name: str, parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
+        gradient, applied = parameter.grad, fn(parameter)
+        if get_swap_module_params_on_conversion() or is_traceable_wrapper_subclass(applied):
+            self._swap(name, parameter, gradient, applied, fn)
+            return
+        # The gradient has the parameter's dtype and device whenever it is assigned.
+        parameter.grad = None
+        if get_overwrite_module_params_on_conversion():
+            parameter = self._parameters[name] = Parameter(applied, parameter.requires_grad)
+            if gradient is not None:
+                gradient = fn(gradient).requires_grad_(gradient.requires_grad)
+        else:
+            parameter.data = applied
+            if gradient is not None:
+                gradient.data = fn(gradient)
+        parameter.grad = gradient
+
+    def _swap(
+        self, name: str, parameter: Tensor, gradient: Tensor | None, applied: Tensor, fn: Callable[[Tensor], Tensor]
+    ) -> None:
+        """Give a parameter and its gradient everything that ``fn`` of them has.
+
+        Raises:
+            StateDictError: One of them cannot be swapped.
+        """
+        place = f"{type(self).__name__}.{name}"
+        try:
+            parameter.grad = None
+            swap_tensors(parameter, Parameter(applied, parameter.requires_grad))
+            if gradient is not None:
+                place += ".grad"
+                swap_tensors(gradient, fn(gradient).requires_grad_(gradient.requires_grad))
+        except Exception as error:
+            parameter.grad = gradient
+            raise StateDictError("_apply", str(error), f"_apply(): Couldn't swap {place}",
+                                 "drop other references to it, or leave swapping off") from error
+        parameter.grad = gradient
 
     def cpu(self: Self) -> Self:
         """Move parameters and buffers to the CPU."""

@@ -8,8 +8,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
+from tensocket.__future__ import get_swap_module_params_on_conversion
 from tensocket.errors import ArgumentTypeError, StateDictError, UnsupportedOperator
 from tensocket.nn.parameter import Parameter, UninitializedTensorMixin, is_lazy
+from tensocket.overrides import is_tensor_like
+from tensocket.utils import swap_tensors
 from tensocket.utils.hooks import RemovableHandle
 from tensocket_core import Tensor, no_grad
 
@@ -167,9 +170,10 @@ class ModuleState(ModuleTree):
         """Change the state that an older version of the class saved, in place, to that of this version."""
 
     def _loads_plainly(self) -> bool:
-        return all(type(module)._load_from_state_dict is ModuleState._load_from_state_dict
-                   and not module._load_state_dict_pre_hooks and not module._load_state_dict_post_hooks
-                   and type(module).set_extra_state is ModuleState.set_extra_state for module in self.modules())
+        return not get_swap_module_params_on_conversion() and all(
+            type(module)._load_from_state_dict is ModuleState._load_from_state_dict
+            and not module._load_state_dict_pre_hooks and not module._load_state_dict_post_hooks
+            and type(module).set_extra_state is ModuleState.set_extra_state for module in self.modules())
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
@@ -209,9 +213,11 @@ class ModuleState(ModuleTree):
                 try:
                     _store(self, name, value, current, assign)
                 except Exception as error:
+                    action = "swapping" if get_swap_module_params_on_conversion() else "copying"
                     error_msgs.append(
-                        f'While copying the parameter named "{key}", whose dimensions in the model are {current.shape} '
-                        f"and whose dimensions in the checkpoint are {value.shape}, an exception occurred : {error}")
+                        f'While {action} the parameter named "{key}", whose dimensions in the model are '
+                        f"{current.size()} and whose dimensions in the checkpoint are {value.size()}, an exception "
+                        f"occurred : {error.args}.")
         self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
             known = own.keys() | self._modules.keys()
@@ -299,7 +305,7 @@ def _nothing(kind: str, result: Any) -> None:
 
 def _fitted(key: str, value: Any, current: Tensor, assign: bool) -> tuple[Any, str]:
     """The value to be stored, and what is wrong with it."""
-    if not isinstance(value, Tensor):
+    if not is_tensor_like(value):
         return value, (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                        f"checkpoint but received {type(value)}")
     if isinstance(value, UninitializedTensorMixin):
@@ -319,15 +325,29 @@ def _fitted(key: str, value: Any, current: Tensor, assign: bool) -> tuple[Any, s
 
 def _store(place: ModuleTree, name: str, value: Tensor, current: Tensor, assign: bool) -> None:
     with no_grad():
-        if not assign:
+        if get_swap_module_params_on_conversion():
+            _swap(value, current, assign)
+        elif assign:
+            setattr(place, name, _as_parameter(value, current))
+        else:
             current.copy_(value)
-            return
-        if isinstance(current, Parameter) and not isinstance(value, Parameter):
-            value = Parameter(value, requires_grad=current.requires_grad)
-        elif isinstance(current, Parameter):
-            value.requires_grad_(current.requires_grad)
-        table: dict[str, Any] = place._parameters if name in place._parameters else place._buffers
-        table[name] = value
+
+
+def _swap(value: Tensor, current: Tensor, assign: bool) -> None:
+    loaded = current.module_load(value, assign=assign)
+    if loaded is value or loaded is current:
+        raise StateDictError("load_state_dict", f"module_load of {type(current).__name__}", "module_load returned one "
+                             "of self or other", "please .detach() the result")
+    swap_tensors(current, _as_parameter(loaded, current))
+
+
+def _as_parameter(value: Tensor, current: Tensor) -> Tensor:
+    """``value``, as a parameter where ``current`` is one."""
+    if not isinstance(current, Parameter):
+        return value
+    if isinstance(value, Parameter):
+        return value.requires_grad_(current.requires_grad)
+    return Parameter(value, requires_grad=current.requires_grad)
 
 
 def _describe_keys(found: _IncompatibleKeys) -> list[str]:

@@ -9,7 +9,7 @@ from tensocket.errors import ArgumentError, ShapeError, UnsupportedOperator
 from tensocket.linalg import householder_product, matrix_exp, qr, solve
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
-from tensocket_core import Tensor, dot, eye, finfo, functions, mv, no_grad, ones_like, where, zeros_like
+from tensocket_core import Tensor, eye, finfo, functions, mv, no_grad, ones_like, vdot, where, zeros_like
 
 from . import parametrize
 from .spectral_norm import as_matrix, iterate, output_dim
@@ -86,7 +86,7 @@ class _SpectralNorm(Module):
         if self.training:
             iterate(matrix, self._u, self._v, self.n_power_iterations, self.eps)
         left, right = self._u.clone(), self._v.clone()
-        result: Tensor = weight / dot(left, mv(matrix, right))
+        result: Tensor = weight / vdot(left, mv(matrix, right))
         return result
 
     def right_inverse(self, value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from tensocket.errors import ArgumentError
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter
-from tensocket_core import Tensor, dot, mv, no_grad
+from tensocket_core import Tensor, mv, no_grad, vdot
 
 M = TypeVar("M", bound=Module)
 
@@ -23,7 +23,7 @@ def iterate(matrix: Tensor, left: Tensor, right: Tensor, steps: int, eps: float)
     """Bring two vectors closer to the first singular ones, in place, by the power method."""
     with no_grad():
         for _ in range(steps):
-            right.copy_(normalize(mv(matrix.t(), left), dim=0, eps=eps))
+            right.copy_(normalize(mv(matrix.mH, left), dim=0, eps=eps))
             left.copy_(normalize(mv(matrix, right), dim=0, eps=eps))
 
 
@@ -57,7 +57,7 @@ class SpectralNorm:
             iterate(matrix, left, right, self.n_power_iterations, self.eps)
             # The graph keeps the vectors of this call, the next call changes them in place.
             left, right = left.clone(), right.clone()
-        result: Tensor = weight / dot(left, mv(matrix, right))
+        result: Tensor = weight / vdot(left, mv(matrix, right))
         return result
 
     def remove(self, module: Module) -> None:

@@ -152,3 +152,13 @@ def test_orthogonal_maps_without_inverse():
     module.weight = nn.Parameter(torch.ones(2, 2, dtype=torch.complex64))
     with pytest.raises(ValueError, match="The householder parametrization does not support complex tensors"):
         parametrizations.orthogonal(module, orthogonal_map="householder")
+
+
+def test_spectral_norm_of_complex_weights():
+    layer = torch.nn.Linear(2, 2, dtype=torch.complex64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.diag(torch.tensor([3 + 4j, 1j])))
+        parametrizations.spectral_norm(layer)
+        # The largest singular value of a diagonal matrix is its largest absolute value.
+        expected = np.diag([(3 + 4j) / 5, 1j / 5])
+        np.testing.assert_allclose(layer.weight.numpy(), expected, atol=1e-6)
