@@ -227,3 +227,30 @@ def test_programs_give_the_same_with_and_without() -> None:
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert outputs[0].startswith("[[2.0, -4.0, 6.0], [1.0, 0.0, -2.0]] [[2.0, -4.0, 6.0], [1.0, 0.0, -2.0]] 1.5 ")
+
+
+#: A function that is freed after all modules; freed memory is overwritten.
+LATE = """
+import sys
+import numpy as np
+from tensocket_cpu.device import CpuDevice
+from test_native import F4, Recorder, entry_for
+
+class Late:
+    def __init__(self):
+        self.entry = entry_for(CpuDevice(), F4, Recorder())
+        self.operands = np.ones(3, np.float32), np.ones(3, np.float32)
+
+    def __del__(self, ones=np.ones(3, np.float32)):
+        assert (self.entry(*self.operands) == ones + ones).all(), "an error here goes to stderr"
+        assert self.entry(1, 2) == "fallback"
+
+sys.late = Late()
+"""
+
+
+def test_functions_may_be_called_and_freed_after_all_modules():
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "255", "TENSOCKET_NATIVE": "1",
+                   "PYTHONPATH": os.path.dirname(__file__)}
+    done = subprocess.run([sys.executable, "-c", LATE], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

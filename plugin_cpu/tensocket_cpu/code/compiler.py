@@ -22,6 +22,7 @@ from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name
 from tensocket_plugins.kit.disk_cache import BuildStats, DiskCache
 
+from .immortal import immortal
 from .pointers import POINTER_FIELD
 
 #: Changes with the passes below: code that others made is made anew.
@@ -60,7 +61,7 @@ class Compiler:
         # Code and constants are mapped apart, in a full address space by more than short addresses span.
         self._machine = self._target.create_target_machine(
             cpu=self._cpu, features=self._features, opt=3, reloc="static", codemodel="large")
-        self._linker = llvm.create_lljit_compiler(self._machine)
+        self._linker = immortal(llvm.create_lljit_compiler(self._machine))
 
     def compile(self, program: Program) -> tuple[list[int], Any]:
         """Machine code of a scheduled program.
@@ -128,7 +129,8 @@ class Compiler:
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        library = builder.link(self._linker, f"program{next(self._number)}")
+        # Threads may be in the code when its last owner goes, and built-in functions call it until the very end.
+        library = immortal(builder.link(self._linker, f"program{next(self._number)}"))
         return [library[name] for name in names], library
 
 

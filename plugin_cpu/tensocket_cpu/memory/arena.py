@@ -18,6 +18,7 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import KernelError
 
+from ..code.immortal import immortal
 from .arena_code import FIELDS, NAMES, WORDS, arena_text
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ class Arena:
         words = (ctypes.c_uint64 * 5)(ctypes.addressof(self._state), *addresses[:4])
         self._handler: Any = ctypes.create_string_buffer(name + bytes(words), len(name) + ctypes.sizeof(words))
         # Arrays may be freed when the module is gone already.
-        retain(self._state)
-        retain(self._handler)
+        immortal(self._state)
+        immortal(self._handler)
 
     def __getitem__(self, field: str) -> int:
         return int(self._state[FIELDS.index(field)])
@@ -77,9 +78,9 @@ class Arena:
         table = point(module._ARRAY_API, None)
         place = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_void_p) * _SET_HANDLER).value
         name = ctypes.c_char_p(b"mem_handler")
-        retain(name)
+        immortal(name)
         self.handler = make(ctypes.addressof(self._handler), name, None)
-        retain(self.handler)
+        immortal(self.handler)
         select = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(place or 0)
         context = contextvars.copy_context()
         before = set(context.keys())
@@ -107,11 +108,6 @@ class Arena:
         return right and module.get_handler_name() != "tensocket"
 
 
-def retain(value: Any) -> None:
-    """Let an object live until the process ends."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-
-
 def make_arena(compiler: Compiler, limit: int | None, keep: int, pooled: int) -> Arena | None:
     """The pool in machine code; None where NumPy has no handlers as known, or LLVM does not make it.
 
@@ -122,9 +118,7 @@ def make_arena(compiler: Compiler, limit: int | None, keep: int, pooled: int) ->
         pooled: Bytes from which a block is pooled.
     """
     try:
-        addresses, library = compiler.compile_text("arena", arena_text(pooled), NAMES)
-        retain(library)
-        retain(compiler)
+        addresses, _ = compiler.compile_text("arena", arena_text(pooled), NAMES)
         arena = Arena(addresses)
         if not arena.connect():
             return None

@@ -25,6 +25,7 @@ from tensocket_plugins.ir.nodes import Call, Const, Expr, Program, Var
 from tensocket_plugins.ir.printers.llvm import print_llvm
 from tensocket_plugins.ir.printers.llvm_calls import entry_name, slots, split_loop
 
+from ..code.immortal import immortal
 from .boxes import close_box, open_box, python_number, slot_offsets
 from .changes import check_target, count_change
 from .layout import DENSE, Layout
@@ -40,8 +41,6 @@ _NAME: Final = "tensocket_native"
 _RANKS: Final = 4
 #: How extents of loops are counted.
 _COUNTING: Final = {"add": "add", "sub": "sub", "mul": "mul", "idiv": "sdiv"}
-#: Everything that compiled entries point to; they live as long as the process.
-_ALIVE: Final[list[Any]] = []
 
 
 class _MethodDef(ctypes.Structure):
@@ -51,7 +50,13 @@ class _MethodDef(ctypes.Structure):
                 ("doc", ctypes.c_char_p))
 
 
-#: Definitions of functions, by name and address.
+class Words(np.ndarray[Any, Any]):
+    """Words of memory, and the objects that addresses among them belong to; made as ``Words(count, np.uint64)``."""
+
+    alive: Any = None
+
+
+#: Definitions of functions, by name and address; functions read them until they are freed, so these never are.
 _METHODS: Final[dict[tuple[str, int], _MethodDef]] = {}
 
 
@@ -87,18 +92,29 @@ def make_builtin(name: str, address: int, w: Text, alive: Any) -> Callable[..., 
         name: The function's.
         address: Where its code is.
         w: What was written of it; the addresses in it become its ``self``.
-        alive: What the code and the addresses belong to; it is kept as long as the process lives.
+        alive: What the code and the addresses belong to; it lives as long as the function.
     """
-    table = np.array(w.addresses, np.uint64)
-    _ALIVE.append((table, alive))
-    return make_method(name, address, table)
+    words = Words(len(w.addresses), np.uint64)
+    words[:] = w.addresses
+    words.alive = alive
+    return make_method(name, address, words)
 
 
-def make_method(name: str, address: int, table: Any) -> Callable[..., Any]:
-    """A function of the interpreter's from machine code; it keeps the array of addresses that is its ``self``."""
+def make_method(name: str, address: int, words: Words) -> Callable[..., Any]:
+    """A function of the interpreter's from machine code.
+
+    Args:
+        name: The function's.
+        address: Where its code is.
+        words: The addresses that it uses. They and their owners live as long as the function: the garbage collector
+            does not see them behind its ``self``, and could clear them before the last call if it did.
+    """
     definition = _METHODS.get((name, address))
     if definition is None:
-        definition = _METHODS[name, address] = _MethodDef(name.encode(), address, _FASTCALL, None)
+        definition = immortal(_MethodDef(name.encode(), address, _FASTCALL, None))
+        definition = _METHODS.setdefault((name, address), definition)
+    table = words.view(np.ndarray)
+    assert table.base is words, "NumPy skips views, but these own their memory"
     create = ctypes.pythonapi.PyCMethod_New
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]

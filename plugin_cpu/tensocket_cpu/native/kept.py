@@ -26,7 +26,7 @@ from tensocket_plugins.contract.native import Box, Kept
 from ..code.pointers import POINTER_FIELD, address_of
 from ..code.tapes import Call, Limit, Tape, recorded
 from .boxes import slot_offsets
-from .entries import make_method
+from .entries import Words, make_method
 from .kept_code import NAME, RESULTS, Head, kept_text
 from .writer import Text
 
@@ -99,17 +99,12 @@ class _Code:
     library: Any
 
 
-class _Table(np.ndarray[Any, Any]):
-    """Words, and the objects that addresses among them belong to."""
-
-    alive: Any = None
-
-
 class _Writer:
     """Writes a table, from its head on."""
 
     def __init__(self, code: _Code) -> None:
-        self.table = np.zeros(_WORDS, np.uint64).view(_Table)
+        self.table = Words(_WORDS, np.uint64)
+        self.table[:] = 0
         self._used = len(Head)
         self.put(code.functions)
 

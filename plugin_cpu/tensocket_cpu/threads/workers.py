@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import KernelError
 
+from ..code.immortal import immortal
 from .worker_code import BYTES, FIELDS, FUNCTIONS, LINE, NAMES, workers_text
 
 if TYPE_CHECKING:
@@ -47,13 +48,11 @@ class Workers:
     """
 
     def __init__(self, compiler: Compiler) -> None:
-        addresses, library = compiler.compile_text("workers", workers_text(platform.machine()), NAMES)
+        addresses, _ = compiler.compile_text("workers", workers_text(platform.machine()), NAMES)
         self._at = dict(zip(NAMES, addresses, strict=True))
-        self._memory = ctypes.create_string_buffer(BYTES + LINE)
-        self._pool = -(-ctypes.addressof(self._memory) // LINE) * LINE
-        # Never given back: a worker may still sleep in this code and memory when the interpreter ends.
-        for kept in (library, self._memory):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        # A worker may still sleep in this memory when the interpreter ends.
+        memory = immortal(ctypes.create_string_buffer(BYTES + LINE))
+        self._pool = -(-ctypes.addressof(memory) // LINE) * LINE
         self._posix: Any = ctypes.CDLL(None)
         self._threads: list[int] = []
         self._lock = threading.Lock()
