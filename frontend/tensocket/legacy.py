@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, Final
 
 from tensocket_core import Tensor, arange, get_num_threads
@@ -38,14 +39,32 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dt
     return values.requires_grad_(requires_grad)
 
 
-def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The root of the sum of squares, over the whole tensor or some dimensions."""
-    return norm(input, "fro", dim, keepdim)
+    return norm(input, "fro", dim, keepdim, out=out)
 
 
-def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The sum of singular values of matrices."""
-    return linalg_norm(input, "nuc", dim, keepdim)
+    return linalg_norm(input, "nuc", dim, keepdim, out=out)
+
+
+def _removed(name: str, instead: str) -> Callable[..., Any]:
+    """A function that PyTorch removed, which says what replaced it."""
+    def removed(*args: Any, **kwargs: Any) -> Any:
+        raise ArgumentError(name, "a call of a removed function", "this function was deprecated since version 1.9 and "
+                            "is now removed", f"use {instead}")
+
+    removed.__name__ = removed.__qualname__ = name
+    removed.__doc__ = f"Removed: use ``{instead}``."
+    return removed
+
+
+eig = _removed("eig", "tensocket.linalg.eig")
+lstsq = _removed("lstsq", "tensocket.linalg.lstsq")
+matrix_rank = _removed("matrix_rank", "tensocket.linalg.matrix_rank")
+solve = _removed("solve", "tensocket.linalg.solve")
+symeig = _removed("symeig", "tensocket.linalg.eigh")
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
@@ -131,7 +150,7 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
 sym_max: Final = max
 sym_min: Final = min
 
-__all__ = ["compiled_with_cxx11_abi", "dsmm", "frobenius_norm", "get_num_interop_threads", "is_distributed",
-           "is_vulkan_available", "is_warn_always_enabled", "norm_except_dim", "nuclear_norm", "range",
-           "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "smm", "spmm", "sym_float", "sym_int",
-           "sym_ite", "sym_max", "sym_min", "sym_not"]
+__all__ = ["compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
+           "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
+           "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "smm", "solve", "spmm",
+           "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig"]

@@ -200,6 +200,11 @@ def number_of(tensor):
     return tc.real((tensor + 0j) * weights).sum()
 
 
+def together(parts, function):
+    """A function of one decomposition: its parts turn by the same phases."""
+    return function(*parts)
+
+
 def hermitian(x):
     return x @ x.mT.conj() + tc.tensor(np.eye(4) + 0j)
 
@@ -209,8 +214,8 @@ def hermitian(x):
     lambda x: f.linalg_qr(x).Q, lambda x: f.linalg_qr(x).R, f.linalg_svdvals, lambda x: f.linalg_cholesky(hermitian(x)),
     lambda x: f.linalg_solve(x, x * x), lambda x: f.linalg_eigvalsh(hermitian(x)), f.linalg_eigvals,
     # What does not depend on the phases of vectors.
-    lambda x: (f.linalg_svd(x).U * f.linalg_svd(x).S) @ f.linalg_svd(x).Vh,
-    lambda x: f.linalg_svd(x).U[:, :1] @ f.linalg_svd(x).Vh[:1],
+    lambda x: together(f.linalg_svd(x), lambda u, s, vh: (u * s) @ vh),
+    lambda x: together(f.linalg_svd(x), lambda u, s, vh: u[:, :1] @ vh[:1]),
     lambda x: f.linalg_eigh(hermitian(x)).eigenvectors.abs(), lambda x: f.linalg_eig(x).eigenvectors.abs(),
     lambda x: f.cumprod(x, 0), lambda x: f.cumsum(x, 1), f.tan, f.asin, f.acosh, f.atanh, f.log2, f.exp2,
 ])

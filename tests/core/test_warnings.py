@@ -48,6 +48,15 @@ def test_where_warnings_are_errors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_where_all_warnings_are_shown(name: str) -> None:
+    run, expected = CASES[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert run().tolist() == expected
+    assert [str(each.message) for each in caught] == []
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_where_numpy_raises(name: str) -> None:
     run, expected = CASES[name]
     with np.errstate(all="raise"):

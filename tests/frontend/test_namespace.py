@@ -134,10 +134,10 @@ is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autoca
 set_autocast_enabled set_autocast_gpu_dtype
 """
 LEGACY = """
-GradScaler celu_ compiled_with_cxx11_abi dsmm frobenius_norm get_num_interop_threads is_distributed
-is_vulkan_available is_warn_always_enabled norm_except_dim nuclear_norm range rrelu_ selu_ set_anomaly_enabled
-set_flush_denormal set_num_interop_threads set_warn_always smm spmm sym_float sym_int sym_ite sym_max sym_min sym_not
-threshold_
+GradScaler celu_ compiled_with_cxx11_abi dsmm eig frobenius_norm get_num_interop_threads is_distributed
+is_vulkan_available is_warn_always_enabled lstsq matrix_rank norm_except_dim nuclear_norm range rrelu_ selu_
+set_anomaly_enabled set_flush_denormal set_num_interop_threads set_warn_always smm solve spmm sym_float sym_int sym_ite
+sym_max sym_min sym_not symeig threshold_
 """
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """

@@ -9242,7 +9242,10 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
 
 
 def geqrf(input: Any, *, out: Any = None) -> Any:
-    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+
+    The matrix is stored by columns, as LAPACK makes it.
+    """
     if out is not None:
         if overridden(input, out):
             return asked(_c_geqrf, input, out=out)
@@ -10131,42 +10134,42 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
     return run(A, B, upper=upper, left=left, unitriangular=unitriangular)
 
 
-def linalg_pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Any = None) -> Any:
-    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
+def linalg_pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:
+    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_pinv, A, atol, rtol, hermitian, out=out)
-        return write_out('linalg_pinv', out, linalg_pinv(A, atol=atol, rtol=rtol, hermitian=hermitian))
+            return asked(_c_linalg_pinv, A, rcond, hermitian, atol, rtol, out=out)
+        return write_out('linalg_pinv', out, linalg_pinv(A, rcond, hermitian, atol=atol, rtol=rtol))
     try:
         key = A._key
     except AttributeError:
-        key = foreign_key(_c_linalg_pinv, (A, atol, rtol, hermitian,))
+        key = foreign_key(_c_linalg_pinv, (A, rcond, hermitian, atol, rtol,))
     if ACTIVE:
-        return run_with_modes(_c_linalg_pinv, key, (A, atol, rtol, hermitian))
+        return run_with_modes(_c_linalg_pinv, key, (A, rcond, hermitian, atol, rtol))
     try:
         run = _c_linalg_pinv_table[key]
     except KeyError:
         run = _c_linalg_pinv.resolve(key)
-    return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
+    return run(A, rcond, hermitian, atol=atol, rtol=rtol)
 
 
-def linalg_matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, out: Any = None) -> Any:
-    """Number of singular values above max(atol, rtol * largest)."""
+def linalg_matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:
+    """Number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_matrix_rank, A, atol, rtol, hermitian, out=out)
-        return write_out('linalg_matrix_rank', out, linalg_matrix_rank(A, atol=atol, rtol=rtol, hermitian=hermitian))
+            return asked(_c_linalg_matrix_rank, A, tol, hermitian, atol, rtol, out=out)
+        return write_out('linalg_matrix_rank', out, linalg_matrix_rank(A, tol, hermitian, atol=atol, rtol=rtol))
     try:
         key = A._key
     except AttributeError:
-        key = foreign_key(_c_linalg_matrix_rank, (A, atol, rtol, hermitian,))
+        key = foreign_key(_c_linalg_matrix_rank, (A, tol, hermitian, atol, rtol,))
     if ACTIVE:
-        return run_with_modes(_c_linalg_matrix_rank, key, (A, atol, rtol, hermitian))
+        return run_with_modes(_c_linalg_matrix_rank, key, (A, tol, hermitian, atol, rtol))
     try:
         run = _c_linalg_matrix_rank_table[key]
     except KeyError:
         run = _c_linalg_matrix_rank.resolve(key)
-    return run(A, atol=atol, rtol=rtol, hermitian=hermitian)
+    return run(A, tol, hermitian, atol=atol, rtol=rtol)
 
 
 def linalg_det(A: Any, *, out: Any = None) -> Any:
@@ -10415,47 +10418,51 @@ def linalg_qr(A: Any, mode: str = 'reduced', *, out: Any = None) -> Any:
     return run(A, mode)
 
 
-def linalg_svd(A: Any, full_matrices: bool = True, *, out: Any = None) -> Any:
+def linalg_svd(A: Any, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
 
     Args:
         A: Matrices, [..., m, n].
         full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
+        driver: None; others are names of CUDA's library.
+
+    Raises:
+        ArgumentError: A driver is given.
     """
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_svd, A, full_matrices, out=out)
-        return write_out('linalg_svd', out, linalg_svd(A, full_matrices), exact=True)
+            return asked(_c_linalg_svd, A, full_matrices, driver, out=out)
+        return write_out('linalg_svd', out, linalg_svd(A, full_matrices, driver=driver), exact=True)
     try:
         key = A._key
     except AttributeError:
-        key = foreign_key(_c_linalg_svd, (A, full_matrices,))
+        key = foreign_key(_c_linalg_svd, (A, full_matrices, driver,))
     if ACTIVE:
-        return run_with_modes(_c_linalg_svd, key, (A, full_matrices))
+        return run_with_modes(_c_linalg_svd, key, (A, full_matrices, driver))
     try:
         run = _c_linalg_svd_table[key]
     except KeyError:
         run = _c_linalg_svd.resolve(key)
-    return run(A, full_matrices)
+    return run(A, full_matrices, driver=driver)
 
 
-def linalg_svdvals(A: Any, *, out: Any = None) -> Any:
-    """Singular values, largest first."""
+def linalg_svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
+    """Singular values, largest first; ``driver`` as of ``svd``."""
     if out is not None:
         if overridden(A, out):
-            return asked(_c_linalg_svdvals, A, out=out)
-        return write_out('linalg_svdvals', out, linalg_svdvals(A), exact=True)
+            return asked(_c_linalg_svdvals, A, driver, out=out)
+        return write_out('linalg_svdvals', out, linalg_svdvals(A, driver=driver), exact=True)
     try:
         key = A._key
     except AttributeError:
-        key = foreign_key(_c_linalg_svdvals, (A,))
+        key = foreign_key(_c_linalg_svdvals, (A, driver,))
     if ACTIVE:
-        return run_with_modes(_c_linalg_svdvals, key, (A,))
+        return run_with_modes(_c_linalg_svdvals, key, (A, driver))
     try:
         run = _c_linalg_svdvals_table[key]
     except KeyError:
         run = _c_linalg_svdvals.resolve(key)
-    return run(A)
+    return run(A, driver=driver)
 
 
 def linalg_eigh(A: Any, UPLO: str = 'L', *, out: Any = None) -> Any:
@@ -10745,7 +10752,6 @@ def linalg_matrix_exp(A: Any, *, out: Any = None) -> Any:
 
     Raises:
         DtypeError: The matrix is made of integers.
-        LinAlgError: An element is infinite or NaN.
     """
     if out is not None:
         if overridden(A, out):

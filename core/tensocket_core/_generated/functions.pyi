@@ -1299,7 +1299,10 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpo
     """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
 
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
-    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+
+    The matrix is stored by columns, as LAPACK makes it.
+    """
 
 def polygamma(n: _int, input: Tensor, *, out: Any = None) -> Tensor:
     """The n-th derivative of digamma.
@@ -1469,11 +1472,11 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Any = None) -
 def linalg_solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False, out: Any = None) -> Tensor:
     """X with A @ X == B (or X @ A == B) for triangular A, of which one triangle is read."""
 
-def linalg_pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False, out: Any = None) -> Tensor:
-    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
+def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: _bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Tensor:
+    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
 
-def linalg_matrix_rank(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: _bool = False, out: Any = None) -> Tensor:
-    """Number of singular values above max(atol, rtol * largest)."""
+def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: _bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Tensor:
+    """Number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
 
 def linalg_det(A: Tensor, *, out: Any = None) -> Tensor:
     """Determinants of square matrices."""
@@ -1517,16 +1520,20 @@ def linalg_qr(A: Tensor, mode: str = 'reduced', *, out: Any = None) -> Any:
         ArgumentError: The mode is another one.
     """
 
-def linalg_svd(A: Tensor, full_matrices: _bool = True, *, out: Any = None) -> Any:
+def linalg_svd(A: Tensor, full_matrices: _bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
 
     Args:
         A: Matrices, [..., m, n].
         full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
+        driver: None; others are names of CUDA's library.
+
+    Raises:
+        ArgumentError: A driver is given.
     """
 
-def linalg_svdvals(A: Tensor, *, out: Any = None) -> Tensor:
-    """Singular values, largest first."""
+def linalg_svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
+    """Singular values, largest first; ``driver`` as of ``svd``."""
 
 def linalg_eigh(A: Tensor, UPLO: str = 'L', *, out: Any = None) -> Any:
     """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices, of which one triangle is read."""
@@ -1587,7 +1594,6 @@ def linalg_matrix_exp(A: Tensor, *, out: Any = None) -> Tensor:
 
     Raises:
         DtypeError: The matrix is made of integers.
-        LinAlgError: An element is infinite or NaN.
     """
 
 def matrix_exp(input: Tensor) -> Tensor:

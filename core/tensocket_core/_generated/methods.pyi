@@ -1215,7 +1215,10 @@ class Operators:
         """A product of reflectors (``transpose``: its adjoint) times a matrix, from the left or from the right."""
 
     def geqrf(self, *, out: Any = None) -> Any:
-        """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+        """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+
+        The matrix is stored by columns, as LAPACK makes it.
+        """
 
     def polygamma(self, n: _int) -> Tensor:
         """The n-th derivative of digamma."""

@@ -95,8 +95,9 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
     made = make(*args, **{**properties, "dtype": out.dtype, "device": out.device})
     if made._array.shape != out._array.shape:
         if operator in _WARNING and out.numel():
-            warnings.warn(f"[{operator}] out of shape {list(out.shape)} was resized to {list(made.shape)} — out has "
-                          "the result's shape, or no elements — call out.resize_(0) first", UserWarning, stacklevel=5)
+            warnings.warn(f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became "
+                          f"{list(made.shape)} — out has the result's shape, or no elements — call out.resize_(0) first",
+                          UserWarning, stacklevel=5)
         out.resize_(tuple(made.shape))
     out.copy_(made)
     return out.requires_grad_() if given.get("requires_grad") else out

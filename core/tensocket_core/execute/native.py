@@ -23,6 +23,7 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import Box, NativeForm, ProductForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..dispatch.keys import DIM0
@@ -41,6 +42,8 @@ _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",
     "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "sign"})
+#: Those of them that set floating-point flags, of which NumPy warns.
+_FLAGGED: Final = frozenset({"add", "sub", "mul", "div", "sqrt", "square", "reciprocal"})
 #: Slots of a new tensor that hold nothing.
 _EMPTY: Final = ("_grad", "_grad_fn", "_version_counter", "_base")
 _SERVED: Final = frozenset({
@@ -87,7 +90,9 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
     if operator.name.removesuffix("_") not in _EXACT:
         return _when_small(operator, entry, place, slow, boxed, promote)
-    return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
+    # Filters of warnings that a program sets hide those that are ignored for the package, so that flags are off here.
+    counted = _counted(operator, entry, place, kernel.run, promote)
+    return make(Kernel(quiet(counted) if operator.name.removesuffix("_") in _FLAGGED else counted, True, kernel.limit))
 
 
 def tensor_box(key: int) -> Box:

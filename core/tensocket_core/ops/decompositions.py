@@ -22,8 +22,11 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..execute.host import HostOperator, same_shape
+from .choices import true_somewhere
 from .selection import positions
 
+#: Derivatives by a phase up to which a loss counts as independent of it.
+_PHASES: Final = 1e-2
 Shapes = Sequence[tuple[int, ...]]
 #: Where composites with names of linear algebra are found.
 LINALG: Final[dict[str, Any]] = {"method": False, "namespace": "linalg"}
@@ -139,6 +142,9 @@ def _qr(matrix: Any, mode: str) -> Any:
 
 def _qr_gradient(grad: Any, matrix: Any, result: Any, mode: str) -> Any:
     rows, columns = matrix.shape[-2:]
+    if mode == "r":
+        raise AutogradError("linalg.qr", "the gradient of mode='r'", "the derivative depends on Q, which is left out",
+                            "use mode='reduced'")
     if mode == "complete" and rows > columns:
         raise AutogradError("linalg.qr", f"mode='complete' of {rows} x {columns} matrices",
                             "only the first columns of a complete Q are determined", "use mode='reduced'")
@@ -182,6 +188,22 @@ def _real(value: Any) -> Any:
     return value.real if value.dtype.is_complex else value
 
 
+def _check_phases(operator: str, phases: Any) -> None:
+    """Check that a loss does not change when vectors of a decomposition turn by phases, which nothing determines.
+
+    Args:
+        operator: Its name.
+        phases: Derivatives of the loss by these phases.
+
+    Raises:
+        AutogradError: It does, so that it has no derivative.
+    """
+    if phases._entry.holds_data and true_somewhere(phases.abs() > _PHASES):
+        raise AutogradError(operator, "a loss that depends on the phases of its vectors",
+                            "vectors are unique up to a factor of length 1, so that such a loss is ill-defined",
+                            "use functions of them that do not, such as absolute values or projectors")
+
+
 def _differences(values: Any) -> Any:
     """values[j] - values[i], and 1 on the diagonal."""
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
@@ -200,6 +222,8 @@ def _svd_gradient(grad: Any, matrix: Any, result: Any, full: bool) -> Any:
     turned_u, turned_v = adjoint(u) @ grad_u, vh @ adjoint(grad_vh)
     core = (turned_u - adjoint(turned_u)) / gaps * wide
     core = core + s.unsqueeze(-1) * ((turned_v - adjoint(turned_v)) / gaps)
+    if core.dtype.is_complex:
+        _check_phases("linalg.svd", (turned_u + turned_v).diagonal(0, -2, -1).imag)
     core = _fixed_phases(core, turned_u, s) + diagonal_matrix(_real(grad_s))
     total = u @ core @ vh
     if rows > inner:
@@ -258,6 +282,8 @@ def eigh_shapes(size: int) -> Shapes:
 def _eigh_gradient(grad: Any, result: Any, size: int) -> Any:
     (values, vectors), (grad_values, grad_vectors) = (unpacked(x, eigh_shapes(size)) for x in (result, grad))
     turned = adjoint(vectors) @ grad_vectors
+    if turned.dtype.is_complex:
+        _check_phases("linalg.eigh", turned.diagonal(0, -2, -1).imag)
     turned = (turned - adjoint(turned)) * 0.5  # a Hermitian gradient, of all that have the same effect
     places = positions(turned, size)
     core = (turned / _differences(_real(values))).masked_fill(places.unsqueeze(1) == places, 0)
@@ -305,6 +331,7 @@ def _eig_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
 def _through_vectors(values: Any, vectors: Any, grad_values: Any, grad_vectors: Any, matrix: Any) -> Any:
     turned = adjoint(vectors) @ grad_vectors
+    _check_phases("linalg.eig", turned.diagonal(0, -2, -1).imag)
     lengths = turned.diagonal(0, -2, -1).real
     core = turned - (adjoint(vectors) @ vectors) * lengths.unsqueeze(-2)
     places = positions(core, core.shape[-1])

@@ -28,8 +28,8 @@ def _bad(given: str, rule: str, advice: str) -> ArgumentError:
 
 def _labels(part: str, equation: str) -> list[Label]:
     """Letters of one operand; an ellipsis is the label "..."."""
-    text = part.replace(" ", "")
-    before, dots, after = text.partition("...")
+    start, dots, end = part.partition("...")
+    before, after = start.replace(" ", ""), end.replace(" ", "")
     for letter in before + after:
         if letter not in LETTERS:
             raise _bad(f"{letter!r} in {equation!r}", "subscripts are letters, with at most one '...' for an operand",

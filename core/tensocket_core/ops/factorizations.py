@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import LinAlgError, ShapeError
+import numpy as np
+
+from tensocket_plugins.contract.dtypes import int32
+from tensocket_plugins.contract.errors import DtypeError, LinAlgError, ShapeError
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -179,6 +182,9 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """P, L and U from the results of ``linalg.lu_factor``; what is not asked for is empty."""
     check_matrix("lu_unpack", LU_data)
+    if unpack_pivots and LU_pivots.dtype is not int32:
+        raise DtypeError("lu_unpack", f"pivots of dtype {LU_pivots.dtype.name}", "pivots have torch.int32 dtype",
+                         "pass those of lu_factor")
     if unpack_pivots and tuple(LU_pivots.shape) != (*LU_data.shape[:-2], min(LU_data.shape[-2:])):
         raise ShapeError("lu_unpack", f"factors {list(LU_data.shape)}, pivots {list(LU_pivots.shape)}",
                          "there is a pivot for every row that may be exchanged", "pass the results of lu_factor")
@@ -334,13 +340,22 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     return adjoint(call(reflected, input, tau, adjoint(other), not transpose))
 
 
+def _transposed_qr(matrix: Any) -> tuple[Any, Any]:
+    factors, scales = lapack.qr(matrix)
+    return np.swapaxes(factors, -1, -2), scales
+
+
 geqrf_parts: Final[HostOperator] = HostOperator(
-    "geqrf(Tensor input) -> (Tensor, Tensor)", "R and reflectors in one matrix, and their factors.", lapack.qr,
-    label="geqrf", shape=lambda x: [x, (*x[:-2], min(x[-2:]))], result=("same", "same"), **MATRIX)
+    "geqrf(Tensor input) -> (Tensor, Tensor)", "R and reflectors in one matrix, transposed, and their factors.", _transposed_qr,
+    label="geqrf", shape=lambda x: [(*x[:-2], x[-1], x[-2]), (*x[:-2], min(x[-2:]))], result=("same", "same"), **MATRIX)
 
 
 @composite("geqrf(Tensor input) -> any")
 def geqrf(input: Any) -> Any:
-    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out."""
+    """R on and above the diagonal, reflectors below it, and their factors: ``linalg.qr`` before Q is multiplied out.
+
+    The matrix is stored by columns, as LAPACK makes it.
+    """
     check_matrix("geqrf", input)
-    return QRFactors(*call(geqrf_parts, input.detach()))
+    turned, scales = call(geqrf_parts, input.detach())
+    return QRFactors(turned.mT, scales)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.kit import host_linalg
 
 from ..autograd.conjugate import wirtinger
@@ -132,8 +132,16 @@ pseudoinverse: Final[HostOperator] = HostOperator(
     derivative=wirtinger(Derivative(A=lambda grad, A, result: _pinv_gradient(grad, A, result))), **MATRIX)
 
 
-def _cuts(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Absolute and relative tolerance below which singular values count as 0, as NumPy values."""
+def _cuts(operator: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """Absolute and relative tolerance below which singular values count as 0, as NumPy values.
+
+    Raises:
+        DtypeError: One is complex.
+    """
+    for name, x in (("atol", atol), ("rtol", rtol)):
+        if getattr(x, "is_complex", bool)():
+            raise DtypeError(operator, f"{name} of dtype {x.dtype.name}", "a tolerance is a real number",
+                             "pass its absolute value")
     given = [x._values() if hasattr(x, "_key") else x for x in (atol, rtol)]
     if given[1] is None:
         eps = np.finfo(A.dtype.numpy).eps
@@ -141,21 +149,25 @@ def _cuts(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return (0.0 if given[0] is None else given[0]), given[1]
 
 
-@composite("linalg_pinv(Tensor A, *, any atol=None, any rtol=None, bool hermitian=False) -> Tensor", **LINALG)
-def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0."""
-    check_matrix("pinv", A)
-    return call(pseudoinverse, A, *_cuts(A, atol, rtol), hermitian)
+@composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
+           **LINALG)
+def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """Pseudoinverses; singular values up to max(atol, rtol * largest) count as 0; ``rcond`` is ``rtol``."""
+    check_matrix("pinv", A, square=hermitian)
+    rtol = rcond if rtol is None else rtol
+    return call(pseudoinverse, A, *_cuts("linalg.pinv", A, atol, rtol), hermitian)
 
 
-@composite("linalg_matrix_rank(Tensor A, *, any atol=None, any rtol=None, bool hermitian=False) -> Tensor", **LINALG)
-def matrix_rank(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Number of singular values above max(atol, rtol * largest)."""
-    check_matrix("matrix_rank", A)
+@composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None) "
+           "-> Tensor", **LINALG)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """Number of singular values above max(atol, rtol * largest); ``tol`` is ``atol``."""
+    check_matrix("matrix_rank", A, square=hermitian)
+    atol = tol if atol is None else atol
     s = call(parts.eigvalsh, A.detach(), "L").abs() if hermitian else call(parts.singular_values, A.detach())
     if 0 in A.shape[-2:]:
         return (s > 0).sum(-1)
-    absolute, relative = (s.new_tensor(x) for x in _cuts(A, atol, rtol))
+    absolute, relative = (s.new_tensor(x) for x in _cuts("linalg.matrix_rank", A, atol, rtol))
     cut = absolute.maximum(relative * s.amax(-1))
     return (s > cut.unsqueeze(-1)).sum(-1)
 

@@ -6,11 +6,12 @@ import math
 from collections import namedtuple
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import normalize_axes
+from ..execute.geometry import normalize_axes, normalize_axis
+from ..promotion import promote_types
 from . import decompositions as parts
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
@@ -58,22 +59,34 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     return QRResult(A.new_empty((0,)) if mode == "r" else q, r)
 
 
-@composite("linalg_svd(Tensor A, bool full_matrices=True) -> any", **LINALG)
-def svd(A: Any, full_matrices: bool = True) -> Any:
+def _check_driver(driver: str | None) -> None:
+    if driver is not None:
+        raise ArgumentError("linalg.svd", f"driver={driver!r}", "the driver is a choice of CUDA's library alone",
+                            "leave it out")
+
+
+@composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> any", **LINALG)
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """U, S and Vh with A == U @ diag(S) @ Vh; singular values are largest first.
 
     Args:
         A: Matrices, [..., m, n].
         full_matrices: U is [m, m] and Vh [n, n]; else [m, k] and [k, n] for k = min(m, n).
+        driver: None; others are names of CUDA's library.
+
+    Raises:
+        ArgumentError: A driver is given.
     """
     check_matrix("svd", A)
+    _check_driver(driver)
     return SVDResult(*parts.parts_of_svd(A, full_matrices))
 
 
-@composite("linalg_svdvals(Tensor A) -> Tensor", **LINALG)
-def svdvals(A: Any) -> Any:
-    """Singular values, largest first."""
+@composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", **LINALG)
+def svdvals(A: Any, *, driver: str | None = None) -> Any:
+    """Singular values, largest first; ``driver`` as of ``svd``."""
     check_matrix("svdvals", A)
+    _check_driver(driver)
     return call(parts.singular_values, A)
 
 
@@ -117,7 +130,7 @@ def eigvals(A: Any) -> Any:
            "-> Tensor", **LINALG)
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """(sum |x| ** ord) ** (1 / ord); inf and -inf are the extremes, 0 counts what is not zero."""
-    x = x if dtype is None else x.to(dtype)
+    x = _with_dtype("linalg.vector_norm", x, dtype)
     axes = normalize_axes("linalg.vector_norm", dim, x.ndim)
     if ord == 0:
         # A gradient of zeros, not none.
@@ -133,6 +146,26 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
     if ord == 1:
         return size.sum(axes, keepdim)
     return _root(_root(size, ord).sum(axes, keepdim), 1 / ord)
+
+
+def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
+    """The operand in the dtype that a norm is computed in.
+
+    Raises:
+        DtypeError: Either is neither real nor complex, one is real and the other complex, or the dtype is narrower.
+    """
+    if x.dtype.category < 2:
+        raise DtypeError(operator, f"dtype {x.dtype.name}", "elements are floats or complex numbers",
+                         "convert with .to(dtype)")
+    if dtype is None or dtype is x.dtype:
+        return x
+    if dtype.category < 2 or dtype.is_complex != x.dtype.is_complex:
+        raise DtypeError(operator, f"dtype={dtype.name} for elements of dtype {x.dtype.name}",
+                         "dtype is real for real elements, and complex for complex ones", "pass another dtype")
+    if promote_types(x.dtype, dtype) is not dtype:
+        raise DtypeError(operator, f"dtype={dtype.name} for elements of dtype {x.dtype.name}",
+                         "elements convert to dtype without narrowing", "convert them with .to(dtype) first")
+    return x.to(dtype)
 
 
 def _root(size: Any, power: float) -> Any:
@@ -158,8 +191,11 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         ArgumentError: The order is another one.
     """
     check_matrix("matrix_norm", A)
-    A = A if dtype is None else A.to(dtype)
-    rows, columns = (d % A.ndim for d in dim)
+    A = _with_dtype("linalg.matrix_norm", A, dtype)
+    if isinstance(dim, int) or len(dim) != 2:
+        raise ArgumentError("linalg.matrix_norm", f"dim={dim}", "dim must be a 2-tuple", "pass two dims")
+    normalize_axes("linalg.matrix_norm", dim, A.ndim)  # refuses equal ones, and sorts
+    rows, columns = (normalize_axis("linalg.matrix_norm", d, A.ndim) for d in dim)
     if ord == "fro":
         return call(length, A.abs() if A.dtype.is_complex else A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
@@ -183,8 +219,11 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    pair = A.ndim == 2 if dim is None else not isinstance(dim, int) and len(dim) == 2
-    if isinstance(ord, str) or pair:
+    count = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
+    if count not in (1, 2) and not isinstance(ord, str):
+        raise ArgumentError("linalg.norm", f"ord={ord!r}, dim={dim} of a tensor of shape {list(A.shape)}",
+                            "an order is one of vectors or of matrices", "pass one dim or two")
+    if isinstance(ord, str) or count == 2:
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 

@@ -6,7 +6,7 @@ import math
 from collections import namedtuple
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, LinAlgError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -52,23 +52,19 @@ def _taylor(matrix: Any) -> Any:
 
 
 def _exponential(entry: Any, matrix: Any) -> Any:
-    """exp(A) == exp(A / 2 ** s) ** (2 ** s), with an s for every matrix of the batch.
-
-    Raises:
-        LinAlgError: An element is infinite or NaN.
-    """
+    """exp(A) == exp(A / 2 ** s) ** (2 ** s), with an s for every matrix of the batch; NaN where A is not finite."""
     if not matrix.numel() or not entry.holds_data:
         return matrix.new_empty(tuple(matrix.shape))
     sizes = matrix.abs().sum(-2).amax(-1)
-    largest = sizes.amax().item()
-    if not math.isfinite(largest):
-        raise LinAlgError("linalg.matrix_exp", f"a matrix of norm {largest}", "elements are finite", "check the matrix")
+    finite = sizes < math.inf
+    sizes = functions.where(finite, sizes, 0)
     wide = matrix.dtype.itemsize // (2 if matrix.dtype.is_complex else 1) > 4
     halvings = (sizes / _BOUNDS[wide]).clamp(min=1).log2().ceil().unsqueeze(-1).unsqueeze(-1)
-    result = _taylor(matrix * halvings.neg().exp2())
+    finite = finite.unsqueeze(-1).unsqueeze(-1)
+    result = _taylor(functions.where(finite, matrix, 0) * halvings.neg().exp2())
     for done in range(int(halvings.amax().item())):
         result = functions.where(halvings > done, result @ result, result)
-    return result
+    return functions.where(finite, result, math.nan)
 
 
 def _exponential_gradient(grad: Any, matrix: Any) -> Any:
@@ -90,7 +86,6 @@ def linalg_matrix_exp(A: Any) -> Any:
 
     Raises:
         DtypeError: The matrix is made of integers.
-        LinAlgError: An element is infinite or NaN.
     """
     check_matrix("matrix_exp", A, square=True)
     parts.check_floating("linalg.matrix_exp", A)
@@ -129,8 +124,10 @@ def cond(A: Any, p: Any = None) -> Any:
         raise ArgumentError("linalg.cond", f"p={p!r}", "the order is 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2",
                             "pass one of these")
     inverted, info = functions.linalg_inv_ex(A)
+    singular = info != 0  # what has no inverse has no norm of one, either
+    inverted = inverted.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), 0)
     result = matrix_norm(A, p) * matrix_norm(inverted, p)
-    return result.masked_fill(info != 0, math.inf)
+    return result.masked_fill(singular, math.inf)
 
 
 @composite("logdet(Tensor input) -> Tensor")

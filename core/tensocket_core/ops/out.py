@@ -148,8 +148,8 @@ def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:
     """Another shape for ``out``, with a warning where it has elements."""
     if out.numel():
         warnings.warn(
-            f"[{operator}] out of shape {list(out.shape)} was resized to {list(shape)} — out has the result's shape, "
-            "or no elements — call out.resize_(0) first",
+            f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became {list(shape)} — "
+            "out has the result's shape, or no elements — call out.resize_(0) first",
             UserWarning,
             stacklevel=4,
         )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
@@ -18,6 +18,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator
 from . import lapack
+from .choices import true_somewhere
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
 from .factorizations import check_info, lu_permutation, triangular
 from .inverses import pinv, solution
@@ -111,6 +112,10 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """Inverses of the matrices with Cholesky factors ``input``."""
     check_matrix("cholesky_inverse", input, square=True)
+    diagonal = input.detach().diagonal(0, -2, -1)
+    if diagonal._entry.holds_data and true_somewhere(diagonal == 0):
+        raise LinAlgError("cholesky_inverse", "a factor with a zero on its diagonal", "such a matrix has no inverse",
+                          "pass the result of cholesky")
     places = positions(input, input.shape[-1])
     ones = (places.unsqueeze(1) == places).to(input.dtype).expand(tuple(input.shape))
     return cholesky_solve(ones, input, upper)
@@ -251,6 +256,9 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if right.ndim != A.ndim or right.shape[-2] != rows:
         raise ShapeError("linalg.lstsq", f"shapes {list(A.shape)} and {list(B.shape)}", "B has as many rows as A",
                          "transpose B")
+    if B.dtype is not A.dtype:
+        raise DtypeError("linalg.lstsq", f"dtypes {A.dtype.name} and {B.dtype.name}", "A and B have the same dtype",
+                         "convert B with .to(A.dtype)")
     cut = float(np.finfo(A.dtype.numpy).eps) * max(rows, columns) if rcond is None else rcond
     found, rank, values = call(least_squares, A, right, cut, driver)
     none = A.detach().new_empty((0,)).abs()

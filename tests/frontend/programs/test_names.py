@@ -177,3 +177,16 @@ def test_names_that_other_modules_pass_on():
     from tensocket.utils import checkpoint
 
     assert checkpoint.tree_map(lambda leaf: leaf + 1, {"a": (1, 2)}) == {"a": (2, 3)}
+
+
+@pytest.mark.parametrize("name", ["eig", "lstsq", "matrix_rank", "solve", "symeig"])
+def test_removed_functions_say_what_replaced_them(name):
+    with pytest.raises(RuntimeError, match="is now removed — use tensocket.linalg"):
+        getattr(torch, name)(torch.eye(2))
+
+
+def test_norms_under_old_names_write_to_out():
+    out = torch.empty(0)
+    assert torch.nuclear_norm(torch.eye(3), keepdim=True, out=out) is out
+    assert out.tolist() == [[pytest.approx(3)]]
+    assert torch.frobenius_norm(torch.ones(4), out=out.resize_(0)).item() == pytest.approx(2)
