@@ -10,7 +10,14 @@ from scipy import linalg
 
 import tensocket_core as tc
 from tensocket_core import _generated
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DimensionError, DtypeError, LinAlgError, ShapeError
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    AutogradError,
+    DimensionError,
+    DtypeError,
+    LinAlgError,
+    ShapeError,
+)
 
 f = _generated.functions
 SQUARE = np.random.default_rng(3).normal(size=(2, 3, 3))

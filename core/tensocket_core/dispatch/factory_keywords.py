@@ -96,7 +96,8 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
     if made._array.shape != out._array.shape:
         if operator in _WARNING and out.numel():
             warnings.warn(f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became "
-                          f"{list(made.shape)} — out has the result's shape, or no elements — call out.resize_(0) first",
+                          f"{list(made.shape)} — out has the result's shape, or no elements — call out.resize_(0) "
+                          "first",
                           UserWarning, stacklevel=5)
         out.resize_(tuple(made.shape))
     out.copy_(made)

@@ -346,8 +346,9 @@ def _transposed_qr(matrix: Any) -> tuple[Any, Any]:
 
 
 geqrf_parts: Final[HostOperator] = HostOperator(
-    "geqrf(Tensor input) -> (Tensor, Tensor)", "R and reflectors in one matrix, transposed, and their factors.", _transposed_qr,
-    label="geqrf", shape=lambda x: [(*x[:-2], x[-1], x[-2]), (*x[:-2], min(x[-2:]))], result=("same", "same"), **MATRIX)
+    "geqrf(Tensor input) -> (Tensor, Tensor)", "R and reflectors in one matrix, transposed, and their factors.",
+    _transposed_qr, label="geqrf", shape=lambda x: [(*x[:-2], x[-1], x[-2]), (*x[:-2], min(x[-2:]))],
+    result=("same", "same"), **MATRIX)
 
 
 @composite("geqrf(Tensor input) -> any")
