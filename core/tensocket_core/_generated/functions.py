@@ -1599,7 +1599,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub, input, other, alpha=alpha, out=out)
-        other = _arithmetic.scaled(input, other, alpha)
+        other = _arithmetic.scaled(input, other, alpha, -1)
     if out is not None:
         if overridden(input, other, out):
             return asked(_sub, input, other, out=out)
@@ -5409,7 +5409,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub_, input, other, alpha=alpha)
-        other = _arithmetic.scaled(input, other, alpha)
+        other = _arithmetic.scaled(input, other, alpha, -1)
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -13493,6 +13493,7 @@ def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
     """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
 
     Raises:
+        ArgumentError: The dtype does not hold the value.
         ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
     """
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .base import check_range, fill_array, finish, options, shape_of
+from ..execute.numbers import check_range
+from .base import fill_array, finish, options, shape_of
 from .data import from_values, tensor
 from .legacy import is_size, legacy_arguments
 from .likes import (

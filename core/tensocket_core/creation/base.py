@@ -17,7 +17,8 @@ from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.operator import check_dtype
 from ..execute.convert import to_dtype
-from ..execute.generated import as_number, run_generated
+from ..execute.generated import run_generated
+from ..execute.numbers import as_number, check_range
 from ..execute.primitive import primitive
 from ..promotion import get_default_dtype
 
@@ -82,31 +83,6 @@ def options(operator: str, dtype: Any, device: Any, default: DType | None = None
     entry = default_entry() if device is None else open_entry(device)
     check_dtype(operator, entry, chosen)
     return chosen, entry
-
-
-def check_range(operator: str, value: Any, dtype: DType) -> None:
-    """Refuse what is no number, and numbers that an integer dtype cannot hold; unsigned ones wrap negatives.
-
-    Raises:
-        ArgumentTypeError: It is no number.
-        ArgumentError: It is out of range.
-    """
-    if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise ArgumentTypeError(
-            operator, f"a value of type {type(value).__name__}", "elements are numbers", "pass a Python number"
-        )
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, complex) and dtype.kind not in ("complex", "bool"):
-        if value.imag:
-            raise ArgumentError(operator, f"{value!r} for {dtype.name}", "real numbers have no imaginary part",
-                                "use a complex dtype")
-        value = value.real
-    if dtype.kind in ("int", "uint"):
-        limit = (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
-        if not -limit - (dtype.kind == "int") <= value <= limit:
-            raise ArgumentError(
-                operator, f"{value!r} for {dtype.name}", f"the dtype holds numbers up to {limit}", "use a wider dtype"
-            )
 
 
 #: Elements from which a kernel fills an array in less time than NumPy.

@@ -19,7 +19,8 @@ from ..execute.convert import to_dtype
 from ..execute.copying import from_host
 from ..interop.numpy import array_dtype
 from ..promotion import number_dtype, promote_types
-from .base import check_range, options
+from ..execute.numbers import check_range
+from .base import options
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
@@ -135,7 +136,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     if values.dtype.kind == "c" and not chosen.is_complex and not isinstance(data, np.ndarray):
         raise ArgumentTypeError("tensor", f"complex numbers for {chosen.name}", "real dtypes hold real numbers",
                                 "pass a complex dtype, or the real parts")
-    if dtype is not None and values.size and not isinstance(data, np.ndarray) and values.dtype.kind in "iuf":
+    if dtype is not None and chosen.category < 2 and values.size and not isinstance(data, np.ndarray) and (
+            values.dtype.kind in "iuf"):
         check_range("tensor", values.max(), chosen)
         check_range("tensor", values.min(), chosen)
     result = from_values(values, chosen, entry)

@@ -19,9 +19,10 @@ from tensocket_plugins.ir.schedule import Strategy
 from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.keys import dtype_bit
-from .generated import as_number, prepared
+from .generated import prepared
 from .geometry import broadcast_shapes, contiguous, element_strides, owner_of
 from .layout import empty_pointwise, empty_strided_array
+from .numbers import Convert
 from .programs import program
 from .usage import note_use
 
@@ -44,7 +45,8 @@ class Launcher:
         formula: Over one expression per operand.
         compute: Dtype of the operands.
         result: Dtype of the result.
-        numbers: Dtype in which the second operand, a number, is passed; None where it is an array, or there is none.
+        numbers: What turns the second operand, a number, into what is passed; None where it is an array, or there is
+            none.
         condition: Whether the first operand is a bool condition.
         least: Elements up to which a direct kernel serves.
     """
@@ -54,7 +56,7 @@ class Launcher:
     formula: Callable[..., Any]
     compute: DType
     result: DType
-    numbers: DType | None
+    numbers: Convert | None
     least: int
     condition: bool = False
 
@@ -124,7 +126,7 @@ def _one(launcher: Launcher, key: int, general: Closure) -> Closure:
                                                                                            strides)
         if not on_host:
             note_use((x, out), stream)
-        run((out, x), scalars if numbers is None else (*scalars, as_number(rest[0], numbers)), stream)
+        run((out, x), scalars if numbers is None else (*scalars, numbers(rest[0])), stream)
         return tensors.wrap(out, key)
 
     return dense_one
@@ -163,7 +165,8 @@ def _two(launcher: Launcher, key: int, general: Closure) -> Closure:
     return dense_two
 
 
-def many(launcher: Launcher, key: int, bit: int, count: int, kind: DType, general: Closure) -> Closure:
+def many(launcher: Launcher, key: int, bit: int, count: int, converts: tuple[Convert, Convert],
+         general: Closure) -> Closure:
     """A closure for ``count`` arrays or numbers, and numbers as extra arguments.
 
     Args:
@@ -171,7 +174,7 @@ def many(launcher: Launcher, key: int, bit: int, count: int, kind: DType, genera
         key: The result's key.
         bit: That of the arrays' dtype, but a condition's.
         count: Operands; further arguments are extra ones.
-        kind: Dtype in which numbers are passed.
+        converts: What turns numbers among the operands, and extra arguments, into what is passed.
         general: Serves what does not fit.
     """
     entry, result, condition = launcher.entry, launcher.result, launcher.condition
@@ -184,7 +187,7 @@ def many(launcher: Launcher, key: int, bit: int, count: int, kind: DType, genera
         place: list[Any] = []
         for k, value in enumerate(args):
             if type(value) in _REAL:
-                numbers.append(as_number(value, kind))
+                numbers.append(converts[k >= count](value))
                 place.append(None)
             elif k < count and getattr(value, "_key", 0) & (_BOOL if condition and k == 0 else bit):
                 x = value._array
@@ -226,7 +229,7 @@ def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) 
         if numbers is not None:
             plan = _planned(plans, launcher, (x.shape, x.strides), (x,), x)
             buffers: tuple[Any, ...] = x, x
-            more: tuple[Any, ...] = (as_number(other, numbers),)
+            more: tuple[Any, ...] = (numbers(other),)
         else:
             y = other._array
             if not apart(x, y):

@@ -24,6 +24,8 @@ from tensocket_plugins.kit.host_kernels_quiet import quiet
 from .. import tensors
 from ..dispatch.keys import DIM0, dtype_bit
 from .convert import to_dtype
+from .math import arithmetic_dtype
+from .numbers import Convert
 
 _new = object.__new__
 _Array = np.ndarray
@@ -35,8 +37,9 @@ REFUSED: Final = (ValueError, RuntimeWarning, FloatingPointError)
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(core|plugins)\.")
 
 #: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not
-#: kept.
+#: kept. Operators that refuse numbers have caches of their own (``number_cache``).
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
+_CACHES: Final[dict[Convert, dict[Any, Any]]] = {}
 _CACHED_NUMBERS: Final = 4096
 _BOOL: Final = dtype_bit(dtypes.bool_)
 _QUIET: Final[dict[Kernel, Closure]] = {}
@@ -44,11 +47,25 @@ _QUIET: Final[dict[Kernel, Closure]] = {}
 
 def number_array(value: Any, dtype: DType) -> Any:
     """A Python number as a 0-d array of a NumPy dtype."""
-    cache = NUMBERS[dtype]
+    return _kept_number(value, dtype, None, NUMBERS[dtype])
+
+
+def number_cache(dtype: DType, convert: Convert) -> tuple[dict[Any, Any], Closure]:
+    """The cache of 0-d arrays of converted numbers, and what makes an array for a number that it lacks.
+
+    Args:
+        dtype: Dtype of the operands.
+        convert: Turns a number into one of the dtype that kernels calculate in; see ``numbers.converter``.
+    """
+    work, cache = arithmetic_dtype(dtype), _CACHES.setdefault(convert, {})
+    return cache, lambda value: _kept_number(value, work, convert, cache)
+
+
+def _kept_number(value: Any, dtype: DType, convert: Convert | None, cache: dict[Any, Any]) -> Any:
     try:
         return cache[value]
     except KeyError:
-        array = to_dtype(np.asarray(value), dtype)
+        array = to_dtype(np.asarray(value if convert is None else convert(value)), dtype)
         if value == value and value != 0:
             if len(cache) >= _CACHED_NUMBERS:
                 cache.clear()
@@ -148,9 +165,10 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closur
     return direct_binary_0d if zero_dim else direct_binary
 
 
-def number(kernel: Kernel, key: int, dtype: DType, zero_dim: bool, general: Closure) -> Closure:
+def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool, general: Closure) -> Closure:
     """``kernel(x, y)`` of a tensor and a Python number on the right that takes the tensor's dtype."""
-    Tensor, run, limit, cache = tensors.Tensor, kernel.run, size_limit(kernel), NUMBERS[dtype]
+    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+    cache, made = number_cache(dtype, convert)
 
     def direct_number(a: Any, b: Any) -> Any:
         x = a._array
@@ -159,7 +177,7 @@ def number(kernel: Kernel, key: int, dtype: DType, zero_dim: bool, general: Clos
         try:
             y = cache[b]
         except KeyError:
-            y = number_array(b, dtype)
+            y = made(b)
         try:
             r = run(x, y)
         except REFUSED:
@@ -201,12 +219,14 @@ def choice(kernel: Kernel, key: int, dtype: DType, general: Closure) -> Closure:
     return direct_choice
 
 
-def inplace(kernel: Kernel, dtype: DType, with_number: bool, ufunc: bool, general: Closure) -> Closure:
+def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, ufunc: bool,
+            general: Closure) -> Closure:
     """``kernel(x, y)`` written to ``x``, for a contiguous target and an operand of its shape, or a number.
 
     ``ufunc``: the kernel takes the array that it writes to as a third argument.
     """
-    run, limit, cache = kernel.run, size_limit(kernel), NUMBERS[dtype]
+    run, limit = kernel.run, size_limit(kernel)
+    cache, made = number_cache(dtype, convert)
 
     def direct_inplace(target: Any, other: Any) -> Any:
         x = target._array
@@ -214,7 +234,7 @@ def inplace(kernel: Kernel, dtype: DType, with_number: bool, ufunc: bool, genera
             try:
                 y = cache[other]
             except KeyError:
-                y = number_array(other, dtype)
+                y = made(other)
         else:
             y = other._array
         if x.size > limit or not x.flags.carray or (y.shape and y.shape != x.shape):

@@ -15,14 +15,13 @@ from .geometry import coalesce, contiguous, element_strides, expand, expanded_st
 from .layout import memory_order
 from .math import arithmetic_dtype
 from .nests import Operand, pointwise_nest
+from .numbers import NUMBER_TYPES, as_number
 from .programs import index_dtype, program
 from .usage import note_use
 
 #: Kernels and scalars by device, name and geometry, and how many are kept.
 _PLANS: Final[dict[tuple[Any, ...], tuple[Any, list[int]]]] = {}
 _KEPT: Final = 1024
-#: Types of operands that are no tensors.
-NUMBER_TYPES: Final = (bool, int, float, complex)
 #: Elements along both of two dimensions from which a transposition reads and writes whole cache lines.
 _SQUARE: Final = 16
 
@@ -120,18 +119,3 @@ def _arguments(value: Any, dtype: DType) -> tuple[Any, ...]:
     """A Python number as scalar arguments: two for a complex one."""
     number = as_number(value, dtype)
     return (number.real, number.imag) if dtype.kind == "complex" else (number,)
-
-
-def as_number(value: Any, dtype: DType) -> Any:
-    """A Python number as an argument of a dtype; integers wrap as in two's complement."""
-    if dtype.kind == "complex":
-        return complex(value)
-    if type(value) is complex:
-        value = value.real
-    if dtype.kind == "float":
-        return float(value)
-    if dtype.kind == "bool":
-        return bool(value)
-    bits = 8 * dtype.itemsize
-    wrapped = int(value) & ((1 << bits) - 1)
-    return wrapped - (1 << bits) if dtype.kind == "int" and wrapped >> (bits - 1) else wrapped

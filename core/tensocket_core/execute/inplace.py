@@ -116,7 +116,7 @@ class InPlace(InPlaceOperator):
         dtype, number, ufunc = DTYPE_OF[key & DTYPE_MASK], bool(key & SCALAR_MASK), isinstance(kernel.run, np.ufunc)
 
         def make(kernel: Kernel) -> Callable[..., Any]:
-            return direct.inplace(kernel, dtype, number, ufunc, general)
+            return direct.inplace(kernel, dtype, origin.converter(dtype), number, ufunc, general)
 
         def form() -> tuple[Program, NativeForm]:
             program, found = origin.native_form(dtype, dtype, number)

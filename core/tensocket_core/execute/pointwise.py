@@ -43,12 +43,13 @@ from ..dispatch.operator import Operator, check_dtype
 from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
 from . import dense, direct, native
 from .convert import to_dtype
-from .generated import NUMBER_TYPES, as_number, run_generated
+from .generated import run_generated
 from .geometry import broadcast_shapes
 from .kept import kept
 from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
+from .numbers import NUMBER_TYPES, Convert, converter
 from .primitive import run_formula
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
@@ -64,6 +65,10 @@ def kind_letter(dtype: DType) -> str:
     if dtype.kind == "uint":
         return "i"
     return "8" if dtype in FLOAT8 else dtype.kind[0]
+
+
+def _anything(compute: DType) -> None:
+    """Numbers need not fit."""
 
 
 class Pointwise(Operator):
@@ -83,6 +88,11 @@ class Pointwise(Operator):
         guard: ``guard(compute dtype, operands)`` refuses Python numbers that integers cannot be computed with.
         launched: Whether the generated kernel serves small arrays, too, for which NumPy takes more passes than it pays.
         guard_values: Whether the guard looks at elements of tensors of integers, too.
+        holds: ``holds(compute dtype)``: the dtype that must hold numbers behind the first operand, or None where
+            integers wrap and floats become infinite.
+        stored: Whether numbers among narrow floats are rounded first, as elements were; by default they are computed
+            with in float32.
+        holds_extras: Whether numbers among the further arguments must fit into the dtype that is computed in.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
             default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
             given.
@@ -95,6 +105,7 @@ class Pointwise(Operator):
                  compute: Literal["promote", "float", "number"] = "promote", condition: bool = False,
                  kinds: str = "bif", bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
                  guard_values: bool = False, launched: bool = False,
+                 holds: Callable[[DType], DType | None] = _anything, stored: bool = False, holds_extras: bool = True,
                  keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
@@ -106,6 +117,9 @@ class Pointwise(Operator):
         self.guard = guard
         self.guard_values = guard_values
         self.launched = launched
+        self.holds = holds
+        self.stored = stored
+        self.holds_extras = holds_extras
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
         self.count = len(self.schema.tensors)
@@ -178,7 +192,8 @@ class Pointwise(Operator):
         made = entry.key | dtype_bit(found.result)
         if self.count <= 2 and not self.extras and not self.condition:
             return dense.out_of_place(found, made, self.count, general)
-        return dense.many(found, made, dtype_bit(found.compute), self.count, arithmetic_dtype(found.compute), general)
+        converts = self.converter(found.compute), self._converter_of_extras(found.compute)
+        return dense.many(found, made, dtype_bit(found.compute), self.count, converts, general)
 
     def launcher(self, key: int, entry: DeviceEntry) -> dense.Launcher | None:
         """What runs the generated kernel where the key settles everything but shapes."""
@@ -201,7 +216,7 @@ class Pointwise(Operator):
             return None
         formula, static, _ = self._bind(compute, (1.0,) * self.extras)
         return dense.Launcher(entry, (self.name, static, compute, result), formula, compute, result,
-                              arithmetic_dtype(compute) if number else None, least, self.condition)
+                              self.converter(compute) if number else None, least, self.condition)
 
     def _direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         settled, zero_dim = self._settled(key), bool(key & DIM0)
@@ -232,7 +247,7 @@ class Pointwise(Operator):
             return lambda kernel: direct.binary(kernel, key, zero_dim, general)
         # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
         if self.count == 2 and arithmetic_dtype(dtype) is dtype:
-            return lambda kernel: direct.number(kernel, key, dtype, zero_dim, general)
+            return lambda kernel: direct.number(kernel, key, dtype, self.converter(dtype), zero_dim, general)
         return None
 
     def native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
@@ -257,6 +272,13 @@ class Pointwise(Operator):
             run = numpy_formula(self.formula, compute, result)
             derived = self._derived[compute] = Kernel(run, True, _DERIVED_LIMIT)
         return derived
+
+    def converter(self, compute: DType, position: int = 1) -> Convert:
+        """What turns a number among the operands, by default the second, into the number that kernels take."""
+        return converter(self.name, compute, self.holds(compute) if position else None, self.stored)
+
+    def _converter_of_extras(self, compute: DType) -> Convert:
+        return converter(self.name, compute, arithmetic_dtype(compute) if self.holds_extras else None)
 
     def guarded(self, dtype: DType) -> bool:
         """Whether numbers are looked at before the operator runs on ``dtype``."""
@@ -319,52 +341,56 @@ class Pointwise(Operator):
         if self.guard is not None:
             self.guard(compute, operands)
         shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
-        arrays = [self._array(k, x, entry, compute) for k, x in enumerate(operands)]
+        typed = [self._typed(k, x, compute) for k, x in enumerate(operands)]
+        convert = self._converter_of_extras(compute)
+        extras = tuple([convert(x) if type(x) in _EXTRAS else x for x in extras])
         out = None
         if target is not None:
             shape, out = target._array.shape, target._array
         kernel = self.direct_kernel(entry, compute, result)
         if kernel is not None and (kernel.limit is None or math.prod(shape) <= kernel.limit):
-            given = [x if type(x) is np.ndarray else direct.number_array(x, compute) for x in arrays]
-            numbers = [as_number(x, compute) if type(x) in _EXTRAS else x for x in extras]
-            made = np.asarray(direct.quietly(kernel)(*given, *numbers))
+            given = [x if type(x) is np.ndarray else direct.number_array(x, dtype) for x, dtype in typed]
+            made = np.asarray(direct.quietly(kernel)(*given, *extras))
             if out is None:
-                return made
+                return to_dtype(made, result) if made.dtype != result.numpy else made
             out[...] = to_dtype(made, target.dtype)
             return out
         stored = result if target is None else target.dtype
         if out is None:
-            out = empty_pointwise(entry, shape, stored, arrays)
+            out = empty_pointwise(entry, shape, stored, [x for x, _ in typed])
         if 0 not in shape:
-            self._run_kernel(entry, compute, stored, arrays, extras, shape, out)
+            self._run_kernel(entry, compute, stored, typed, extras, shape, out)
         return out
 
-    def _array(self, position: int, operand: Any, entry: DeviceEntry, compute: DType) -> Any:
-        """An operand as a handle of the compute dtype, or a Python number."""
+    def _typed(self, position: int, operand: Any, compute: DType) -> tuple[Any, DType]:
+        """An operand as a handle of the compute dtype or a Python number, and its element type.
+
+        Numbers, and zero-dimensional tensors of other dtypes, come in the dtype that kernels calculate in.
+        """
         if not hasattr(operand, "_key"):
             if type(operand) not in NUMBER_TYPES:
                 raise ArgumentTypeError(self.name, f"operand of type {type(operand).__name__}",
                                         "operands are tensors or numbers", "convert it with tensocket.tensor(...)")
-            return operand
+            return self.converter(compute, position)(operand), arithmetic_dtype(compute)
         dtype = dtypes.bool_ if self.condition and position == 0 else compute
         if operand.dtype is not dtype:
+            if operand._key & DIM0 and dtype is compute and not self.stored:
+                dtype = arithmetic_dtype(compute)
             operand = operand.detach().to(dtype)
-        return operand._array
+        return operand._array, dtype
 
-    def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, arrays: list[Any],
+    def _run_kernel(self, entry: DeviceEntry, compute: DType, stored: DType, typed: list[tuple[Any, DType]],
                     extras: tuple[Any, ...], shape: tuple[int, ...], out: Any) -> None:
         runtime = entry.runtime
         formula, static, numbers = self._bind(compute, extras)
         registered = None
         if runtime.target is None and self._is_primitive(compute):
             registered = runtime.kernels.find(self.name, compute.name, direct=False)
-        kinds = [dtypes.bool_ if self.condition and k == 0 else compute for k in range(self.count)]
+        operands = [*typed, *((x, arithmetic_dtype(compute)) for x in numbers)]
         if runtime.target is not None:
-            run_generated(entry, (self.name, static, compute, stored), formula, [*zip(arrays, kinds, strict=True),
-                          *((x, compute) for x in numbers)], shape, [(out, stored)])
+            run_generated(entry, (self.name, static, compute, stored), formula, operands, shape, [(out, stored)])
         else:
-            run_formula(self.name, entry, formula, [*zip(arrays, kinds, strict=True), *((x, compute) for x in numbers)],
-                        compute, shape, out, stored, registered)
+            run_formula(self.name, entry, formula, operands, compute, shape, out, stored, registered)
 
     def _is_primitive(self, compute: DType) -> bool:
         """Whether a registered kernel of this name means this operator: a primitive does in its domain."""

@@ -149,7 +149,8 @@ def run_formula(operator: str, entry: DeviceEntry, formula: Callable[..., Any], 
         array = expand(x, shape) if hasattr(x, "strides") else filled(operator, entry, shape, x, dtype)
         values[f"in{k}"] = array
         arguments.append(Var(f"in{k}", dtype))
-    if registered is not None and (stored is compute or stored is dtypes.bool_):
+    if registered is not None and (stored is compute or stored is dtypes.bool_) and all(
+            x is compute or x is dtypes.bool_ for _, x in operands):
         tracked(registered)([out], list(values.values()), (), entry.stream)
         return
     evaluator = _Evaluator(operator, entry, shape, values)

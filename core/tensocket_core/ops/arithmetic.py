@@ -15,6 +15,8 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.registry import OPERATORS
+from ..execute.math import arithmetic_dtype
+from ..execute.numbers import as_number, check_range
 from ..execute.pointwise import Pointwise
 from ..interop.asarray import as_tensor
 from ..promotion import result_type
@@ -47,7 +49,7 @@ sub: Final = Pointwise(
     aliases=("subtract",),
     dunder=("__sub__", "__rsub__"),
     inplace=True,
-    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha, -1)")},
 )
 mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
@@ -116,8 +118,10 @@ def _no_zero_divisor(operator: str) -> Any:
         if compute.category >= 2:
             return
         divisor = operands[1]
+        if hasattr(divisor, "_key") and divisor.dtype is not compute:
+            divisor = divisor.detach().to(compute)
         if not hasattr(divisor, "_key"):
-            zero = divisor == 0
+            zero = as_number(divisor, compute) == 0
         else:
             zero = divisor._entry.runtime.profile.host_resident and not divisor._array.all()
         if zero:
@@ -192,11 +196,17 @@ def _share(wins: Any, ties: Any) -> Any:
     return wins.where(wins, ties * 0.5)
 
 
+def _itself(dtype: DType) -> DType:
+    """Numbers fit into the dtype of the operands."""
+    return dtype
+
+
 clamp_min: Final = Pointwise(
     "clamp_min(Tensor input, Operand min) -> Tensor",
     "Limited from below: max(input, min).",
     lambda m, x, low: m.maximum(x, low),
     kinds="bif",
+    holds=_itself,
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, min: grad.masked_fill((input >= min).logical_not(), 0),
@@ -208,6 +218,7 @@ clamp_max: Final = Pointwise(
     "Limited from above: min(input, max).",
     lambda m, x, high: m.minimum(x, high),
     kinds="bif",
+    holds=_itself,
     inplace=True,
     derivative=Derivative(
         input=lambda grad, input, max: grad.masked_fill((input <= max).logical_not(), 0),
@@ -219,6 +230,7 @@ clamp: Final = Pointwise(
     "Limited to the range from min to max; max where min is larger.",
     lambda m, x, low, high: m.minimum(m.maximum(x, low), high),
     kinds="if",
+    holds=_itself,
     method=False,
     function=False,
     derivative=Derivative(
@@ -232,6 +244,7 @@ where: Final = Pointwise(
     "input where the condition holds, else other.",
     lambda m, c, x, y: m.where(c, x, y),
     condition=True,
+    holds=lambda compute: compute if arithmetic_dtype(compute) is compute else None,
     kinds="bifc8",
     method=False,
     function=False,
@@ -293,17 +306,26 @@ def rounded(input: Any, decimals: int) -> Any:
     return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
 
 
-def scaled(input: Any, other: Any, alpha: Any) -> Any:
+def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     """The second summand times ``alpha``.
 
     Raises:
-        DtypeError: alpha is a float and both summands are integers.
+        DtypeError: alpha is a float and both summands are integers, or a bool and they are not bools.
+        ArgumentError: The dtype of the sum does not hold alpha.
     """
-    if type(alpha) is float and result_type((input, other)).category < 2:
+    common = result_type((input, other))
+    if type(alpha) is bool and common is not bool_:
+        raise DtypeError("add", f"alpha={alpha!r} for {common.name}", "a factor of numbers is a number", "pass 1 or 0")
+    if type(alpha) is float and common.category < 2:
         raise DtypeError(
             "add",
             f"alpha={alpha!r} for integers",
             "a factor of integers is an integer",
             "convert to a floating-point dtype",
         )
+    check_range("add", sign * alpha, common)
+    if common is bool_:
+        return other * bool(alpha)
+    if getattr(other, "dtype", None) is bool_ or type(other) is bool:
+        other = other.to(common) if hasattr(other, "_key") else int(other)
     return other * alpha

@@ -9,7 +9,8 @@ from ..execute.pointwise import Pointwise
 from .arithmetic import is_float
 
 _TEST: Final[dict[str, Any]] = {"result": "bool"}
-_COMPARE: Final[dict[str, Any]] = {"result": "bool", "inplace": True}
+#: Numbers are compared as elements would be, after rounding.
+_COMPARE: Final[dict[str, Any]] = {"result": "bool", "inplace": True, "stored": True}
 _EQUALITY: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc8"}
 _LOGIC: Final[dict[str, Any]] = {**_COMPARE, "kinds": "bifc"}
 

@@ -10,6 +10,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import DTYPE_MASK, dtype_bit
+from ..dispatch.modes import STATE
+from ..execute.numbers import check_range
 from . import arithmetic
 
 
@@ -85,7 +87,13 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
                 "the value is a number or a 0-dimensional tensor",
                 "use where to choose between tensors",
             )
+        if value.dtype is not input.dtype and value._entry.runtime.profile.host_resident and not (
+                value._level or STATE.transforms or not value._entry.holds_data):
+            check_range("masked_fill", value.item(), input.dtype)
         value = value.to(input.dtype)
     elif input.dtype.category < 2:
         value = bool(value) if input.dtype is dtypes.bool_ else int(value)
+        check_range("masked_fill", value, input.dtype)
+    else:
+        check_range("masked_fill", value, input.dtype)
     return call(arithmetic.where, mask, value, input)

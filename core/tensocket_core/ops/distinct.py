@@ -20,7 +20,7 @@ from ..execute.geometry import normalize_axis
 from ..execute.host import same_shape
 from ..execute.native import served
 from ..execute.sequences import SequenceOperator
-from ..promotion import promote_types
+from ..promotion import promote_types, result_type
 from .indexing import gather_valid, scatter_valid
 from .scan import running_sum
 from .sorting import order, places
@@ -270,7 +270,12 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     tensor = next((x for x in (elements, test_elements) if hasattr(x, "_key")), None)
     if tensor is None:
         raise ArgumentTypeError("isin", "two numbers", "one of both is a tensor", "compare numbers with ==")
-    pair = [x.detach() if hasattr(x, "_key") else tensor.new_tensor(x) for x in (elements, test_elements)]
+    common = result_type((elements, test_elements))
+    numbers = [x for x in (elements, test_elements) if not hasattr(x, "_key")]
+    if numbers and common.category == 1:
+        common = dtypes.int64  # which holds numbers that the tensor's dtype lacks
+    pair = [x.detach() if hasattr(x, "_key") else tensor.new_tensor(x, dtype=common)
+            for x in (elements, test_elements)]
     common = promote_types(pair[0].dtype, pair[1].dtype)
     found = call(membership, pair[0].to(common), pair[1].to(common))
     return found.logical_not() if invert else found

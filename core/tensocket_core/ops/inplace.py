@@ -66,7 +66,7 @@ def _fill(entry: Any, target: Any, value: Any) -> None:
             "the value is a number or a 0-dimensional tensor",
             "use copy_ to write a tensor",
         )
-    number = value.item() if hasattr(value, "_key") else value
+    number = value.detach().to(target.dtype).item() if hasattr(value, "_key") else value
     fill_array("fill_", entry, target._array, number, target.dtype)
 
 

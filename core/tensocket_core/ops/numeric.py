@@ -99,6 +99,7 @@ replaced: Final = Pointwise(
     "replaced(Tensor input, Scalar nan, Scalar posinf, Scalar neginf) -> Tensor", "Finite numbers for special ones.",
     lambda m, x, nan, high, low: m.where(
         is_nan(m, x), nan, m.where(m.eq(x, math.inf), high, m.where(m.eq(x, -math.inf), low, x))), kinds="f",
+    holds_extras=False,
     derivative=Derivative(input=lambda grad, input: grad.masked_fill(~input.isfinite(), 0)), **_INNER)
 
 

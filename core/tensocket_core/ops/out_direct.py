@@ -10,7 +10,6 @@ from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR, WRAPPER
 from ..dispatch.modes import ACTIVE
 from ..dispatch.operator import Operator
 from ..execute.dense import Launcher
-from ..execute.generated import as_number
 from ..execute.geometry import contiguous, overlapping
 from ..execute.inplace import bump, check_writable
 from ..execute.pointwise import Pointwise
@@ -56,7 +55,7 @@ def written(operator: Operator, out: Any, *operands: Any) -> bool:
     if launcher.result is not out.dtype:
         return False
     check_writable(operator.name, out)
-    numbers = () if launcher.numbers is None else (as_number(operands[1], launcher.numbers),)
+    numbers = () if launcher.numbers is None else (launcher.numbers(operands[1]),)
     stream = entry.stream
     note_use((*arrays, target), stream)
     run((target, *arrays), (target.size, *numbers), stream)

@@ -18,6 +18,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
 from ..dispatch.registry import COMPOSITES
 from ..execute.borders import border_array
+from ..execute.numbers import check_range
 from ..execute.views import Custom
 from .views import sizes
 from .windows import constant_pad, laid_like
@@ -28,12 +29,14 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
 
     Raises:
+        ArgumentError: The dtype does not hold the value.
         ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
     """
     sides = sizes((tuple(pad),))
     if len(sides) % 2 or len(sides) > 2 * input.ndim:
         raise ShapeError("pad", f"pad {list(sides)} for {input.ndim} dimensions",
                          "there are two numbers for each padded dimension", "pass an even number of them")
+    check_range("pad", value, input.dtype)
     pairs = [(sides[k], sides[k + 1]) for k in range(0, len(sides), 2)]
     if any(input.shape[-1 - k] + low + high < 0 for k, (low, high) in enumerate(pairs)):
         raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",

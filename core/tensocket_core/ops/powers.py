@@ -11,6 +11,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import DtypeError
 
 from ..autograd.derivative import Derivative
+from ..execute.math import arithmetic_dtype
 from ..execute.numbered import Numbered
 
 
@@ -39,6 +40,11 @@ def _no_negative_power(compute: DType, operands: Any) -> None:
                          "convert to a floating-point dtype")
 
 
+def _narrow(compute: DType) -> DType | None:
+    """Exponents among integers and narrow floats must fit."""
+    return compute if compute.category < 2 or arithmetic_dtype(compute) is not compute else None
+
+
 def _root(m: Any, x: Any) -> Any:
     """That of C's pow, which knows neither the root of -0 nor that -inf is negative."""
     return m.where(m.eq(x, 0) | m.eq(x, -math.inf), m.abs(x), m.sqrt(x))
@@ -59,7 +65,7 @@ _POWERS: Final[dict[float, Callable[..., Any]]] = {
 pow: Final = Numbered(
     "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
     lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
-    guard=_no_negative_power, numbers=_POWERS,
+    guard=_no_negative_power, numbers=_POWERS, holds=_narrow,
     derivative=Derivative(
         input=lambda grad, input, exponent: _pow_base(grad, input, exponent),
         exponent=lambda grad, input, exponent, result: _pow_exponent(grad, input, exponent, result)),

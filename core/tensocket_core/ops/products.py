@@ -14,6 +14,8 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..execute.geometry import broadcast_shapes
+from ..execute.math import arithmetic_dtype
+from ..execute.numbers import check_range
 from .matmul import product
 
 # ------------------------------------------------------------------------------------------------ sums of products
@@ -26,6 +28,7 @@ def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> An
 
     Raises:
         DtypeError: Both have different dtypes.
+        ArgumentError: A factor is beyond their dtype.
         ShapeError: The input does not broadcast to the result's shape.
     """
     if input.dtype is not result.dtype:
@@ -33,6 +36,9 @@ def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> An
                          "all operands have one dtype", "convert them with .to(dtype)")
     if result.dtype.category < 2 and any(isinstance(x, (float, complex)) for x in (beta, alpha)):
         beta, alpha = int(beta), int(alpha)
+    for factor in (beta, alpha):
+        if factor != 1 and factor != 0:
+            check_range(operator, factor, arithmetic_dtype(result.dtype))
     shape, given = tuple(result._array.shape), tuple(input._array.shape)
     if given != shape[len(shape) - len(given):] and broadcast_shapes(operator, [shape, given]) != shape:
         raise ShapeError(operator, f"an input of shape {list(given)} for a product of shape {list(shape)}",

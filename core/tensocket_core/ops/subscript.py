@@ -18,6 +18,8 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..execute.direct_moves import many_rows, taken
 from ..execute.inplace import bump
+from ..execute.math import arithmetic_dtype
+from ..execute.numbers import check_range, rounded
 from .advanced_indexing import index_tensors, trimmed, write_indices
 from .indexing import SMALL
 from .inplace import basic_put_
@@ -242,6 +244,11 @@ def setitem(input: Any, index: Any, value: Any) -> None:
             "elements are set to a number or a tensor",
             "convert it with tensocket.tensor(...)",
         )
+    if number and input.dtype.category > 1:
+        if arithmetic_dtype(input.dtype) is input.dtype:
+            check_range("setitem", value, input.dtype)
+        elif type(value) is not complex:
+            value = rounded(value, input.dtype)  # infinity in the place of what is beyond narrow floats
     key = input._key | (0 if number else value._key)
     recording = (is_grad_enabled() and key & AUTOGRAD) or key & WRAPPER or STATE.transforms
     with nullcontext() if recording else no_grad():

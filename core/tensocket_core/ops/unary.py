@@ -82,4 +82,4 @@ round_decimals: Final = Pointwise(
     "round_decimals(Tensor input, Scalar factor, bool before) -> Tensor",
     "Rounded to a multiple of the factor, or of 1 / factor.",
     lambda m, x, factor, before: m.rint(x / factor) * factor if before else m.rint(x * factor) / factor,
-    kinds="f", derivative=Derivative(input=lambda grad: grad * 0), method=False, function=False)
+    kinds="f", holds_extras=False, derivative=Derivative(input=lambda grad: grad * 0), method=False, function=False)

@@ -76,15 +76,25 @@ def _store(w: Text, base: str, offset: int, value: str) -> None:
     w.do(f"store ptr {value}, ptr {at}")
 
 
+#: Constants of LLVM IR.
+_INFINITY: Final = "0x7FF0000000000000"
+_MINUS_INFINITY: Final = "0xFFF0000000000000"
+
+
 def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
-    """A Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype's bits."""
+    """A Python number of an exact type as the word of a scalar's slot: a double, or an integer of the dtype's bits.
+
+    The fallback decides about numbers that the dtype cannot hold.
+    """
     own = w.field(item, layout.type, "ptr")
     if dtype.kind != "float":
         value = _python_int(w, layout, own, item)
         if dtype.itemsize == _WORD:
             return value
         narrow = w.op(f"trunc i64 {value} to i{8 * dtype.itemsize}")
-        return w.op(f"{'sext' if dtype.kind == 'int' else 'zext'} i{8 * dtype.itemsize} {narrow} to i64")
+        again = w.op(f"{'sext' if dtype.kind == 'int' else 'zext'} i{8 * dtype.itemsize} {narrow} to i64")
+        w.branch([w.op(f"icmp eq i64 {again}, {value}")])
+        return again
     is_float, other, ready = w.label(), w.label(), w.label()
     w.branch([w.op(f"icmp eq ptr {own}, {w.known(id(float))}")], is_float, other)
     real = w.field(item, layout.number, "double")
@@ -99,7 +109,11 @@ def python_number(w: Text, layout: Layout, dtype: DType, item: str) -> str:
     w.do(f"{ready}:")
     number = w.op(f"phi double [{real}, %{is_float}], [{whole}, %{exact}]")
     if dtype.itemsize < _WORD:
-        number = w.op(f"fpext float {w.op(f'fptrunc double {number} to float')} to double")
+        single = w.op(f"fpext float {w.op(f'fptrunc double {number} to float')} to double")
+        # The difference is infinite only where rounding made a finite number infinite.
+        lost = w.op(f"fsub double {single}, {number}")
+        w.branch([w.op(f"fcmp une double {lost}, {_INFINITY}"), w.op(f"fcmp une double {lost}, {_MINUS_INFINITY}")])
+        number = single
     return w.op(f"bitcast double {number} to i64")
 
 
