@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType, as_dtype
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, ShapeError
 
 from .. import tensors
 from ..deterministic import SETTING

@@ -17,9 +17,9 @@ from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
+from ..execute.numbers import check_range
 from ..interop.numpy import array_dtype
 from ..promotion import number_dtype, promote_types
-from ..execute.numbers import check_range
 from .base import options
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}

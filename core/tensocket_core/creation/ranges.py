@@ -19,8 +19,8 @@ from ..dispatch.factories import seen, watched
 from ..dispatch.modes import ACTIVE
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
-from ..execute.numbers import as_number
 from ..execute.nests import Operand, pointwise_nest
+from ..execute.numbers import as_number
 from ..execute.primitive import primitive
 from ..execute.programs import index_dtype, launch
 from ..promotion import FLOAT8, number_dtype
