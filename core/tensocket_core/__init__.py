@@ -133,7 +133,8 @@ from .settings import (
     set_num_threads,
 )
 from .sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
-from .storages import TypedStorage, UntypedStorage, is_storage
+from .storages import UntypedStorage, is_storage
+from .typed_storages import TypedStorage
 from .typenames import (
     BFloat16Tensor,
     BoolTensor,

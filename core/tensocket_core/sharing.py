@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.arrays import DeviceArray
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
-from . import storages, tensors
+from . import creation, storages, tensors
 from .dispatch.subclasses import without_memory
-from .execute.geometry import memory_of
+from .execute.geometry import element_strides, memory_of, memory_offset
+from .execute.layout import reach
 from .interop.shared import Segment, place_in_segment
+
+#: Types of handles.
+_HANDLES: Final = frozenset({np.ndarray, DeviceArray})
 
 
 def share_memory(tensor: Any) -> Any:
@@ -42,21 +47,54 @@ def _others_on(memory: Any, known: Any) -> list[Any]:
     for each in gc.get_objects():
         if issubclass(type(each), tensors.Tensor):  # isinstance would ask proxies what they stand for
             array = getattr(each, "_array", None)
-            if type(array) is np.ndarray and memory_of(array) is memory and each is not known:
+            if type(array) in _HANDLES and memory_of(array) is memory and each is not known:
                 found.append(each)
     return found
+
+
+def resize(storage: Any, size: int) -> Any:
+    """``UntypedStorage.resize_``: all tensors move to new memory, with the same geometry.
+
+    Raises:
+        ArgumentError: A tensor reaches beyond the new size, or the memory belongs to others, too.
+    """
+    held = storage.nbytes()
+    if size == held:
+        return storage
+    if size < 0 or not storage.resizable():
+        raise ArgumentError("resize_", f"{size} bytes for a storage of {held}", "Trying to resize storage that is not "
+                            "resizable", "clone() what arrays, buffers, files or other processes have, too")
+    memory, old = storage._memory, storage._bytes
+    holders = _others_on(memory, old)
+    if size < held:
+        _check_reach(holders, size)
+    fresh = creation.empty(size, dtype=old.dtype, device=old.device)
+    common = min(size, held)
+    fresh[:common].copy_(old[:common])
+    for holder in holders:
+        holder._array = storages.moved(holder._array, fresh._array)
+    old._array = fresh._array
+    storages.renew(memory, memory_of(fresh._array))
+    return storage
+
+
+def _check_reach(holders: list[Any], size: int) -> None:
+    for holder in holders:
+        array = holder._array
+        end = (memory_offset(array) + reach(array.shape, element_strides(array))) * holder.dtype.itemsize
+        if 0 not in array.shape and end > size:
+            raise ArgumentError("resize_", f"{size} bytes for a storage with a tensor of shape {list(array.shape)}",
+                                f"tensors stay within their storage, and this one reaches to byte {end}",
+                                "resize the tensor first, or delete it")
 
 
 def _move(holders: list[Any], memory: Any) -> None:
     """Copy memory to a segment of its own and give its tensors the same places there."""
     whole = storages.bytes_of(memory)
-    first = int(memory.__array_interface__["data"][0])
     moved = Segment.create(whole.size).array(0, whole.size)
     moved[...] = whole
     for holder in holders:
-        array = holder._array
-        start = int(array.__array_interface__["data"][0]) - first if array.size else 0
-        holder._array = np.ndarray(array.shape, array.dtype, moved, start, array.strides)
+        holder._array = storages.moved(holder._array, moved)
     storages.renew(memory, moved)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
-from . import creation, sharing, storages, typenames
+from . import creation, sharing, storage_kinds, storages, typed_storages, typenames
 from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order
 from .formats import check_format, contiguous_format, layout, strided
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from tensocket_plugins.contract.dtypes import DType
 
     from .device import DeviceEntry
-
-
-#: What this process has warned of.
-_WARNED: Final[list[str]] = []
 
 
 def public_strides(array: Any) -> tuple[int, ...]:
@@ -85,8 +80,8 @@ class Surface:
         return int(self._array.size) * self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """A number that identifies the first element's place in memory."""
-        return self._entry.runtime.data_ptr(self._array)
+        """A number that identifies the first element's place in memory; 0 where there are no elements."""
+        return self._entry.runtime.data_ptr(self._array) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         """Whether elements lie as a memory format says: by default in row-major order without gaps."""
@@ -119,11 +114,15 @@ class Surface:
 
     def storage(self) -> Any:
         """The memory that this tensor and its views share, as elements of its dtype; deprecated, warns once."""
-        if not _WARNED:
-            _WARNED.append("storage")
-            warnings.warn("TypedStorage is deprecated in PyTorch: use Tensor.untyped_storage() instead of "
-                          "Tensor.storage()", UserWarning, stacklevel=2)
-        return storages.TypedStorage(storages.storage_of(self), self.dtype)
+        typed_storages.warn_deprecated()
+        return typed_storages.typed_storage_of(self)
+
+    def _typed_storage(self) -> Any:
+        return typed_storages.typed_storage_of(self)
+
+    def storage_type(self) -> Any:
+        """The class of storages of this dtype, ``FloatStorage``."""
+        return storage_kinds.storage_kind(self.dtype, self.device.type)
 
     def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
         """Use the memory of a tensor or a storage, in place; without a source, become empty.
@@ -172,11 +171,14 @@ class Surface:
                                               device=self.device if device is None else device,
                                               requires_grad=requires_grad)
 
-    def new(self, *data: Any) -> Any:
-        """A tensor of the given sizes, or with a copy of values, of this tensor's dtype and device."""
-        if len(data) == 1 and not isinstance(data[0], int) and type(data[0]).__name__ != "Size":
-            return self.new_tensor(data[0])
-        return self.new_empty(*(data or (0,)))
+    def new(self, *data: Any, device: Any = None, **named: Any) -> Any:
+        """A tensor of this dtype and device: of the given sizes, of values, or on the memory of a tensor or storage.
+
+        Raises:
+            ArgumentTypeError: A tensor has another dtype.
+            ArgumentError: A storage has another dtype.
+        """
+        return creation.legacy_made("new", data, named, self.dtype, self.device if device is None else device)
 
     # ------------------------------------------------------------------------------------------ kinds of tensors
 

@@ -10,9 +10,11 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from tensocket_plugins.contract.naming import package_name
 
-from . import creation, storages, tensors
+from . import creation, tensors
 from .device import set_default_device
 from .promotion import get_default_dtype, set_default_dtype
+from .storage_kinds import storage_kind
+from .typed_storages import NAME_OF
 
 _NAMES: Final = {
     "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
@@ -42,13 +44,7 @@ class _Kind(type):
 
     def __call__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
         """A tensor of sizes, values, or another tensor's values."""
-        data = creation.legacy_arguments(cls.__name__, given, named)
-        where = cls.place if device is None else device
-        if len(data) == 1 and isinstance(data[0], storages.TypedStorage) and data[0].dtype is cls.dtype:
-            return creation.empty(0, dtype=cls.dtype, device=where).set_(data[0])
-        if len(data) == 1 and not creation.is_size(cls.__name__, data[0]):
-            return creation.tensor(data[0], dtype=cls.dtype, device=where)
-        return creation.empty(*(data or (0,)), dtype=cls.dtype, device=where)
+        return creation.legacy_made(cls.__name__, given, named, cls.dtype, cls.place if device is None else device)
 
 
 def _kind(name: str, place: str = HOST_DEVICE) -> Any:
@@ -60,8 +56,10 @@ def _kind(name: str, place: str = HOST_DEVICE) -> Any:
 
 
 def kinds_on(place: str) -> dict[str, Any]:
-    """The classes ``FloatTensor`` and so on of a kind of device, by name."""
-    return {f"{name}Tensor": _kind(name, place) for name in _NAMES if not name.startswith("Complex")}
+    """The classes ``FloatTensor`` and ``FloatStorage`` and so on of a kind of device, by name."""
+    storage_kinds = (storage_kind(dtype, place) for dtype in NAME_OF)
+    return {**{f"{name}Tensor": _kind(name, place) for name in _NAMES if not name.startswith("Complex")},
+            **{kind.__name__: kind for kind in storage_kinds}}
 
 
 FloatTensor: Final = _kind("Float")

@@ -13,6 +13,7 @@ from typing import Any as Any
 
 from tensocket_core import *
 from tensocket_core import Tensor
+from tensocket_core import UntypedStorage as Storage
 from tensocket_core import __all__ as _names_of_core
 from tensocket_core import bool_ as bool
 from tensocket_core import complex64 as cfloat
@@ -126,7 +127,8 @@ _LATER = frozenset({
 #: Functions of such modules.
 _LATER_NAMES = {
     "compile": "compiler", "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
-    "BoolStorage": "storage",
+    "BoolStorage": "storage", "BFloat16Storage": "storage", "ComplexFloatStorage": "storage",
+    "ComplexDoubleStorage": "storage", "_storage_classes": "storage", "_LegacyStorage": "storage",
     "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",
     "HalfStorage": "storage", "IntStorage": "storage", "LongStorage": "storage", "ShortStorage": "storage",
 }
@@ -246,6 +248,7 @@ __all__ = [
     "load",
     "long",
     "masked",
+    "Storage",
     "nan",
     "newaxis",
     "nn",

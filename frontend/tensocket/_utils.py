@@ -21,7 +21,8 @@ from tensocket_core import (
     sparse_csr_tensor,
 )
 from tensocket_core.creation.base import finish
-from tensocket_core.storages import TypedStorage, array_in, entry_of, untyped
+from tensocket_core.storages import array_in, entry_of, untyped
+from tensocket_core.typed_storages import TypedStorage
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
 
 #: Attributes of tensors that belong to a graph; files do not set them.

@@ -2,66 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-import tensocket
 from tensocket_core import TypedStorage, UntypedStorage
+from tensocket_core.storage_kinds import _LegacyStorage, storage_kind
+from tensocket_core.typed_storages import NAME_OF, Deprecation
 from tensocket_plugins.contract import dtypes
+from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError
+
+FloatStorage = storage_kind(dtypes.float32, HOST_DEVICE)
+DoubleStorage = storage_kind(dtypes.float64, HOST_DEVICE)
+HalfStorage = storage_kind(dtypes.float16, HOST_DEVICE)
+BFloat16Storage = storage_kind(dtypes.bfloat16, HOST_DEVICE)
+LongStorage = storage_kind(dtypes.int64, HOST_DEVICE)
+IntStorage = storage_kind(dtypes.int32, HOST_DEVICE)
+ShortStorage = storage_kind(dtypes.int16, HOST_DEVICE)
+CharStorage = storage_kind(dtypes.int8, HOST_DEVICE)
+ByteStorage = storage_kind(dtypes.uint8, HOST_DEVICE)
+BoolStorage = storage_kind(dtypes.bool_, HOST_DEVICE)
+ComplexFloatStorage = storage_kind(dtypes.complex64, HOST_DEVICE)
+ComplexDoubleStorage = storage_kind(dtypes.complex128, HOST_DEVICE)
+#: All classes of storages.
+_storage_classes = {
+    UntypedStorage, TypedStorage, FloatStorage, DoubleStorage, HalfStorage, BFloat16Storage, LongStorage, IntStorage,
+    ShortStorage, CharStorage, ByteStorage, BoolStorage, ComplexFloatStorage, ComplexDoubleStorage,
+}
 
 
-class _Kind(type):
-    """Classes of which storages of one dtype are instances, although none is made of them."""
-
-    dtype: DType
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
-
-    def __call__(cls, *data: Any) -> TypedStorage:
-        """A storage of a number of elements, or with a copy of values."""
-        given = data[0] if data else 0
-        made: Any = (tensocket.empty(given, dtype=cls.dtype, device="cpu") if isinstance(given, int)
-                     else tensocket.tensor(given, dtype=cls.dtype, device="cpu"))
-        return TypedStorage(made.untyped_storage(), cls.dtype)
-
-    def from_buffer(cls, buffer: Any, byte_order: str = "native", count: int = -1, offset: int = 0) -> TypedStorage:
-        """A storage with a copy of the elements that bytes hold.
-
-        Args:
-            buffer: Bytes.
-            byte_order: ``native``, ``little`` or ``big``.
-            count: Number of elements; all by default.
-            offset: Bytes before the first one.
-
-        Raises:
-            ArgumentError: The order is none of these.
-        """
-        if byte_order not in ("native", "little", "big"):
-            raise ArgumentError("from_buffer", f"byte_order={byte_order!r}",
-                                "the order of bytes is 'native', 'little' or 'big'", "pass one of these")
-        order = {"native": "=", "little": "<", "big": ">"}[byte_order]
-        kind = np.dtype(order + cls.dtype.numpy.str[1:])
-        values = np.frombuffer(buffer, kind, count, offset).astype(cls.dtype.numpy)
-        return TypedStorage(tensocket.from_numpy(values).untyped_storage(), cls.dtype)
+def _dtype_to_storage_type_map() -> dict[DType, str]:
+    """Names of the classes by dtype."""
+    return NAME_OF
 
 
-def _kind(name: str, dtype: DType) -> Any:
-    return _Kind(name, (), {"dtype": dtype, "__doc__": f"Memory of {dtype.name} elements.", "__module__": __name__})
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Whether every use of a typed storage warns, not the first one of a process only."""
+    return Deprecation.always
 
 
-FloatStorage = _kind("FloatStorage", dtypes.float32)
-DoubleStorage = _kind("DoubleStorage", dtypes.float64)
-HalfStorage = _kind("HalfStorage", dtypes.float16)
-LongStorage = _kind("LongStorage", dtypes.int64)
-IntStorage = _kind("IntStorage", dtypes.int32)
-ShortStorage = _kind("ShortStorage", dtypes.int16)
-CharStorage = _kind("CharStorage", dtypes.int8)
-ByteStorage = _kind("ByteStorage", dtypes.uint8)
-BoolStorage = _kind("BoolStorage", dtypes.bool_)
+def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
+    """Let every use of a typed storage warn."""
+    Deprecation.always = always_warn
 
-__all__ = ["BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage",
-           "LongStorage", "ShortStorage", "TypedStorage", "UntypedStorage"]
+
+def _reset_warn_typed_storage_removal() -> None:
+    """Let the next use of a typed storage warn."""
+    Deprecation.warned = False
+
+
+__all__ = ["BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+           "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage",
+           "ShortStorage", "TypedStorage", "UntypedStorage", "_LegacyStorage"]

@@ -74,7 +74,7 @@ diagonal_scatter dsplit dstack equal hsplit hstack index_add
 index_copy index_fill index_reduce isclose masked_scatter masked_select narrow_copy
 put ravel resize_as_ row_stack scatter_reduce select_scatter slice_scatter
 split_with_sizes tensor_split unflatten vsplit vstack empty_permuted empty_strided
-scalar_tensor broadcast_shapes atleast_1d atleast_2d atleast_3d TypedStorage UntypedStorage
+scalar_tensor broadcast_shapes atleast_1d atleast_2d atleast_3d TypedStorage UntypedStorage Storage
 is_storage BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor
 HalfTensor IntTensor LongTensor ShortTensor typename channels_last channels_last_3d
 contiguous_format get_printoptions layout memory_format preserve_format printoptions set_printoptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..execute.numbers import check_range
 from .base import fill_array, finish, options, shape_of
 from .data import from_values, tensor
-from .legacy import is_size, legacy_arguments
+from .legacy import legacy_made
 from .likes import (
     empty_like,
     full_like,
@@ -35,8 +35,7 @@ __all__ = [
     "from_values",
     "full",
     "full_like",
-    "is_size",
-    "legacy_arguments",
+    "legacy_made",
     "linspace",
     "logspace",
     "new_arange",

@@ -20,11 +20,18 @@ from ..execute.copying import from_host
 from ..execute.numbers import check_range
 from ..interop.numpy import array_dtype
 from ..promotion import number_dtype, promote_types
+from . import sizes
 from .base import options
 
 _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
 _PYTHON: Final = {bool, int, float, complex}
+_PLAIN: Final = _SEQUENCES | _PYTHON
+
+
+def is_storage(data: Any) -> bool:
+    """Whether ``data`` is a storage, typed or not."""
+    return hasattr(data, "_bytes") or hasattr(data, "_untyped_storage")
 
 
 def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) -> Any:
@@ -131,6 +138,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             data.device if device is None else device, data.dtype if dtype is None else dtype, copy=True
         )
         return result.requires_grad_(requires_grad) if requires_grad else result
+    if type(data) not in _PLAIN and is_storage(data):
+        chosen, entry = options("tensor", dtype, device)
+        return sizes.empty(0, dtype=chosen, device=entry.device, requires_grad=requires_grad).set_(data)
     values, chosen = _host_values(data, dtype)
     chosen, entry = options("tensor", chosen, device)
     if values.dtype.kind == "c" and not chosen.is_complex and not isinstance(data, np.ndarray):

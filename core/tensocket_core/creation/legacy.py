@@ -1,4 +1,4 @@
-"""Arguments of the old constructors, ``Tensor(2, 3)`` and ``FloatTensor([1, 2])``: sizes or values."""
+"""The old constructors, ``Tensor(2, 3)``, ``FloatTensor([1, 2])`` and ``x.new(...)``: sizes, values or memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .. import tensors
+from .data import is_storage, tensor
+from .sizes import empty
 
 
 def legacy_arguments(operator: str, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -37,3 +40,29 @@ def is_size(operator: str, value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "iu"
     return isinstance(value, (int, np.integer, tensors.Size))
+
+
+def legacy_made(operator: str, given: tuple[Any, ...], named: dict[str, Any], dtype: DType, device: Any) -> Any:
+    """What an old constructor makes: a tensor of sizes or values, or one on the memory of a tensor or a storage.
+
+    Raises:
+        ArgumentTypeError: A tensor has another dtype, or arguments are of unknown kinds.
+        ArgumentError: A storage has another dtype.
+        DeviceMismatch: A tensor or storage is on another device.
+    """
+    data = legacy_arguments(operator, given, named)
+    if len(data) != 1:
+        return empty(*(data or (0,)), dtype=dtype, device=device)
+    value = data[0]
+    if hasattr(value, "_key"):
+        if value.dtype is not dtype:
+            raise ArgumentTypeError(operator, f"a tensor of {value.dtype.name}", f"memory that is shared has the dtype "
+                                    f"{dtype.name}", "use .to(dtype), or tensor(data, dtype=...)")
+        return empty(0, dtype=dtype, device=device).set_(value.detach())
+    if is_storage(value):
+        return empty(0, dtype=dtype, device=device).set_(value)
+    if isinstance(value, (tuple, list)) and not value and type(value) is not tensors.Size:
+        return empty(0, dtype=dtype, device=device)
+    if is_size(operator, value):
+        return empty(value, dtype=dtype, device=device)
+    return tensor(value, dtype=dtype, device=device)

@@ -52,7 +52,7 @@ class Subclassed:
 
     def __new__(cls, *given: Any, device: Any = None, **named: Any) -> Any:
         """A tensor of the default dtype with the given sizes, values or tensor, as PyTorch's old constructor."""
-        return legacy_tensor(cls, creation.legacy_arguments("Tensor", given, named), device)
+        return legacy_tensor(cls, given, named, device)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -154,18 +154,16 @@ def make_subclass(cls: Any, data: Any, requires_grad: bool = False) -> Any:
     return alias
 
 
-def legacy_tensor(cls: Any, data: tuple[Any, ...], device: Any) -> Any:
+def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], device: Any) -> Any:
     """``cls(2, 3)``, ``cls([1, 2])``, ``cls(tensor)``: sizes, values of the default dtype, or a tensor's memory.
 
     Raises:
         ArgumentTypeError: The one argument is a number that is no size.
     """
-    if len(data) == 1 and hasattr(data[0], "_key"):
-        made = data[0]
-    elif len(data) == 1 and not creation.is_size("Tensor", data[0]):
-        made = creation.tensor(data[0], dtype=get_default_dtype(), device=device)
+    if len(given) == 1 and not named and hasattr(given[0], "_key"):
+        made = given[0]
     else:
-        made = creation.empty(*(data or (0,)), device=device)
+        made = creation.legacy_made("Tensor", given, named, get_default_dtype(), device)
     return made.alias() if cls is tensors.Tensor else make_subclass(cls, made)
 
 

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 from ..device import open_entry
 from ..promotion import get_default_dtype
 from ..storages import UntypedStorage, storage_of
+from .exported import fix_size
 from .numpy import from_numpy
 
 
@@ -39,7 +40,9 @@ def mapped(operator: str, filename: Any, shared: bool | None, nbytes: int) -> An
             file.truncate(nbytes)
     if nbytes <= 0:
         return from_numpy(np.empty(0, np.uint8))
-    return from_numpy(np.memmap(path, np.uint8, "r+" if shared else "c", 0, (nbytes,)))
+    made = from_numpy(np.memmap(path, np.uint8, "r+" if shared else "c", 0, (nbytes,)))
+    fix_size(made._array, str(filename) if shared else None)
+    return made
 
 
 def storage_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:

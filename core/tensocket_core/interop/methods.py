@@ -12,6 +12,7 @@ from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE
 from ..dispatch.overrides import handle, overridden
 from . import dlpack, pickling
+from .exported import fix_size
 from .namespace import array_namespace
 from .numpy import from_ufunc, to_array
 
@@ -64,7 +65,9 @@ class Exchange:
         if not self.dtype.native:
             raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
                                     "call .float().numpy()")
-        return self._host()  # type: ignore[no-any-return]
+        array: np.ndarray[Any, Any] = self._host()
+        fix_size(array)
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return to_array(self, dtype, copy)

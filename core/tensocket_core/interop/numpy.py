@@ -18,6 +18,7 @@ from ..dispatch.factories import seen, watched
 from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..execute.geometry import memory_of
+from .exported import fix_size
 
 _READ_ONLY: Final = (
     "the {} is not writable: the tensor shares its memory, and in-place operators on it raise an error; "
@@ -72,6 +73,7 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     plain = array if type(array) is np.ndarray else array.view(np.ndarray)
     if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
+    fix_size(plain)
     return tensors.wrap(plain, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
 
 
@@ -117,6 +119,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
                             "pass a bytearray, memoryview or array") from None
     taken = _elements(view.nbytes, dtype.itemsize, count, offset)
     array = np.frombuffer(view, dtype.numpy, taken, offset)
+    fix_size(array)
     tensor = tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
     if requires_grad:
         tensor.requires_grad = True

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_plugins.contract.arrays import contiguous_strides
-from tensocket_plugins.contract.errors import AutogradError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
-from ..execute.geometry import as_strided, memory_nbytes, memory_offset
+from ..execute.geometry import as_strided, memory_nbytes, memory_of, memory_offset
 from ..execute.inplace import bump
 from ..execute.layout import format_strides, reach
 from ..formats import check_format, contiguous_format, preserve_format
+from ..interop.exported import has_fixed_size
 from ..promotion import get_default_dtype
 from .views import sizes
 
@@ -50,6 +51,9 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     first = memory_offset(array)
     held = memory_nbytes(array) // input.dtype.itemsize
     if first + reach(shape, strides) > held:
+        if has_fixed_size(memory_of(array)):
+            raise ArgumentError("resize_", f"size {list(shape)} for memory of {held} elements that others have, too",
+                                "Trying to resize storage that is not resizable", "clone() it first")
         grown = entry.runtime.empty((first + reach(shape, strides),), input.dtype, entry.stream)
         kept = input.detach().as_strided((held,), (1,), 0)
         target = input.detach()

@@ -71,6 +71,18 @@ has_half = True
 has_magma = False
 
 _KINDS = kinds_on("cuda")
+BFloat16Storage = _KINDS["BFloat16Storage"]
+BoolStorage = _KINDS["BoolStorage"]
+ByteStorage = _KINDS["ByteStorage"]
+CharStorage = _KINDS["CharStorage"]
+ComplexDoubleStorage = _KINDS["ComplexDoubleStorage"]
+ComplexFloatStorage = _KINDS["ComplexFloatStorage"]
+DoubleStorage = _KINDS["DoubleStorage"]
+FloatStorage = _KINDS["FloatStorage"]
+HalfStorage = _KINDS["HalfStorage"]
+IntStorage = _KINDS["IntStorage"]
+LongStorage = _KINDS["LongStorage"]
+ShortStorage = _KINDS["ShortStorage"]
 BFloat16Tensor = _KINDS["BFloat16Tensor"]
 BoolTensor = _KINDS["BoolTensor"]
 ByteTensor = _KINDS["ByteTensor"]
@@ -93,17 +105,29 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BFloat16Storage",
     "BFloat16Tensor",
+    "BoolStorage",
     "BoolTensor",
+    "ByteStorage",
     "ByteTensor",
+    "CharStorage",
     "CharTensor",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
     "DoubleTensor",
     "Event",
+    "FloatStorage",
     "FloatTensor",
+    "HalfStorage",
     "HalfTensor",
+    "IntStorage",
     "IntTensor",
+    "LongStorage",
     "LongTensor",
     "OutOfMemoryError",
+    "ShortStorage",
     "ShortTensor",
     "Stream",
     "StreamContext",

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tensocket.errors import SerializationError
-from tensocket_core import TypedStorage, UntypedStorage
+from tensocket_core import UntypedStorage
 from tensocket_core.creation import finish
 from tensocket_core.device import open_entry
-from tensocket_core.storages import storage_of
+from tensocket_core.storages import is_storage, storage_of, untyped
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType, uint8
 
@@ -77,9 +77,7 @@ def restored(restore: Restore, storage: UntypedStorage, location: str) -> Untype
         SerializationError: ``map_location`` returned something else.
     """
     result = restore(storage, location)
-    if isinstance(result, TypedStorage):
-        return result.untyped()
-    if not isinstance(result, UntypedStorage):
+    if not is_storage(result):
         raise SerializationError("load", f"a {type(result).__name__} from map_location", "map_location returns a "
                                  "storage or None", "return the storage that it is given, or storage.to(device=...)")
-    return result
+    return untyped(result)

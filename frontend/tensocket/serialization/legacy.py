@@ -11,6 +11,7 @@ import numpy as np
 
 from tensocket.errors import SerializationError
 from tensocket_core import TypedStorage, UntypedStorage
+from tensocket_core.typed_storages import typed
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 
@@ -64,7 +65,7 @@ class _Legacy:
                 raise ValueError("storages are larger than the file")
             host = UntypedStorage(count * kind.itemsize, device=HOST_DEVICE)
             self.storages[key] = kind, count, restored(self.restore, host, location)
-        return TypedStorage(self.storages[key][2], kind)
+        return typed(self.storages[key][2], kind)
 
     def fill(self, key: Any, swapped: bool) -> None:
         """The bytes of the next storage."""

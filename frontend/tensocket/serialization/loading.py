@@ -13,6 +13,7 @@ import numpy as np
 
 from tensocket.errors import ArgumentError, DamagedFileError, SerializationError, TensocketError
 from tensocket_core import TypedStorage, UntypedStorage
+from tensocket_core.typed_storages import typed
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
 
@@ -144,7 +145,7 @@ class _Job:
                 self.storages[key] = storage = restored(self.restore, storage, location)
             if count * kind.itemsize > storage.nbytes():
                 raise ValueError(f"storage {key!r} of {count} elements has {storage.nbytes()} bytes")
-            return TypedStorage(storage, kind)
+            return typed(storage, kind)
 
         value, _ = self.unpickled(archive.read("data.pkl"), persistent_load, size)
         archive.check()

@@ -15,6 +15,7 @@ from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, s
 from tensocket_core.dispatch.subclasses import without_memory
 from tensocket_core.formats import layout
 from tensocket_core.sparse.tensor import SparseTensor
+from tensocket_core.typed_storages import typed
 from tensocket_plugins.contract.dtypes import DType, uint8
 
 from . import names
@@ -42,7 +43,7 @@ class Shelf:
             SerializationError: The storage has two dtypes.
         """
         if type(value) is TypedStorage:
-            storage, kind = value.untyped(), value.dtype
+            storage, kind = value._untyped_storage, value.dtype
         elif type(value) is UntypedStorage:
             storage, kind = value, uint8
         else:
@@ -112,7 +113,7 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     storage = values.untyped_storage()
     place: tuple[Any, ...] = (values.storage_offset(), shape, stride, tensor.requires_grad, OrderedDict())
     if dtype in STORAGE_OF:
-        return _utils._rebuild_tensor_v2, (TypedStorage(storage, dtype), *place)
+        return _utils._rebuild_tensor_v2, (typed(storage, dtype), *place)
     return _utils._rebuild_tensor_v3, (storage, *place, dtype)
 
 

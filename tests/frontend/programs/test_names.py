@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 
+import numpy as np
 import pytest
 
 import tensocket as torch
@@ -68,6 +69,7 @@ def test_questions_and_sizes():
     assert types.Device is not None
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages_of_one_dtype():
     assert torch.ByteTensor(torch.ByteStorage.from_buffer(pickle.dumps([1]))).numpy().tobytes() == pickle.dumps([1])
     assert torch.ShortStorage.from_buffer(b"\x01\x00\x00\x02", "big").tolist() == [256, 2]
@@ -78,6 +80,52 @@ def test_storages_of_one_dtype():
     assert not isinstance(made, torch.LongStorage)
     with pytest.raises(errors.ArgumentError, match="the order of bytes is 'native', 'little' or 'big'"):
         torch.ByteStorage.from_buffer(b"", "middle")
+    with pytest.raises(errors.ArgumentError, match=r"'dtype' and 'device' can only be specified "
+                                                    r"in TypedStorage\.from_buffer"):
+        torch.ByteStorage.from_buffer(b"", dtype=torch.int8)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_wrong_uses_of_storages_of_one_dtype():
+    kept = torch.IntStorage([1, 2])
+    assert kept.type() == "tensocket.IntStorage"
+    assert torch.ones(1).storage_type() is torch.FloatStorage
+    assert torch.IntStorage(wrap_storage=kept.untyped()).tolist() == [1, 2]
+    for build, words in ((lambda: torch.IntStorage(device="cpu"), "Keyword argument 'device' cannot be specified"),
+                         (lambda: torch.IntStorage(dtype=torch.int8), "Keyword argument 'dtype' cannot be specified"),
+                         (lambda: storage._LegacyStorage(), "Only child classes of _LegacyStorage can be "
+                                                                       "instantiated"),
+                         (lambda: torch.cuda.IntStorage(wrap_storage=kept.untyped()),
+                          "Device of 'wrap_storage' must be cuda"),
+                         (lambda: torch.cuda.IntStorage.from_buffer(b""), "Not available for CUDA storage"),
+                         (lambda: torch.TypedStorage.from_file("x"), "from_file can only be called on "
+                                                                     "derived classes"),
+                         (lambda: torch.TypedStorage.from_buffer(b"", device="meta"), "buffers are copied to "
+                                                                                           "the host")):
+        with pytest.raises(errors.ArgumentError, match=words):
+            build()
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_of_files(tmp_path):
+    kept = torch.FloatStorage.from_file(tmp_path / "values", True, 3)
+    kept.fill_(2.5)
+    assert np.fromfile(tmp_path / "values", np.float32).tolist() == [2.5] * 3
+    assert kept.filename == str(tmp_path / "values")
+    assert torch.FloatTensor(kept).data_ptr() == kept.data_ptr()
+    assert torch.FloatTensor(kept).untyped_storage().filename == kept.filename
+    assert torch.ones(1).untyped_storage().filename is None
+
+
+def test_every_use_of_typed_storages_can_warn():
+    try:
+        storage._set_always_warn_typed_storage_removal(True)
+        for use in (lambda: torch.FloatStorage(), lambda: torch.FloatStorage.dtype, lambda: torch.ones(1).storage()):
+            with pytest.warns(UserWarning, match="^TypedStorage is deprecated") as found:
+                use()
+            assert len(found) == 1
+    finally:
+        storage._set_always_warn_typed_storage_removal(False)
 
 
 def test_tensors_as_they_were_made_before_there_were_dtypes():

@@ -113,6 +113,7 @@ def test_sparse_and_meta(copied):
     assert (str(found[3].device), found[3].stride()) == ("meta", (3, 1))
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages(copied):
     tensor = torch.arange(3)
     storage, view = copied([tensor.untyped_storage(), tensor.view(torch.uint8)])
