@@ -43,7 +43,7 @@ class StorageKind(type):
         """
         if not _internal:
             warn_deprecated()
-        if not isinstance(cls._dtype, DType):
+        if not hasattr(cls, "_dtype"):
             raise ArgumentError(cls.__name__, "the class itself", "Only child classes of _LegacyStorage can be "
                                 "instantiated", "use FloatStorage or another of its classes")
         for name, given in (("device", device), ("dtype", dtype)):
@@ -63,6 +63,7 @@ class _LegacyStorage(TypedStorage, metaclass=StorageKind):
     """Base of the classes of storages of one dtype."""
 
     place = HOST_DEVICE
+    _dtype: DType
 
     @classmethod
     def from_buffer(cls, buffer: Any = None, byte_order: Any = None, count: Any = -1, offset: Any = 0,

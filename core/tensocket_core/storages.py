@@ -126,7 +126,7 @@ class UntypedStorage:
         Raises:
             ArgumentError: A tensor reaches beyond the new size, or the memory is not the storage's own.
         """
-        return sharing.resize(self, int(size))
+        return sharing.resize(self, int(size))  # type: ignore[no-any-return]
 
     # ------------------------------------------------------------------------------------------ bytes
 
@@ -407,7 +407,7 @@ def untyped(source: Any) -> UntypedStorage:
     if not is_storage(source):
         raise ArgumentTypeError("storage", f"a {type(source).__name__}", "the source is a tensor or a storage",
                                 "pass tensor.untyped_storage()")
-    return source if isinstance(source, UntypedStorage) else source._untyped_storage  # type: ignore[no-any-return]
+    return source if isinstance(source, UntypedStorage) else source._untyped_storage
 
 
 __all__ = ["UntypedStorage", "is_storage", "storage_of"]

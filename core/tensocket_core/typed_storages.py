@@ -67,6 +67,7 @@ class TypedStorage:
 
     is_sparse = False
     dtype: Any
+    _untyped_storage: UntypedStorage
 
     def __init__(self, *data: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None,
                  _internal: bool = False) -> None:
@@ -80,10 +81,6 @@ class TypedStorage:
         self._untyped_storage = _new_storage(data, self.dtype, HOST_DEVICE if device is None else device)
 
     # ------------------------------------------------------------------------------------------ geometry
-
-    @property
-    def _dtype(self) -> DType:
-        return self.dtype  # type: ignore[no-any-return]
 
     @property
     def device(self) -> Device:
