@@ -369,7 +369,7 @@ def wrap(array: Any, key: int) -> Tensor:
 
 
 _DETACH: Final = Custom(
-    "detach(Tensor input) -> Tensor", "The same memory, cut off from the graph.",
+    "detach(Tensor input) -> Tensor~", "The same memory, cut off from the graph.",
     lambda entry, input: Tensor._cut(input), function=False, method=False,
 )
 _DETACH.public = Tensor.detach

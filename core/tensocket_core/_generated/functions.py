@@ -15938,7 +15938,7 @@ def unbind_copy(input: Any, dim: int = 0, *, axis: Any = None) -> Any:
 
 
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:
-    """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+    """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
     if axis is not None:
         if overridden(input):
             return asked(_c_unsafe_chunk, input, chunks, dim, axis=axis)
@@ -15957,7 +15957,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> 
 
 
 def unsafe_split(input: Any, split_size: int, dim: int = 0, *, axis: Any = None) -> Any:
-    """``split``; the name is that of parts which may be changed in place, as all may here."""
+    """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
     if axis is not None:
         if overridden(input):
             return asked(_c_unsafe_split, input, split_size, dim, axis=axis)
@@ -15976,7 +15976,9 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0, *, axis: Any = None)
 
 
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
-    """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+    """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
+    place.
+    """
     if axis is not None:
         if overridden(input):
             return asked(_c_unsafe_split_with_sizes, input, split_sizes, dim, axis=axis)

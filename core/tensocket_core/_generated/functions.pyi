@@ -3117,13 +3117,15 @@ def unbind_copy(input: Tensor, dim: _int = 0, *, axis: Any = None) -> Any:
     """Copies of ``unbind``'s parts."""
 
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+    """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
 
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """``split``; the name is that of parts which may be changed in place, as all may here."""
+    """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-    """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+    """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
+    place.
+    """
 
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
     """Matrices of zeros with the last dimension on a diagonal.

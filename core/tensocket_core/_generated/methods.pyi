@@ -1788,13 +1788,15 @@ class Operators:
         """
 
     def unsafe_chunk(self, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-        """``chunk``; the name is that of parts which may be changed in place, as all may here."""
+        """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
 
     def unsafe_split(self, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-        """``split``; the name is that of parts which may be changed in place, as all may here."""
+        """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
 
     def unsafe_split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-        """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
+        """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
+        place.
+        """
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
         """Matrices of zeros with the last dimension on a diagonal.

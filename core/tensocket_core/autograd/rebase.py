@@ -191,7 +191,8 @@ def reread(base: Any, changed: Any = None) -> None:
     """After a recorded in-place change of a base: its recorded views, except ``changed``, read the new value."""
     for ref in base._views:
         view = ref()
-        if view is not None and view is not changed:
+        # A part that ``unsafe_split`` made is no longer a view of its base.
+        if view is not None and view is not changed and view._base is base:
             _reattach(view, _rules(view, base)[0], (base._grad_fn,), (base, *_geometry(view, base)))
 
 

@@ -3,7 +3,7 @@
 Types: ``Tensor``, ``Operand`` (tensor or Python number), ``Tensor[]``, ``Scalar`` (Python number), ``int``, ``int[]``,
 ``bool``, ``float``, ``str``, ``dtype``, ``device``, ``any``; a ``?`` behind a type allows None. A ``*`` starts
 keyword-only arguments, ``...`` behind a type collects positional ones. A type with ``!`` (``Tensor!``) is written
-to; ``~`` marks a result that is a view of the argument.
+to; ``~`` marks results that may be an argument or lie in its memory. All others have memory of their own.
 
 PyTorch's schemas are read, too: ``ns::f.overload(Tensor(a!) x, int[2] size, float? eps=1e-5) -> (Tensor, Tensor)``.
 """
@@ -82,6 +82,11 @@ class Schema:
     def is_mutable(self) -> bool:
         """Whether an argument is written to."""
         return any(p.mutated for p in self.parameters)
+
+    @property
+    def may_alias(self) -> bool:
+        """Whether a result may be an argument or lie in its memory."""
+        return self.is_mutable or "~" in self.returns
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -417,10 +417,12 @@ class Pointwise(Operator):
 
 
 def numpy_formula(formula: Callable[..., Any], compute: DType, result: DType) -> Callable[..., Any]:
-    """A formula as a direct kernel over NumPy arrays of ``compute``; the result has dtype ``result``."""
+    """A formula as a direct kernel over NumPy arrays of ``compute``; the result is a new array of dtype ``result``."""
     m, dtype = ArrayMath(compute), result.numpy
 
     def run(*values: Any) -> Any:
-        return np.asarray(formula(m, *values), dtype)
+        made = np.asarray(formula(m, *values), dtype)
+        # A formula that changes nothing, as rounding of integers, returns what it was given or a view of that.
+        return made.copy() if made.base is not None or any(made is value for value in values) else made
 
     return run

@@ -249,7 +249,7 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
     bump(input)
 
 
-@composite("index_put_(Tensor input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
+@composite("index_put_(Tensor! input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Write (or add) values at index tensors, in place."""
     return input.copy_(input.index_put(indices, values, accumulate))

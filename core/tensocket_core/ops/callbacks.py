@@ -23,7 +23,7 @@ def _called(operator: str, input: Any, function: Callable[..., Any], *others: An
     return input.copy_(creation.tensor(values, device="cpu").reshape(input.shape))
 
 
-@composite("apply_(Tensor input, any callable) -> Tensor", function=False)
+@composite("apply_(Tensor! input, any callable) -> Tensor", function=False)
 def apply_(input: Any, callable: Callable[[Any], Any]) -> Any:
     """Each element replaced by what a function of a Python number gives for it, in place; slow.
 
@@ -37,7 +37,7 @@ def apply_(input: Any, callable: Callable[[Any], Any]) -> Any:
     return _called("apply_", input, callable)
 
 
-@composite("map_(Tensor input, Tensor tensor, any callable) -> Tensor", function=False)
+@composite("map_(Tensor! input, Tensor tensor, any callable) -> Tensor", function=False)
 def map_(input: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
     """Each element replaced by what a function gives for it and the other tensor's, in place; slow.
 
@@ -52,13 +52,13 @@ def map_(input: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
     return _called("map_", input, callable, tensor)
 
 
-@composite("map2_(Tensor input, Tensor x, Tensor y, any callable) -> Tensor", function=False)
+@composite("map2_(Tensor! input, Tensor x, Tensor y, any callable) -> Tensor", function=False)
 def map2_(input: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
     """``map_`` with two other tensors."""
     return _called("map2_", input, callable, x, y)
 
 
-@composite("fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor", function=False)
+@composite("fill_diagonal_(Tensor! input, Scalar fill_value, bool wrap=False) -> Tensor", function=False)
 def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
     """One value at the indices ``(i, i, ...)``, in place.
 

@@ -13,7 +13,7 @@ from ..execute.geometry import is_integer, normalize_axes
 from .selection import positions
 
 
-@composite("cartesian_prod(any tensors) -> Tensor", method=False)
+@composite("cartesian_prod(any tensors) -> Tensor~", method=False)
 def cartesian_prod(*tensors: Any) -> Any:
     """All choices of one element of each vector: (product of sizes, number of vectors); the vector itself for one.
 

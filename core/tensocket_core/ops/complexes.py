@@ -57,13 +57,13 @@ joined: Final = RetypedView(
     method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_real(grad))))
 
 
-@composite("real(Tensor input) -> Tensor", method=False)
+@composite("real(Tensor input) -> Tensor~", method=False)
 def real(input: Any) -> Any:
     """The real parts, a view; a real tensor itself."""
     return call(real_part, input) if input.dtype.is_complex else input
 
 
-@composite("imag(Tensor input) -> Tensor", method=False)
+@composite("imag(Tensor input) -> Tensor~", method=False)
 def imag(input: Any) -> Any:
     """The imaginary parts of a complex tensor, a view.
 
@@ -73,7 +73,7 @@ def imag(input: Any) -> Any:
     return call(imag_part, _complex_only("imag", input))
 
 
-@composite("view_as_real(Tensor input) -> Tensor", method=False)
+@composite("view_as_real(Tensor input) -> Tensor~", method=False)
 def view_as_real(input: Any) -> Any:
     """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
 
@@ -90,7 +90,7 @@ def _complex_only(operator: str, input: Any) -> Any:
     return input
 
 
-@composite("view_as_complex(Tensor input) -> Tensor", method=False)
+@composite("view_as_complex(Tensor input) -> Tensor~", method=False)
 def view_as_complex(input: Any) -> Any:
     """A float tensor whose last dimension has the two parts as complex numbers; a view.
 
@@ -119,19 +119,19 @@ conjugate: Final = Pointwise(
     derivative=wirtinger(Derivative(input=lambda grad: grad.conj())))
 
 
-@composite("conj(Tensor input) -> Tensor")
+@composite("conj(Tensor input) -> Tensor~")
 def conj(input: Any) -> Any:
     """Complex conjugates, computed at once; a real tensor itself."""
     return call(conjugate, input) if input.dtype.is_complex else input
 
 
-@composite("resolve_conj(Tensor input) -> Tensor")
+@composite("resolve_conj(Tensor input) -> Tensor~")
 def resolve_conj(input: Any) -> Any:
     """The tensor itself: conjugates are computed at once."""
     return input
 
 
-@composite("resolve_neg(Tensor input) -> Tensor")
+@composite("resolve_neg(Tensor input) -> Tensor~")
 def resolve_neg(input: Any) -> Any:
     """The tensor itself: negatives are computed at once."""
     return input
@@ -218,7 +218,7 @@ def isreal(input: Any) -> Any:
     return input.imag == 0 if input.dtype.is_complex else input.new_ones(tuple(input.shape), dtype=dtypes.bool_)
 
 
-@composite("adjoint(Tensor input) -> Tensor")
+@composite("adjoint(Tensor input) -> Tensor~")
 def adjoint(input: Any) -> Any:
     """Conjugate transposes of matrices: the last two dimensions exchanged.
 

@@ -28,7 +28,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return input.clamp_max(max) if min is None else call(arithmetic.clamp, input, min, max)
 
 
-@composite("clamp_(Tensor input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
+@composite("clamp_(Tensor! input, Operand? min=None, Operand? max=None) -> Tensor", function=False, aliases=("clip_",))
 def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
     """``clamp`` in place."""
     if max is None:

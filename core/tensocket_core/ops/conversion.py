@@ -23,7 +23,7 @@ def _refused(given: str) -> ArgumentTypeError:
 
 @composite(
     "to(Tensor input, any args, *, device? device=None, dtype? dtype=None, bool non_blocking=False, "
-    "bool copy=False, any memory_format=None) -> Tensor",
+    "bool copy=False, any memory_format=None) -> Tensor~",
     function=False,
 )
 def to(
@@ -66,7 +66,7 @@ def _conversion(dtype: DType, name: str) -> Any:
 
     run.__doc__ = f"This tensor as {dtype.name}."
     run.__name__ = f"to_{name}"
-    return composite(f"{name}(Tensor input, any memory_format=None) -> Tensor", function=False)(run)
+    return composite(f"{name}(Tensor input, any memory_format=None) -> Tensor~", function=False)(run)
 
 
 to_float: Final = _conversion(dtypes.float32, "float")
@@ -83,19 +83,19 @@ to_cfloat: Final = _conversion(dtypes.complex64, "cfloat")
 to_cdouble: Final = _conversion(dtypes.complex128, "cdouble")
 
 
-@composite("type_as(Tensor input, Tensor other) -> Tensor", function=False)
+@composite("type_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def type_as(input: Any, other: Any) -> Any:
     """This tensor with another tensor's dtype."""
     return input.to(other.dtype)
 
 
-@composite("cpu(Tensor input, any memory_format=None) -> Tensor", function=False)
+@composite("cpu(Tensor input, any memory_format=None) -> Tensor~", function=False)
 def cpu(input: Any, memory_format: Any = None) -> Any:
     """This tensor in host memory."""
     return input.to(HOST_DEVICE, memory_format=memory_format)
 
 
-@composite("cuda(Tensor input, any device=None, bool non_blocking=False, any memory_format=None) -> Tensor",
+@composite("cuda(Tensor input, any device=None, bool non_blocking=False, any memory_format=None) -> Tensor~",
            function=False)
 def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """This tensor on the device called ``cuda``, or on another one that is given by number or name."""

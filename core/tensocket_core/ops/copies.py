@@ -12,7 +12,7 @@ from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute import direct_moves
 from ..execute.copying import converted, copy_elements, to_device
-from ..execute.geometry import normalize_axis
+from ..execute.geometry import memory_of, normalize_axis
 from ..execute.layout import empty_strided_array, format_strides
 from ..execute.views import Custom
 from ..formats import contiguous_format, preserve_format
@@ -31,6 +31,11 @@ def _clone(entry: Any, input: Any, memory_format: Any = None) -> Any:
         out = empty_strided_array(entry, source.shape, dtype, strides)
         copy_elements(entry, out, dtype, source, dtype)
     return tensors_module.wrap(out, entry.key | dtype_bit(dtype))
+
+
+def separate(result: Any, input: Any) -> Any:
+    """Return ``result``, or a copy if it lies in the memory of ``input``; for operators that return new tensors."""
+    return result.clone() if memory_of(result._array) is memory_of(input._array) else result
 
 
 def _small_copy(x: Any, memory_format: Any) -> Any:

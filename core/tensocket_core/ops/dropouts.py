@@ -79,7 +79,7 @@ def _at_once(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
     return dropped
 
 
-@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor", method=False, direct=_at_once)
+@composite("dropout(Tensor input, float p=0.5, bool train=True) -> Tensor~", method=False, direct=_at_once)
 def dropout(input: Any, p: float = 0.5, train: bool = True) -> Any:
     """Zeros with probability ``p``, everything else divided by 1 - p; the identity when not training.
 
@@ -128,7 +128,7 @@ def _channels(operator: str, input: Any) -> tuple[int, ...]:
     return (*input.shape[:2], *(1 for _ in range(input.ndim - 2)))
 
 
-@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor", method=False)
+@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor~", method=False)
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
     """Dropout of whole channels: input is [N, C, ...].
 
@@ -162,7 +162,7 @@ def _alpha(operator: str, input: Any, p: float, train: bool, channels: bool) -> 
     return input * (mask.to(input.dtype) * scale) + shift
 
 
-@composite("alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor", method=False)
+@composite("alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
 def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     """Dropout that keeps mean 0 and variance 1: dropped elements become what selu tends to, then all are scaled.
 
@@ -173,7 +173,7 @@ def alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     return _alpha("alpha_dropout", input, p, train, channels=False)
 
 
-@composite("feature_alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor", method=False)
+@composite("feature_alpha_dropout(Tensor input, float p=0.5, bool train=False) -> Tensor~", method=False)
 def feature_alpha_dropout(input: Any, p: float = 0.5, train: bool = False) -> Any:
     """alpha_dropout of whole channels: input is [N, C, ...].
 

@@ -230,7 +230,7 @@ def _mover(labels: str, groups: Sequence[Sequence[str]], sizes: dict[str, int]) 
     return move
 
 
-@composite("einsum(any args) -> Tensor", method=False)
+@composite("einsum(any args) -> Tensor~", method=False)
 def einsum(*args: Any) -> Any:
     """Sum of products of operands' elements, over the subscripts that the result has not.
 
@@ -263,4 +263,6 @@ def einsum(*args: Any) -> Any:
         keep = set(out).union(*(own for _, own in terms))
         terms.append(_pair(first, second, keep))
     tensor, own = _summed(terms[0], set(out))
-    return tensor.permute(tuple(own.index(label) for label in out)) if own != out else tensor
+    if own != out:
+        return tensor.permute(tuple(own.index(label) for label in out))
+    return tensor.alias() if tensor is operands[0] else tensor

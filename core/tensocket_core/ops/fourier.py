@@ -168,6 +168,8 @@ def _check_sizes(name: str, input: Any, sizes: Sequence[int]) -> None:
 def _transform(name: str, input: Any, axes: tuple[int, ...], sizes: list[int], norm: str | None, forward: bool) -> Any:
     _check_sizes(name, input, sizes)
     input = _floating(name, input, real=False)
+    if not axes:
+        return input.clone()
     return call(whole, _resized(input, axes, sizes), axes, _scale(name, norm, math.prod(sizes), forward), forward)
 
 

@@ -98,19 +98,19 @@ fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value
                       derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
 
 
-@composite("zero_(Tensor input) -> Tensor", function=False)
+@composite("zero_(Tensor! input) -> Tensor", function=False)
 def zero_(input: Any) -> Any:
     """Zeros, in place."""
     return input.fill_(0)
 
 
-@composite("masked_fill_(Tensor input, Tensor mask, Operand value) -> Tensor", function=False)
+@composite("masked_fill_(Tensor! input, Tensor mask, Operand value) -> Tensor", function=False)
 def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, in place."""
     return input.copy_(input.masked_fill(mask, value))
 
 
-@composite("scatter_(Tensor input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
+@composite("scatter_(Tensor! input, int dim, Tensor index, Operand? src=None, *, Operand? value=None, str? reduce=None)"
            " -> Tensor", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``scatter`` in place."""
@@ -118,7 +118,7 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
     return input.copy_(before.scatter(dim, index, src, value=value, reduce=reduce))
 
 
-@composite("scatter_add_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
+@composite("scatter_add_(Tensor! input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """``scatter_add`` in place."""
     return input.copy_(input.scatter_add(dim, index, src))

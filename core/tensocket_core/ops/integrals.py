@@ -185,7 +185,7 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     return input * functions.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input.dtype)
 
 
-@composite("renorm_(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor", function=False)
+@composite("renorm_(Tensor! input, Scalar p, int dim, Scalar maxnorm) -> Tensor", function=False)
 def renorm_(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """``renorm`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input

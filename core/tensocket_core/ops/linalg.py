@@ -232,6 +232,8 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 def matrix_power(A: Any, n: int) -> Any:
     """A @ A @ ..., n times; negative powers are those of the inverse."""
     check_matrix("matrix_power", A, square=True)
+    if n == 1:
+        return A.clone()
     if n < 0:
         A, n = inv(A), -n
     result = None
@@ -259,7 +261,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return ((x.conj() if x.dtype.is_complex else x) * y).sum(dim)
 
 
-@composite("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", **LINALG)
+@composite("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor~", **LINALG)
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Diagonals of matrices, as ``diagonal`` with the last two dimensions."""
     return A.diagonal(offset, dim1, dim2)

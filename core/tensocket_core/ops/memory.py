@@ -26,7 +26,7 @@ def _placed(input: Any, array: Any) -> Any:
     return input
 
 
-@composite("resize_(Tensor input, int... size, *, any memory_format=None) -> Tensor", function=False)
+@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False)
 def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
 
@@ -64,7 +64,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     return _placed(input, as_strided(array, shape, strides, 0))
 
 
-@composite("resize_as_(Tensor input, Tensor the_template, *, any memory_format=None) -> Tensor")
+@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor")
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """``resize_`` to another tensor's shape."""
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)
@@ -124,25 +124,25 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
 
 
 
-@composite("tril_(Tensor input, int diagonal=0) -> Tensor", function=False)
+@composite("tril_(Tensor! input, int diagonal=0) -> Tensor", function=False)
 def tril_(input: Any, diagonal: int = 0) -> Any:
     """``tril`` in place."""
     return input.copy_(input.tril(diagonal))
 
 
-@composite("triu_(Tensor input, int diagonal=0) -> Tensor", function=False)
+@composite("triu_(Tensor! input, int diagonal=0) -> Tensor", function=False)
 def triu_(input: Any, diagonal: int = 0) -> Any:
     """``triu`` in place."""
     return input.copy_(input.triu(diagonal))
 
 
-@composite("cumsum_(Tensor input, int dim, *, any dtype=None) -> Tensor", function=False)
+@composite("cumsum_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
 def cumsum_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``cumsum`` in place."""
     return input.copy_(input.cumsum(dim, dtype=dtype))
 
 
-@composite("cumprod_(Tensor input, int dim, *, any dtype=None) -> Tensor", function=False)
+@composite("cumprod_(Tensor! input, int dim, *, any dtype=None) -> Tensor", function=False)
 def cumprod_(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``cumprod`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input

@@ -76,7 +76,7 @@ def heaviside(input: Any, values: Any) -> Any:
     return call(step, input, values)
 
 
-@composite("heaviside_(Tensor input, Tensor values) -> Tensor", function=False)
+@composite("heaviside_(Tensor! input, Tensor values) -> Tensor", function=False)
 def heaviside_(input: Any, values: Any) -> Any:
     """``heaviside`` in place."""
     _steps("heaviside_", input, values)
@@ -119,7 +119,7 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
                 -largest if neginf is None else neginf)
 
 
-@composite("nan_to_num_(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+@composite("nan_to_num_(Tensor! input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
            function=False)
 def nan_to_num_(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
     """``nan_to_num`` in place."""
@@ -204,7 +204,7 @@ def ldexp(input: Any, other: Any) -> Any:
     return input * 2.0**other
 
 
-@composite("ldexp_(Tensor input, Tensor other) -> Tensor", function=False)
+@composite("ldexp_(Tensor! input, Tensor other) -> Tensor", function=False)
 def ldexp_(input: Any, other: Any) -> Any:
     """``ldexp`` in place."""
     return input.mul_(2.0**other)
@@ -241,7 +241,7 @@ def float_power(input: Any, exponent: Any) -> Any:
     return base**power
 
 
-@composite("float_power_(Tensor input, Operand exponent) -> Tensor", function=False)
+@composite("float_power_(Tensor! input, Operand exponent) -> Tensor", function=False)
 def float_power_(input: Any, exponent: Any) -> Any:
     """``float_power`` in place.
 
@@ -357,7 +357,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return (input if beta == 1 else input * beta) + product
 
 
-@composite("addr_(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
+@composite("addr_(Tensor! input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
 def addr_(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addr`` in place."""
     return input.copy_(addr(input, vec1, vec2, beta=beta, alpha=alpha))

@@ -20,6 +20,7 @@ from ..dispatch.registry import COMPOSITES
 from ..execute.borders import border_array
 from ..execute.numbers import check_range
 from ..execute.views import Custom
+from .copies import separate
 from .views import sizes
 from .windows import constant_pad, laid_like
 
@@ -200,7 +201,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     split = input.reshape((*lead, channels // (r * r), r, r, height, width))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     shape = (*lead, channels // (r * r), height * r, width * r)
-    return laid_like(split.permute(order).reshape(shape), input._array)
+    return separate(laid_like(split.permute(order).reshape(shape), input._array), input)
 
 
 @composite("pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor", method=False)
@@ -215,7 +216,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     split = input.reshape((*lead, channels, height // r, r, width // r, r))
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
     shape = (*lead, channels * r * r, height // r, width // r)
-    return laid_like(split.permute(order).reshape(shape), input._array)
+    return separate(laid_like(split.permute(order).reshape(shape), input._array), input)
 
 
 @composite("channel_shuffle(Tensor input, int groups) -> Tensor", method=False, aliases=("native_channel_shuffle",))
@@ -230,4 +231,4 @@ def channel_shuffle(input: Any, groups: int) -> Any:
                          "groups divide the channels of a tensor of at least 3 dimensions", "choose another number")
     batch, channels, *rest = input.shape
     split = input.reshape((batch, groups, channels // groups, *rest))
-    return laid_like(split.transpose(1, 2).reshape(tuple(input.shape)), input._array)
+    return separate(laid_like(split.transpose(1, 2).reshape(tuple(input.shape)), input._array), input)

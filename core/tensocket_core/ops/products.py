@@ -93,27 +93,27 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     return blended("addbmm", input, wide.mm(batch2.reshape((count * inner, batch2.shape[2]))), beta, alpha)
 
 
-@composite("addmm_(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+@composite("addmm_(Tensor! input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addmm`` in place."""
     return input.copy_(functions.addmm(input, mat1, mat2, beta=beta, alpha=alpha))
 
 
-@composite("addmv_(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
+@composite("addmv_(Tensor! input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", function=False)
 def addmv_(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addmv`` in place."""
     return input.copy_(functions.addmv(input, mat, vec, beta=beta, alpha=alpha))
 
 
-@composite("baddbmm_(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+@composite("baddbmm_(Tensor! input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``baddbmm`` in place."""
     return input.copy_(functions.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha))
 
 
-@composite("addbmm_(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+@composite("addbmm_(Tensor! input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            function=False)
 def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addbmm`` in place."""
@@ -217,7 +217,7 @@ def chain_matmul(*matrices: Any) -> Any:
     if not given:
         raise ArgumentError("chain_matmul", "no matrices", "a product has at least one factor", "pass matrices")
     _check_chain("chain_matmul", given, given)
-    return _chained(given)
+    return _chained(given) if len(given) > 1 else given[0].clone()
 
 
 # --------------------------------------------------------------------------------------------------- powers of vectors

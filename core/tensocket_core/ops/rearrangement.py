@@ -104,7 +104,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
     return result
 
 
-@composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor", aliases=("moveaxis",))
+@composite("movedim(Tensor input, int[] source, int[] destination) -> Tensor~", aliases=("moveaxis",))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """One dimension (or several) moved to other positions; the others keep their order."""
     given, wanted = ((d,) if is_integer(d) else tuple(d) for d in (source, destination))
@@ -121,26 +121,26 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return input.permute(order)
 
 
-@composite("broadcast_to(Tensor input, int[] size) -> Tensor")
+@composite("broadcast_to(Tensor input, int[] size) -> Tensor~")
 def broadcast_to(input: Any, size: Any) -> Any:
     """The tensor expanded to a shape."""
     return input.expand(tuple(size))
 
 
-@composite("expand_as(Tensor input, Tensor other) -> Tensor", function=False)
+@composite("expand_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def expand_as(input: Any, other: Any) -> Any:
     """The tensor expanded to another tensor's shape."""
     return input.expand(tuple(other.shape))
 
 
-@composite("view_as(Tensor input, Tensor other) -> Tensor", function=False)
+@composite("view_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def view_as(input: Any, other: Any) -> Any:
     """The tensor viewed as another tensor's shape."""
     return input.view(tuple(other.shape))
 
 
-@composite("broadcast_tensors(Tensor[] tensors) -> any", method=False)
+@composite("broadcast_tensors(Tensor[] tensors) -> any~", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """The tensors expanded to their common shape."""
     shape = broadcast_shapes("broadcast_tensors", [x._array.shape for x in tensors])
-    return tuple(x.expand(shape) for x in tensors)
+    return tuple(x if x._array.shape == shape else x.expand(shape) for x in tensors)

@@ -264,7 +264,7 @@ MinResult: Final = namedtuple("min", ("values", "indices"))  # type: ignore[name
 
 def _along(input: Any, position: Callable[..., Any], dim: int, keepdim: bool) -> tuple[Any, Any]:
     indices = position(dim, True)
-    values = input if input.ndim == 0 else input.gather(dim, indices)
+    values = input.clone() if input.ndim == 0 else input.gather(dim, indices)
     return (values, indices) if keepdim or input.ndim == 0 else (values.squeeze(dim), indices.squeeze(dim))
 
 

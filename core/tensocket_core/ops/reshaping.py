@@ -61,7 +61,7 @@ unfold: Final = View(
 )
 
 
-@composite("unflatten(Tensor input, int dim, int[] sizes) -> Tensor")
+@composite("unflatten(Tensor input, int dim, int[] sizes) -> Tensor~")
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dimension as several; one of the sizes may be -1.
 
@@ -84,19 +84,19 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return input.reshape((*shape[:axis], *full, *shape[axis + 1:]))
 
 
-@composite("ravel(Tensor input) -> Tensor")
+@composite("ravel(Tensor input) -> Tensor~")
 def ravel(input: Any) -> Any:
     """The tensor as one dimension; a view where its elements are contiguous."""
     return input.contiguous().view(-1)
 
 
-@composite("reshape_as(Tensor input, Tensor other) -> Tensor", function=False)
+@composite("reshape_as(Tensor input, Tensor other) -> Tensor~", function=False)
 def reshape_as(input: Any, other: Any) -> Any:
     """The same elements in another tensor's shape."""
     return input.reshape(tuple(other.shape))
 
 
-@composite("sum_to_size(Tensor input, int... size) -> Tensor", function=False)
+@composite("sum_to_size(Tensor input, int... size) -> Tensor~", function=False)
 def sum_to_size(input: Any, *size: Any) -> Any:
     """Sums over dimensions, so that the result has a shape that broadcasts to the tensor's.
 
@@ -174,32 +174,32 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
     return input
 
 
-@composite("transpose_(Tensor input, int dim0, int dim1) -> Tensor", function=False,
+@composite("transpose_(Tensor! input, int dim0, int dim1) -> Tensor", function=False,
            aliases=("swapaxes_", "swapdims_"))
 def transpose_(input: Any, dim0: int, dim1: int) -> Any:
     """``transpose`` in place."""
     return _turned("transpose_", input, input.transpose(dim0, dim1))
 
 
-@composite("t_(Tensor input) -> Tensor", function=False)
+@composite("t_(Tensor! input) -> Tensor", function=False)
 def t_(input: Any) -> Any:
     """``t`` in place."""
     return _turned("t_", input, input.t())
 
 
-@composite("squeeze_(Tensor input, any dim=None) -> Tensor", function=False)
+@composite("squeeze_(Tensor! input, any dim=None) -> Tensor", function=False)
 def squeeze_(input: Any, dim: Any = None) -> Any:
     """``squeeze`` in place."""
     return _turned("squeeze_", input, input.squeeze(dim))
 
 
-@composite("unsqueeze_(Tensor input, int dim) -> Tensor", function=False)
+@composite("unsqueeze_(Tensor! input, int dim) -> Tensor", function=False)
 def unsqueeze_(input: Any, dim: int) -> Any:
     """``unsqueeze`` in place."""
     return _turned("unsqueeze_", input, input.unsqueeze(dim))
 
 
-@composite("as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
+@composite("as_strided_(Tensor! input, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
 def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """``as_strided`` in place."""
     return _turned("as_strided_", input, input.as_strided(size, stride, storage_offset))
@@ -208,14 +208,14 @@ def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) 
 # ------------------------------------------------------------------------------------------------- splitting, joining
 
 
-@composite("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any")
+@composite("split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any~")
 def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of consecutive parts of the listed sizes."""
     return tuple(input.split(list(split_sizes), dim))
 
 
 @composite("tensor_split(Tensor input, any indices_or_sections=None, int dim=0, *, any sections=None, any indices=None)"
-           " -> any")
+           " -> any~")
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
                  indices: Any = None) -> tuple[Any, ...]:
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
@@ -258,19 +258,19 @@ def _split_along(name: str, input: Any, indices_or_sections: Any, rank: int, dim
     return parts
 
 
-@composite("hsplit(Tensor input, any indices_or_sections) -> any")
+@composite("hsplit(Tensor input, any indices_or_sections) -> any~")
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views of parts side by side: along the second dimension, or the only one."""
     return _split_along("hsplit", input, indices_or_sections, 1, 1 if input.ndim > 1 else 0)
 
 
-@composite("vsplit(Tensor input, any indices_or_sections) -> any")
+@composite("vsplit(Tensor input, any indices_or_sections) -> any~")
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views of parts below each other: along the first of at least two dimensions."""
     return _split_along("vsplit", input, indices_or_sections, 2, 0)
 
 
-@composite("dsplit(Tensor input, any indices_or_sections) -> any")
+@composite("dsplit(Tensor input, any indices_or_sections) -> any~")
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views of parts along the third dimension."""
     return _split_along("dsplit", input, indices_or_sections, 3, 2)

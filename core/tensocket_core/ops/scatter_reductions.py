@@ -243,7 +243,8 @@ def _before(input: Any) -> Any:
 
 
 @composite(
-    "scatter_reduce_(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    "scatter_reduce_(Tensor! input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
+    " -> Tensor",
     function=False,
 )
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
@@ -252,7 +253,7 @@ def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, 
 
 
 @composite(
-    "index_reduce_(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+    "index_reduce_(Tensor! input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
     " -> Tensor",
     function=False,
 )

@@ -162,32 +162,32 @@ def argwhere(input: Any) -> Any:
 # -------------------------------------------------------------------------------------------------------- in place
 
 
-@composite("index_add_(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+@composite("index_add_(Tensor! input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
            function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """``index_add`` in place."""
     return input.copy_(input.index_add(dim, index, source, alpha=alpha))
 
 
-@composite("index_copy_(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
+@composite("index_copy_(Tensor! input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """``index_copy`` in place."""
     return input.copy_(input.index_copy(dim, index, source))
 
 
-@composite("index_fill_(Tensor input, int dim, Tensor index, Operand value) -> Tensor", function=False)
+@composite("index_fill_(Tensor! input, int dim, Tensor index, Operand value) -> Tensor", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """``index_fill`` in place."""
     return input.copy_(input.index_fill(dim, index, value))
 
 
-@composite("put_(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
+@composite("put_(Tensor! input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """``put`` in place."""
     return input.copy_(input.put(index, source, accumulate))
 
 
-@composite("masked_scatter_(Tensor input, Tensor mask, Tensor source) -> Tensor", function=False)
+@composite("masked_scatter_(Tensor! input, Tensor mask, Tensor source) -> Tensor", function=False)
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     """``masked_scatter`` in place; the mask broadcasts to the tensor."""
     return input.copy_(input.masked_scatter(mask, source))

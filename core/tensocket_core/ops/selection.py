@@ -24,6 +24,7 @@ from ..execute.geometry import (
 )
 from ..execute.sequences import SequenceOperator
 from ..execute.views import View
+from .copies import separate
 from .indexing import check_long, checked_index, gather_valid
 from .views import sizes
 
@@ -133,7 +134,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return result.clone() if result is input else result
 
 
-@composite("meshgrid(any tensors, *, str indexing='ij') -> any", method=False)
+@composite("meshgrid(any tensors, *, str indexing='ij') -> any~", method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Coordinates of a grid: each vector expanded along the dimensions of the others.
 
@@ -206,7 +207,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         raise ArgumentError("repeat_interleave", f"repeats={count}", "counts are not negative", "pass 0 or more")
     shape = tuple(input.shape)
     wide = input.unsqueeze(axis + 1).expand((*shape[:axis + 1], count, *shape[axis + 1:]))
-    return wide.reshape((*shape[:axis], shape[axis] * count, *shape[axis + 1:]))
+    return separate(wide.reshape((*shape[:axis], shape[axis] * count, *shape[axis + 1:])), input)
 
 
 def _counts(repeats: Any, size: int) -> Any:
@@ -259,7 +260,7 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
     return counted.sum(normalize_axes("count_nonzero", dim, input.ndim))
 
 
-@composite("positive(Tensor input) -> Tensor")
+@composite("positive(Tensor input) -> Tensor~")
 def positive(input: Any) -> Any:
     """The tensor itself."""
     return input

@@ -34,7 +34,7 @@ from ..formats import check_format, contiguous_format, preserve_format
 from .views import sizes, strided
 
 
-@composite("reshape(Tensor input, int... shape) -> Tensor")
+@composite("reshape(Tensor input, int... shape) -> Tensor~")
 def reshape(input: Any, *shape: Any) -> Any:
     """The same elements as another shape; a view where possible, else a copy. -1 is inferred."""
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
@@ -80,7 +80,7 @@ def checked_geometry(operator: str, input: Any, size: Any, stride: Any, storage_
     return shape, strides, offset
 
 
-@composite("contiguous(Tensor input, *, any memory_format=None) -> Tensor", function=False)
+@composite("contiguous(Tensor input, *, any memory_format=None) -> Tensor~", function=False)
 def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     """This tensor if its elements lie in a memory format (row-major by default), else a copy for which that holds."""
     format = check_format("contiguous", memory_format) or contiguous_format
@@ -90,7 +90,7 @@ def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     return input if in_format(input._array, format) else input.clone(memory_format=format)
 
 
-@composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor")
+@composite("flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor~")
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions from ``start_dim`` to ``end_dim`` merged into one."""
     rank = input.ndim
@@ -122,14 +122,14 @@ def _own_axis(name: str, input: Any, dim: int, error: type[TensocketError] = Sha
     return normalize_axis(name, dim, input.ndim)
 
 
-@composite("select(Tensor input, int dim, int index) -> Tensor")
+@composite("select(Tensor input, int dim, int index) -> Tensor~")
 def select(input: Any, dim: int, index: int) -> Any:
     """One position of a dimension; a view without that dimension."""
     axis = _own_axis("select", input, dim, DimensionError)
     return input.basic_index((slice(None),) * axis + (operator.index(index),))
 
 
-@composite("narrow(Tensor input, int dim, any start, int length) -> Tensor")
+@composite("narrow(Tensor input, int dim, any start, int length) -> Tensor~")
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """``length`` positions of a dimension from ``start`` on, a number or a tensor of one integer; a view."""
     axis = _own_axis("narrow", input, dim)
@@ -146,7 +146,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return input.basic_index((slice(None),) * axis + (slice(first, first + length),))
 
 
-@composite("split(Tensor input, any split_size_or_sections=None, int dim=0, *, any split_size=None) -> any")
+@composite("split(Tensor input, any split_size_or_sections=None, int dim=0, *, any split_size=None) -> any~")
 def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Any, ...]:
     """Views of consecutive parts, of one size (the last may be smaller) or of the listed sizes.
 
@@ -185,7 +185,7 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
         parts, accumulate(map(operator.index, parts)), strict=True)])
 
 
-@composite("chunk(Tensor input, int chunks, int dim=0) -> any")
+@composite("chunk(Tensor input, int chunks, int dim=0) -> any~")
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most ``chunks`` consecutive parts of equal size (the last may be smaller)."""
     if chunks <= 0:
@@ -196,7 +196,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return tuple(input.split(-(-size // int(chunks)), dim))
 
 
-@composite("unbind(Tensor input, int dim=0) -> any")
+@composite("unbind(Tensor input, int dim=0) -> any~")
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
     axis = _own_axis("unbind", input, dim, DimensionError)

@@ -161,7 +161,7 @@ def polygamma_self(input: Any, n: int) -> Any:
     return polygamma(n, input)
 
 
-@composite("polygamma_(Tensor input, int n) -> Tensor", function=False)
+@composite("polygamma_(Tensor! input, int n) -> Tensor", function=False)
 def polygamma_(input: Any, n: int) -> Any:
     """``polygamma`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
@@ -187,7 +187,7 @@ def mvlgamma(input: Any, p: int) -> Any:
     return halves.lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
-@composite("mvlgamma_(Tensor input, int p) -> Tensor", function=False)
+@composite("mvlgamma_(Tensor! input, int p) -> Tensor", function=False)
 def mvlgamma_(input: Any, p: int) -> Any:
     """``mvlgamma`` in place."""
     return input.copy_(mvlgamma(input, p))

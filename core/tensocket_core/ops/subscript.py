@@ -176,7 +176,7 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
     return direct_getitem
 
 
-@composite("getitem(Tensor input, any index) -> Tensor", method=False, function=False, dunder=("__getitem__",),
+@composite("getitem(Tensor input, any index) -> Tensor~", method=False, function=False, dunder=("__getitem__",),
            direct=_getitem_direct)
 def getitem(input: Any, index: Any) -> Any:
     """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""

@@ -60,7 +60,7 @@ def select_copy(input: Any, dim: int, index: int) -> Any:
     return _owned(input.select(dim, index))
 
 
-@composite("slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", method=False,
+@composite("slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor~", method=False,
            function=False)
 def slice_of(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
     """Positions of a dimension from ``start`` to before ``end``, ``step`` apart, as Python slices them; a view."""
@@ -143,19 +143,28 @@ def unbind_copy(input: Any, dim: int = 0) -> tuple[Any, ...]:
     return _several(input.unbind(dim))
 
 
-@composite("unsafe_chunk(Tensor input, int chunks, int dim=0) -> any")
+def _unrelated(views: Any) -> tuple[Any, ...]:
+    """Views that are no longer known as such: each has a version of its own, and changes of it are its alone."""
+    for view in views:
+        view._base = view._version_counter = None
+    return tuple(views)
+
+
+@composite("unsafe_chunk(Tensor input, int chunks, int dim=0) -> any~")
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """``chunk``; the name is that of parts which may be changed in place, as all may here."""
-    return tuple(functions.chunk(input, chunks, dim))
+    """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+    return _unrelated(functions.chunk(input, chunks, dim))
 
 
-@composite("unsafe_split(Tensor input, int split_size, int dim=0) -> any")
+@composite("unsafe_split(Tensor input, int split_size, int dim=0) -> any~")
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
-    """``split``; the name is that of parts which may be changed in place, as all may here."""
-    return tuple(functions.split(input, split_size, dim))
+    """``split``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
+    return _unrelated(functions.split(input, split_size, dim))
 
 
-@composite("unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any")
+@composite("unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> any~")
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """``split_with_sizes``; the name is that of parts which may be changed in place, as all may here."""
-    return tuple(functions.split_with_sizes(input, split_sizes, dim))
+    """``split_with_sizes``, whose parts count as tensors of their own: autograd does not follow them through changes in
+    place.
+    """
+    return _unrelated(functions.split_with_sizes(input, split_sizes, dim))
