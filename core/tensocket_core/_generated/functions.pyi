@@ -2506,6 +2506,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Scalar = 0) -> Tensor:
     """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
 
     Raises:
+        ArgumentError: The dtype does not hold the value.
         ShapeError: ``pad`` has an odd length or is for more dimensions, or cuts off more than there is.
     """
 
