@@ -19,7 +19,7 @@ from tensocket_plugins.contract.naming import package_name
 
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
-from .autograd.methods import Recorded, check_grad
+from .autograd.methods import Recorded, check_grad, warn_of_no_leaf
 from .complex_attributes import ComplexAttributes, real_number
 from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
@@ -232,8 +232,11 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @property
     def grad(self) -> Tensor | None:
-        """Accumulated gradient of a leaf; None before the first backward."""
-        return self._grad
+        """Accumulated gradient of a leaf; None before the first backward. Warns where none will be accumulated."""
+        grad = self._grad
+        if grad is None and self._grad_fn is not None:
+            warn_of_no_leaf(self)
+        return grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from tensocket_core import Tensor, arange, get_num_threads
 from tensocket_core._generated.functions import linalg_norm, mm, norm
+from tensocket_core.warned import is_warn_always_enabled, set_warn_always
 from tensocket_plugins.contract.errors import ArgumentError
 
 #: Products of sparse and dense matrices.
 spmm = dsmm = mm
 _INTEROP: Final = [0]
-_ALWAYS: Final = [False]
 
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
@@ -100,16 +100,6 @@ def set_num_interop_threads(num: int) -> None:
 def set_flush_denormal(mode: bool) -> bool:
     """False: the treatment of denormal numbers cannot be changed."""
     return False
-
-
-def set_warn_always(b: bool) -> None:
-    """Say whether warnings that are given once should be repeated: kept."""
-    _ALWAYS[0] = b
-
-
-def is_warn_always_enabled() -> bool:
-    """What ``set_warn_always`` was given last."""
-    return _ALWAYS[0]
 
 
 def compiled_with_cxx11_abi() -> bool:

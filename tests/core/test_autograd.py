@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -221,7 +222,9 @@ def test_third_and_fourth_derivatives() -> None:
 
 def test_backward_with_create_graph_leaves_a_differentiable_gradient() -> None:
     x = leaf(3.0)
-    (x**3).backward(create_graph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a cycle, in the first call of a process
+        (x**3).backward(create_graph=True)
     assert x.grad.requires_grad
     penalty = x.grad * x.grad  # (3 x^2)^2, derivative 36 x^3
     assert torch.autograd.grad(penalty, x)[0].item() == pytest.approx(36 * 27)

@@ -92,7 +92,7 @@ def test_hooks_are_called_in_order_and_seen() -> None:
     assert x.grad.item() == 20.0
     with x.register_hook(lambda grad: grad * 0):
         assert len(x._backward_hooks) == 1
-    assert x._backward_hooks is None
+    assert x._backward_hooks == {}
 
 
 def test_hook_tables_can_be_moved() -> None:

@@ -13,7 +13,7 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from .. import tensors
 from ..dispatch.keys import AUTOGRAD, DIM0, OPTIONS, WRAPPER
-from ..dispatch.modes import ACTIVE, set_grad_enabled
+from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..execute.geometry import element_strides
 from ..recording import SPECIAL
 
@@ -175,6 +175,8 @@ def laid_out(grad: Any, leaf: Any) -> Any:
     if grad._key & WRAPPER and grad.is_sparse:
         return grad.clone()
     strides = element_strides(leaf._array)
+    if grad._key & AUTOGRAD and STATE.grad_enabled and _dense(leaf):
+        return grad.new_empty_strided(leaf._array.shape, strides).copy_(grad)
     if is_contiguous(leaf._array.shape, strides) or not _dense(leaf):
         copy = grad.clone()
         return copy if copy.is_contiguous() else copy.contiguous()

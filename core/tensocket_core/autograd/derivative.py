@@ -56,6 +56,7 @@ class Derivative:
         "add_part",
         "arguments",
         "arrays",
+        "frees",
         "functions",
         "joint",
         "lists",
@@ -87,6 +88,8 @@ class Derivative:
         #: ``needed`` so far, by which edges there are.
         self.plans: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self.name = ""
+        #: Whether tensors are saved, which are freed by a backward pass that does not retain the graph.
+        self.frees = True
         #: See ``of_part``.
         self.add_part: Callable[..., Any] | None = None
 
@@ -133,6 +136,7 @@ class Derivative:
         used = [_parameters(f)[1:] if f is not None else () for f in self.functions]
         positions = sorted({_position(name, names) for wanted in used for name in wanted})
         self.saved_positions = tuple(positions)
+        self.frees = any(k in (*schema.tensors, RESULT) or k <= RESULTS for k in positions)
         self.picks = tuple(tuple(positions.index(_position(name, names)) for name in wanted) for wanted in used)
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:

@@ -8,11 +8,10 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.keys import AUTOGRAD
-from ..dispatch.modes import set_grad_enabled
+from ..warned import warn_once
 from .edges import edge_from_place, target_of
-from .engine import accumulate_hooked, run_pass
+from .engine import run_pass
 from .graph import GradientEdge
-from .node import Output
 
 #: Makes a function of one row a function of many; filled by the package of transforms, which stands on this one.
 BATCHED: Final[list[Callable[[Callable[..., Any]], Callable[..., Any]]]] = []
@@ -124,6 +123,11 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     roots = _sequence(tensors)
     gradients = _given(roots, grad_variables if grad_tensors is None else grad_tensors)
     starts = _roots("backward", roots, gradients, create_graph)
+    if create_graph:
+        warn_once("create_graph", "Using backward() with create_graph=True will create a reference cycle between the "
+                  "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+                  "creating the graph to avoid this. If you have to use this function, make sure to reset the .grad "
+                  "fields of your parameters to None after use to break the cycle and avoid the leak.")
     if inputs is None:
         run_pass(starts, None, retain_graph, create_graph)
         return
@@ -132,12 +136,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     for tensor in given:
         if hasattr(tensor, "_key"):
             tensor.retain_grad()
-    captured = run_pass(starts, wanted, retain_graph, create_graph)
-    for edge in {id(edge): edge for edge in wanted if hasattr(edge, "_key")}.values():
-        gradient = captured.get(target_of(edge))
-        if gradient is not None:
-            with set_grad_enabled(create_graph):
-                accumulate_hooked(edge, gradient, create_graph)
+    run_pass(starts, wanted, retain_graph, create_graph, into=True)
 
 
 def _wanted(operator: str, inputs: tuple[Any, ...]) -> list[Any]:
@@ -203,14 +202,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 def _single(starts: list[tuple[Any, Any]], given: tuple[Any, ...], edges: list[Any], retain_graph: bool | None,
             create_graph: bool) -> list[Any]:
     captured = run_pass(starts, edges, retain_graph, create_graph)
-    results = []
-    for edge in edges:
-        value = captured.get(target_of(edge))
-        if value is not None and type(edge) is not Output and hasattr(edge, "_key") and edge._extras is not None:
-            with set_grad_enabled(create_graph):
-                value = captured[target_of(edge)] = edge._extras.run_gradient(0, value)
-        results.append(value)
-    return results
+    return [captured.get(target_of(edge)) for edge in edges]
 
 
 def _batched(roots: tuple[Any, ...], given: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...],

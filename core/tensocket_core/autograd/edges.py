@@ -92,10 +92,14 @@ def reachable(nodes: Iterable[Node]) -> dict[int, Node]:
     return found
 
 
-def on_the_way(nodes: Iterable[Node], wanted: set[Target]) -> set[int]:
-    """Sequence numbers of the nodes from which a wanted target is reached."""
+def on_the_way(nodes: Iterable[Node], wanted: set[Target], inclusive: bool) -> set[int]:
+    """Sequence numbers of the nodes from which a wanted target is reached; ``inclusive`` adds the targets' own."""
     needed: set[int] = set()
+    own = {identity for identity, _ in wanted} if inclusive else set()
     for sequence, node in sorted(reachable(nodes).items()):
+        if id(node) in own:
+            needed.add(sequence)
+            continue
         for edge in node.edges:
             if edge is None:
                 continue

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tensocket_plugins.contract.errors import AutogradError
+
 from ..device import thread_streams, use_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
@@ -25,6 +27,7 @@ from . import anomaly
 from .accumulate import SOLE, accumulate, added, became_first
 from .edges import Target, check_swapped, fit, fit_to, last_uses, node_of, on_the_way, target_of
 from .handles import follow
+from .hooks import Extras, name_of
 from .inspection import NAMED
 from .node import MultiNode, Node, Output
 
@@ -46,13 +49,15 @@ class _Pass:
         edges: Wanted edges; None means: accumulate into all leaves.
         create_graph: Whether the computation is recorded.
         retain_graph: Whether saved tensors are kept.
+        into: Whether gradients accumulate into the wanted edges instead of being captured.
     """
 
-    __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "last_uses", "needed", "nodes",
-                 "number", "own", "plain", "retain_graph", "roots", "wanted")
+    __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "into", "last_uses", "needed",
+                 "nodes", "number", "own", "plain", "retain_graph", "roots", "wanted")
 
-    def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool) -> None:
+    def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool) -> None:
         self.number = next(_NUMBERS)
+        self.into = into
         self.create_graph = create_graph
         self.retain_graph = retain_graph
         self.heap: list[int] = []
@@ -132,16 +137,18 @@ class _Pass:
         grads[index] = grad if grads[index] is None else added(_taken(grads, index), grad, self.create_graph)
 
     def _give_leaf(self, leaf: Any, grad: Any, sole: bool) -> None:
-        if self.wanted is not None:
-            if (id(leaf), 0) in self.wanted:
-                self._capture((id(leaf), 0), grad)
-        elif leaf._key & AUTOGRAD:
+        if self.wanted is not None and (id(leaf), 0) not in self.wanted:
+            return
+        if leaf._key & AUTOGRAD:
             if leaf._extras is None:
-                accumulate(leaf, grad, self.create_graph, sole)
+                if self.wanted is not None and not self.into:
+                    self._capture((id(leaf), 0), grad)
+                else:
+                    accumulate(leaf, grad, self.create_graph, sole)
             else:
                 old = self.held.get(id(leaf))
                 self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
-        elif leaf._extras is not None and leaf._extras.swapped:
+        elif leaf._extras.swapped:
             self.held[id(leaf)] = leaf, grad
 
     def _capture(self, target: Target, grad: Any) -> None:
@@ -173,7 +180,7 @@ class _Pass:
             grad: Its gradient; of a node with several outputs a list.
         """
         if self.wanted is not None:
-            self.needed = on_the_way(self.nodes.values(), self.wanted)
+            self.needed = on_the_way(self.nodes.values(), self.wanted, self.into)
         heap, retain = self.heap, self.retain_graph
         plain = self.plain
         on_arrays = plain and not ACTIVE and not REPLACED
@@ -195,8 +202,6 @@ class _Pass:
                 edges = node.edges
                 if plain and type(node) is Node and node.extras is None and not grad._key & WRAPPER:
                     if node.derivative.add_part is not None and self._give_part(node, grad):
-                        if not retain:
-                            node.saved = None
                         break
                     outputs = node.apply_plain(grad)
                 elif plain and type(node) is MultiNode and node.extras is None and not _wrapped(grad):
@@ -204,7 +209,7 @@ class _Pass:
                 else:
                     with set_grad_enabled(self.create_graph):
                         outputs = self._visit(node, grad)
-                if not retain and node.saved:
+                if not retain and node.saved and node.derivative.frees:
                     node.saved = None
                 # Nothing may hold a gradient that is passed on, so that a leaf can have it without a copy.
                 grad = None
@@ -246,11 +251,11 @@ class _Pass:
         grads = tuple(grad) if many else (grad,)
         extras = node.extras
         if extras is not None:
-            grads = tuple([g if g is None else extras.run_gradient(k, g) for k, g in enumerate(grads)])
+            grads = tuple([extras.run_gradient(k, g) for k, g in enumerate(grads)])
         edges: tuple[Any, ...] = node.edges
         if self.wanted is not None:
             for k, g in enumerate(grads):
-                if g is not None and (id(node), k) in self.wanted:
+                if g is not None and not self.into and (id(node), k) in self.wanted:
                     self._capture((id(node), k), g)
             if node.sequence not in (self.needed or ()):
                 return [None] * len(edges)
@@ -314,24 +319,32 @@ class _Pass:
 
     def _serve(self, leaf: Any, grad: Any) -> None:
         self.held.pop(id(leaf), None)
-        if leaf._extras is not None and leaf._extras.swapped:
+        if leaf._extras.swapped:
             check_swapped(leaf, [edge for edge, _ in self.roots])
-        accumulate_hooked(leaf, grad, self.create_graph)
+        grad = leaf._extras.run_gradient(0, grad)
+        if self.wanted is not None and not self.into:
+            # The leaf's node does not run where gradients are only returned, and neither do its hooks.
+            self._capture((id(leaf), 0), grad)
+        else:
+            _accumulate_hooked(leaf, leaf._extras, grad, self.create_graph)
 
 
-def accumulate_hooked(leaf: Any, grad: Any, create_graph: bool) -> None:
-    """Accumulate into a leaf that may have hooks, whose gradient is complete."""
-    extras = leaf._extras
-    if extras is None:
-        accumulate(leaf, grad, create_graph)
-        return
-    grad = extras.run_gradient(0, grad)
+def _accumulate_hooked(leaf: Any, extras: Extras, grad: Any, create_graph: bool) -> None:
+    """Accumulate into a leaf with hooks, whose gradient is complete."""
     if extras.before:
         (grad,) = extras.run_before((grad,))
+        if grad is None:
+            return
+    first = leaf._grad is None
     accumulate(leaf, grad, create_graph)
+    seen = leaf._grad if first else grad
     for hook in tuple((extras.accumulated or {}).values()):
-        hook(leaf)
-    extras.run_after((), (grad,))
+        if hook(leaf) is not None:
+            raise AutogradError("backward", f"a value from hook {name_of(hook)!r}",
+                                "hooks that run after a gradient was accumulated return None",
+                                "assign to the leaf's grad instead")
+    if extras.after:
+        extras.run_after((), (seen,))
 
 
 def _place(x: Any) -> tuple[tuple[int, ...], int]:
@@ -367,7 +380,7 @@ def _only_node(edges: tuple[Any, ...], outputs: list[Any]) -> Node | None:
 
 
 def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_graph: bool | None,
-             create_graph: bool) -> dict[Target, Any]:
+             create_graph: bool, into: bool = False) -> dict[Target, Any]:
     """Compute gradients.
 
     Args:
@@ -375,11 +388,12 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
         edges: Wanted edges; None accumulates into leaves.
         retain_graph: Whether to keep saved tensors; default is ``create_graph``.
         create_graph: Whether the computation is recorded.
+        into: Whether the wanted edges are accumulated into.
 
     Returns:
-        Gradients of the wanted edges.
+        Gradients of the wanted edges, where they are not accumulated.
     """
-    state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph)
+    state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph, into)
     outer, _CURRENT.running = _CURRENT.running, state
     try:
         if create_graph:

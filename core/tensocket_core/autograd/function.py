@@ -16,14 +16,12 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, UnsupportedOperator
 
-from ..dispatch.keys import AUTOGRAD, OPTIONS
+from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE, no_grad
-from .derivative import Derivative
+from .delayed import guarded
 from .function_node import FunctionNode, record_function
-from .node import SEQUENCE, Node
 
 F = TypeVar("F", bound=Callable[..., Any])
-_new = object.__new__
 
 #: Running transforms' ways to handle a call, the innermost last.
 INTERCEPTORS: Final[list[Callable[[type[Function], tuple[Any, ...]], Any]]] = []
@@ -260,16 +258,6 @@ def _bound(function: type[Function], separate: bool, args: tuple[Any, ...], kwar
     return tuple(bound.args[len(lead):])
 
 
-def _differentiated_twice(grad: Any) -> NoReturn:
-    raise AutogradError("backward", "a gradient of a function marked with once_differentiable",
-                        "such a function is differentiated once only", "write its backward with operators and "
-                        "take the mark away")
-
-
-_ONCE: Final = Derivative(_differentiated_twice)
-_ONCE.name, _ONCE.picks = "Error", ((),)
-
-
 def once_differentiable(function: F) -> F:
     """Mark a ``backward`` that is not made of recorded operators: its results cannot be differentiated again."""
 
@@ -277,32 +265,10 @@ def once_differentiable(function: F) -> F:
     def backward(ctx: Any, *grads: Any) -> Any:
         with no_grad():
             results = function(ctx, *grads)
-        sources = [g for g in grads if getattr(g, "_key", 0) & AUTOGRAD]
-        if not STATE.grad_enabled or not sources:
+        if not STATE.grad_enabled or not any(getattr(g, "_key", 0) & AUTOGRAD for g in grads):
             return results
-        edges = tuple([g._grad_fn or g for g in sources])
         if isinstance(results, tuple):
-            return tuple([_guarded(result, edges) for result in results])
-        return _guarded(results, edges)
+            return guarded(results)
+        return guarded((results,))[0]
 
     return backward  # type: ignore[return-value]
-
-
-def _guarded(result: Any, edges: tuple[Any, ...]) -> Any:
-    """A gradient that refuses to be differentiated."""
-    if not hasattr(result, "_key"):
-        return result
-    alias = result.detach()
-    node = _new(Node)
-    node.derivative = _ONCE
-    node.edges = edges
-    node.sequence = next(SEQUENCE)
-    node.shape = alias._array.shape
-    node.options = alias._key & OPTIONS
-    node.saved = node.versions = ()
-    node.extras = None
-    alias._grad_fn = node
-    alias._key |= AUTOGRAD
-    return alias
-
-

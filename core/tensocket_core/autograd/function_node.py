@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
 
@@ -11,6 +11,7 @@ from ..device import BY_KEY
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
 from ..dispatch.modes import STATE
 from ..recording import SPECIAL
+from .derivative import Derivative
 from .edges import place_of
 from .inplace import check_no_leaf
 from .node import SEQUENCE, MultiNode, Output, gradient_place
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .function import Function, FunctionCtx
 
 _new = object.__new__
+#: In the place of a rule: the function's class has one.
+_OWN: Final = Derivative()
 
 
 class FunctionNode(MultiNode):
@@ -154,6 +157,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
 def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
                raw: tuple[Any, ...]) -> FunctionNode:
     node = _new(FunctionNode)
+    node.derivative = _OWN
     node.ctx = ctx
     node.function = function
     node.edges = edges

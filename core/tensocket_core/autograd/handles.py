@@ -172,7 +172,7 @@ def follow(state: Any, node: Node, grad: Any) -> tuple[Any, Any, int]:
         if outputs is None:
             return node, tensors.wrap(array, options), sequence
         sequence, edges = node.sequence, node.edges
-        if not state.retain_graph and node.saved:
+        if not state.retain_graph and node.saved and node.derivative.frees:
             node.saved = None
         array = None
         first = edges[0]

@@ -108,7 +108,7 @@ class Extras:
                 if replaced is not None:
                     check_replacement(hook, grad, replaced)
                     grad = replaced
-        if self.retained is not None and index in self.retained:
+        if self.retained is not None and index in self.retained and grad is not None:
             tensor = self.retained[index]()
             if tensor is not None:
                 tensor._grad = grad if tensor._grad is None else tensor._grad + grad

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -67,7 +68,8 @@ class Recorded:
                  inputs: Any = None) -> None:
         """Gradients of this tensor, added to the leaves' ``grad``; see ``tensocket.autograd.backward``."""
         array = self._array
-        if type(array) is np.ndarray and self._key & _KIND in _LOSSES and inputs is None and not ACTIVE:
+        if type(array) is np.ndarray and self._key & _KIND in _LOSSES and inputs is None and not (
+                create_graph or ACTIVE):
             # The usual cases, losses among them: an own way of some microseconds less.
             first = gradient
             if gradient is None and array.size == 1:
@@ -119,19 +121,22 @@ class Recorded:
 
     @property
     def _backward_hooks(self) -> Hooks | None:
-        """Hooks on this tensor's gradient; None while there are none."""
+        """Hooks on this tensor's gradient; None until there is one."""
         if self._grad_fn is None:
             extras, index = self._extras, 0
         else:
             node, index = gradient_place(self._grad_fn)
             extras = node.extras
-        return None if extras is None or extras.gradient is None else extras.gradient.get(index) or None
+        return None if extras is None or extras.gradient is None else extras.gradient.get(index)
 
     @_backward_hooks.setter
     def _backward_hooks(self, hooks: Hooks | None) -> None:
-        if hooks is None and not self._key & AUTOGRAD:
+        if self._grad_fn is not None:
+            extras, index = self._graph_extras("register_hook")
+        elif hooks is None and self._extras is None:
             return
-        extras, index = self._graph_extras("register_hook")
+        else:  # of a tensor that requires no gradient yet as well
+            extras, index = extras_of(self, "_extras"), 0
         table = extras.gradient = {} if extras.gradient is None else extras.gradient
         if hooks is None:
             table.pop(index, None)
@@ -154,6 +159,16 @@ class Recorded:
     def retains_grad(self) -> bool:
         """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
         return retained_by(self) is not None
+
+
+def warn_of_no_leaf(tensor: Any) -> None:
+    """Warn that no gradient is accumulated in a tensor that is not a leaf, unless it retains its gradient."""
+    if not tensor.retains_grad:
+        warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                      "attribute won't be populated during autograd.backward(). If you indeed want the .grad field to "
+                      "be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access "
+                      "the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.", UserWarning,
+                      stacklevel=3)
 
 
 def check_grad(tensor: Any, value: Any) -> None:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from tensocket_plugins.contract.errors import AutogradError
+from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, set_grad_enabled
@@ -194,8 +194,17 @@ class Node(Inspected):
             self.saved = None
 
     def __call__(self, *grads: Any) -> Any:
-        """Gradients of the inputs from those of the outputs, outside of an engine's pass."""
-        given = grads if isinstance(self, MultiNode) else grads[0]
+        """Gradients of the inputs from those of the outputs, outside of an engine's pass.
+
+        Raises:
+            ArgumentTypeError: There is another number of gradients than outputs.
+        """
+        several = isinstance(self, MultiNode)
+        count = len(self.outputs) if several else 1
+        if len(grads) != count:
+            raise ArgumentTypeError(self.name(), f"expected {count} arguments, got {len(grads)} instead",
+                                    "a node is given a gradient for each of its outputs", "pass as many, or None")
+        given = grads if several else grads[0]
         results = tuple(self.apply(given, self.edges, STATE.grad_enabled))
         return results[0] if len(results) == 1 else results
 

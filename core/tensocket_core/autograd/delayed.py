@@ -1,0 +1,89 @@
+"""Nodes that a program puts into the graph itself: one that refuses its gradients, one that has none to pass on."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+from tensocket_plugins.contract.errors import AutogradError
+
+from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import STATE
+from .derivative import Derivative
+from .node import SEQUENCE, MultiNode
+from .record import DIFFERENTIABLE, edge_of, make_outputs
+
+_new = object.__new__
+
+
+def _put_behind(values: tuple[Any, ...], edges: tuple[Any, ...], derivative: Derivative) -> tuple[Any, ...]:
+    """Detached aliases of ``values``, all of which are outputs of one new node; None stays None."""
+    results = tuple([value.detach() if hasattr(value, "_key") else value for value in values])
+    node = _new(MultiNode)
+    node.derivative = derivative
+    node.edges = edges
+    node.sequence = next(SEQUENCE)
+    node.extras = None
+    node.saved = node.versions = ()
+    make_outputs(node, results)
+    return results
+
+
+class DelayedError:
+    """Called with tensors, returns them with a node that refuses to compute gradients.
+
+    Args:
+        message: The error, as text or bytes.
+        num_inputs: How many tensors there will be.
+    """
+
+    def __init__(self, message: str | bytes, num_inputs: int) -> None:
+        self._message = message.decode() if isinstance(message, bytes) else message
+        self.num_inputs = num_inputs
+
+    def __call__(self, *values: Any) -> Any:
+        """Return ``values``: one as it is, several as a tuple."""
+        edges = tuple([edge_of(value) for value in values])
+        if STATE.grad_enabled and any(edge is not None for edge in edges):
+            results = _put_behind(values, edges, _refusing(self._message))
+        else:
+            results = values
+        return results[0] if len(results) == 1 else results
+
+
+def _refusing(message: str) -> Derivative:
+    def refuse(grads: tuple[Any, ...]) -> NoReturn:
+        raise AutogradError("backward", message, "such a function is differentiated once only",
+                            "write the backward with operators and take the mark away")
+
+    derivative = Derivative(refuse)
+    derivative.name, derivative.picks = "Error", ((),)
+    return derivative
+
+
+def guarded(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Gradients of a function that is marked with ``once_differentiable``: what differentiates them fails."""
+    leaves = tuple([value.detach().requires_grad_() if hasattr(value, "_key") and value._key & DIFFERENTIABLE else value
+                    for value in values])
+    results = DelayedError("a gradient of a function marked with once_differentiable", len(leaves))(*leaves)
+    return results if len(leaves) > 1 else (results,)
+
+
+class UndefinedGrad:
+    """Called with tensors, returns them with a node that passes no gradients on."""
+
+    def __call__(self, *values: Any) -> Any:
+        """Return ``values``: one as it is, several as a tuple."""
+        edges = tuple([edge_of(value) for value in values])
+        if STATE.grad_enabled and any(edge is not None for edge in edges):
+            results = _put_behind(values, edges, _UNDEFINED)
+        else:
+            results = tuple([value.detach() if value._key & AUTOGRAD else value for value in values])
+        return results[0] if len(results) == 1 else results
+
+
+def _nothing(grads: tuple[Any, ...]) -> tuple[None, ...]:
+    return (None,) * len(grads)
+
+
+_UNDEFINED: Final = Derivative(_nothing)
+_UNDEFINED.name, _UNDEFINED.picks = "UndefinedGradBackward", ((),)
