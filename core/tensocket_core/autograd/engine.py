@@ -148,7 +148,7 @@ class _Pass:
             else:
                 old = self.held.get(id(leaf))
                 self.held[id(leaf)] = leaf, grad if old is None else old[1] + grad
-        elif leaf._extras.swapped:
+        elif leaf._extras is not None and leaf._extras.swapped:
             self.held[id(leaf)] = leaf, grad
 
     def _capture(self, target: Target, grad: Any) -> None:
