@@ -34,9 +34,12 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dt
     if count < 1:
         raise ArgumentError("range", f"from {first} to {last} in steps of {step}", "the step leads from start to end",
                             "change its sign")
+    values: Any = arange(count, dtype=tensocket.float64, device="cpu") * step + first
+    if out is not None:
+        out = out if out.numel() == count else out.resize_(count)
+        return out.copy_(values.view(out.shape))
     kind = tensocket.get_default_dtype() if dtype is None else dtype
-    values: Any = (arange(count, dtype=tensocket.float64, device="cpu") * step + first).to(device=device, dtype=kind)
-    return values.requires_grad_(requires_grad)
+    return values.to(device=device, dtype=kind).requires_grad_(requires_grad)
 
 
 def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:

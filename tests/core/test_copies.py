@@ -202,3 +202,32 @@ def test_lists_may_change_after_a_call(name):
     parts.append(x)
     result.sum().backward()
     assert x.grad.tolist() == [3, 3]
+
+
+def test_ranges_fill_an_out_of_any_shape(device):
+    for make, expected in ((lambda out: torch.linspace(0, 3, 4, out=out), [[0.0, 0, 1], [0, 2, 3]]),
+                           (lambda out: torch.arange(4, out=out), [[0.0, 0, 1], [0, 2, 3]]),
+                           (lambda out: torch.logspace(0, 3, 4, base=2, out=out), [[0.0, 1, 2], [0, 4, 8]])):
+        x = torch.zeros(2, 3)
+        make(x[:, 1:])
+        np.testing.assert_allclose(x.tolist(), expected, rtol=1e-6)
+
+
+def test_joined_tensors_keep_their_memory_format(device):
+    values = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    last = torch.tensor(values).contiguous(memory_format=torch.channels_last)
+    for dim in range(4):
+        joined = torch.cat([last, last], dim)
+        assert joined.is_contiguous(memory_format=torch.channels_last)
+        assert joined.tolist() == np.concatenate([values, values], dim).tolist()
+        assert torch.cat([last, last.contiguous()], dim).is_contiguous()
+    parts = torch.cat([last[:, :, :2], last[:, :, 1:]], -2)
+    assert parts.is_contiguous(memory_format=torch.channels_last)
+    deep = torch.ones(2, 3, 2, 2, 2).contiguous(memory_format=torch.channels_last_3d)
+    assert torch.cat([deep, deep]).is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def test_tensors_of_no_elements_are_joined_along_any_dim(device):
+    empty = torch.empty(0)
+    assert torch.cat([empty, empty], 1).shape == (0,)
+    assert torch.cat([empty, torch.ones(2, 3)], 1).shape == (2, 3)

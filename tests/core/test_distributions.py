@@ -41,6 +41,24 @@ def test_bounds_of_whole_numbers() -> None:
     assert random.random_(torch.empty(8, dtype=torch.int64)).amin().item() >= 0
 
 
+@pytest.mark.parametrize(("dtype", "first", "last"), [
+    ("int8", -128, 127), ("int64", -(1 << 63), (1 << 63) - 1), ("float16", -2048, 2048), ("bool", 0, 1)])
+def test_whole_numbers_from_a_bound_on(dtype: str, first: int, last: int) -> None:
+    kind = torch.bool_ if dtype == "bool" else getattr(torch, dtype)
+    drawn = random.random_(torch.empty(2000, dtype=kind), first, None).to(torch.float64)
+    width = last - first
+    assert first <= drawn.amin().item() <= first + 0.1 * width
+    assert last - 0.1 * width <= drawn.amax().item() <= last
+
+
+def test_whole_numbers_between_rounded_bounds() -> None:
+    with pytest.warns(UserWarning, match=r"is out of bounds \[-\(2\^11\), 2\^11\]") as found:
+        # 5001 rounds to 5000 in float16, and 6001 to 6000: neither is drawn.
+        drawn = random.random_(torch.empty(500, dtype=torch.float16), 5001, 6001)
+    assert len(found) == 2
+    assert 5004 <= drawn.amin().item() <= drawn.amax().item() <= 6000
+
+
 def test_normal_numbers_take_parameters_of_either_kind() -> None:
     mean = torch.tensor([[100.0], [-100.0]])
     assert torch.normal(mean, torch.zeros(3)).tolist() == [[100.0] * 3, [-100.0] * 3]

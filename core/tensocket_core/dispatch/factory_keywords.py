@@ -19,6 +19,8 @@ from ..formats import layout
 from .keys import AUTOGRAD
 from .modes import is_grad_enabled
 
+#: Factories that fill an ``out`` with as many elements, whatever its shape.
+_RANGES: Final = frozenset({"arange", "linspace", "logspace", "range"})
 #: Factories that say so when they change the shape of an ``out`` with elements.
 _WARNING: Final = frozenset({"arange", "range"})
 
@@ -93,6 +95,8 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
                              "leave device out")
     properties = {name: value for name, value in given.items() if name != "requires_grad"}
     made = make(*args, **{**properties, "dtype": out.dtype, "device": out.device})
+    if operator in _RANGES and made.numel() == out.numel():
+        made = made.view(out.shape)
     if made._array.shape != out._array.shape:
         if operator in _WARNING and out.numel():
             warnings.warn(f"[{operator}] An output with one or more elements was resized: {list(out.shape)} became "

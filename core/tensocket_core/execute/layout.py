@@ -73,6 +73,19 @@ def in_format(array: Any, format: formats.memory_format) -> bool:
     return True
 
 
+def suggested_format(shape: Shape, strides: Shape) -> formats.memory_format:
+    """The memory format that strides look like, gaps aside, as PyTorch guesses it; row-major in doubt."""
+    format = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(shape))
+    if format is None or strides[1] == 0:
+        return formats.contiguous_format
+    least = 0
+    for axis in reversed(_ORDER[format]):
+        if shape[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return formats.contiguous_format
+        least = strides[axis] * max(shape[axis], 1)
+    return format
+
+
 def _swaps(first: int, second: int, shape: Shape, operands: Sequence[Shape]) -> int:
     """Whether dimension ``first`` is slower in memory than ``second``: 1, -1, or 0 where the operands do not tell."""
     for strides in operands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.errors import ShapeError
 
 from .. import tensors as tensors_module
@@ -12,8 +13,8 @@ from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute import direct_moves
 from ..execute.copying import converted, copy_elements, to_device
-from ..execute.geometry import memory_of, normalize_axis
-from ..execute.layout import empty_strided_array, format_strides
+from ..execute.geometry import element_strides, memory_of, normalize_axis
+from ..execute.layout import empty_strided_array, format_strides, suggested_format
 from ..execute.views import Custom
 from ..formats import contiguous_format, preserve_format
 from ..promotion import result_type
@@ -89,7 +90,9 @@ def _embed(entry: Any, input: Any, shape: tuple[int, ...], index: Any) -> Any:
 def _cat(entry: Any, items: Any, dim: int) -> Any:
     dtype = result_type(items)
     # A tensor of shape [0] is skipped, as PyTorch does for historical reasons.
-    parts = [t for t in items if tuple(t.shape) != (0,)] or list(items[:1])
+    parts = [t for t in items if tuple(t.shape) != (0,)]
+    if not parts:
+        return items[0].new_empty((0,), dtype=dtype)
     rank = parts[0].ndim
     axis = normalize_axis("cat", dim, rank)
     if rank == 0:
@@ -106,8 +109,12 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
                 "reshape the tensors, or choose another dim",
             )
     total = sum(t._array.shape[axis] for t in parts)
-    out = entry.runtime.empty((*first[:axis], total, *first[axis + 1:]), dtype, entry.stream)
-    kernel = entry.runtime.kernels.find("cat", dtype.name, direct=False) if out.size >= _MANY else None
+    shape = (*first[:axis], total, *first[axis + 1:])
+    found = {suggested_format(t._array.shape, element_strides(t._array)) for t in parts} if rank > 3 else ()
+    strides = format_strides("cat", shape, *found) if len(found) == 1 else contiguous_strides(shape)
+    out = empty_strided_array(entry, shape, dtype, strides)
+    large = out.size >= _MANY and strides == contiguous_strides(shape)
+    kernel = entry.runtime.kernels.find("cat", dtype.name, direct=False) if large else None
     if kernel is not None and all(t.dtype is dtype for t in parts):
         kernel.run([out], [t._array for t in parts], (axis,), entry.stream)
         return tensors_module.wrap(out, entry.key | dtype_bit(dtype))

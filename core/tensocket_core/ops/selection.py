@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch, DimensionError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..autograd.derivative import Derivative
@@ -153,6 +153,12 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
         if x.ndim > 1:
             raise ShapeError("meshgrid", f"a tensor of shape {list(x.shape)}", "coordinates are vectors or numbers",
                              "flatten it")
+        if x.dtype is not given[0].dtype:
+            raise DtypeError("meshgrid", f"{given[0].dtype.name} and {x.dtype.name}", "all vectors have one dtype",
+                             "convert them with .to(dtype)")
+        if x.device != given[0].device:
+            raise DeviceMismatch("meshgrid", f"{given[0].device} and {x.device}", "all vectors are on one device",
+                                 "move them with .to(device)")
     swap = indexing == "xy" and len(given) > 1
     vectors = [x.reshape(-1) for x in ((given[1], given[0], *given[2:]) if swap else given)]
     shape = tuple(x.shape[0] for x in vectors)

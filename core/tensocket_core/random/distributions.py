@@ -22,6 +22,8 @@ Words = tuple[Var, Var, Var, Var]
 Formula = Callable[..., tuple[Expr, ...] | Computed]
 #: Numbers in the widest range that whole numbers are drawn from.
 INT_RANGE: Final = 1 << 63
+#: Whole numbers up to which a float dtype holds all.
+EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24, dtypes.float64: 1 << 53}
 
 
 def _uniform32(words: Words) -> tuple[Expr, ...]:

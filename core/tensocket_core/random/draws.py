@@ -134,7 +134,12 @@ def whole_numbers(entry: DeviceEntry, shape: tuple[int, ...], dtype: DType, low:
     if target is not None and target.float64 and dtype.kind == "int" and size < INT_RANGE:
         return drawn_tensor("randint", integers64, entry, shape, dtype, 2, generator, (size, low))
     drawn = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
-    return (drawn if size == INT_RANGE else drawn % size) + low
+    if size <= INT_RANGE:
+        return (drawn if size == INT_RANGE else drawn % size) + low
+    # The first 2^63 numbers of the range, or the others, each with its probability.
+    others = whole_numbers(entry, shape, dtypes.int64, low + INT_RANGE, high, generator)
+    chosen = drawn_tensor("bits", bits64, entry, shape, dtypes.int64, 2, generator)
+    return (drawn + low).where(chosen < INT_RANGE * INT_RANGE // size, others)
 
 
 def _draw_primitives(name: str, entry: DeviceEntry, out: Any, dtype: DType, words: int, seed: int, offset: int) -> None:

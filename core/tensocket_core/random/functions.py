@@ -22,7 +22,7 @@ from ..execute.copying import converted
 from ..execute.geometry import contiguous
 from ..execute.sorting import sorted_positions
 from ..formats import contiguous_format, preserve_format
-from .distributions import INT_RANGE, NORMAL, UNIFORM, Formula, bits64
+from .distributions import EXACT, INT_RANGE, NORMAL, UNIFORM, Formula, bits64
 from .draws import draw_array, floats, through_transforms, whole_numbers
 from .generator import Generator
 
@@ -194,6 +194,10 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     chosen, entry = options(
         "randperm", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )
+    check_range("randperm", n - 1, chosen)
+    if chosen in EXACT and n - 1 > EXACT[chosen]:
+        raise ArgumentError("randperm", f"n={n} for {chosen.name}", "the dtype holds all numbers below n",
+                            "use a wider dtype")
     if not entry.holds_data:
         return finish(entry.runtime.empty((n,), chosen, entry.stream), chosen, entry, requires_grad)
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 
-from ..creation import check_range
+from ..execute.geometry import is_integer
 from ..execute.math import arithmetic_dtype
+from ..limits import finfo
 from ..ops.choices import true_somewhere
-from .distributions import BERNOULLI, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED
+from .distributions import BERNOULLI, EXACT, INT_RANGE, NORMAL, NORMAL_SCALED, UNIFORM, UNIFORM_SCALED
 from .draws import drawn_in_place, floats, whole_numbers
 from .generator import Generator
 
-#: Whole numbers up to which a float dtype holds all.
-_EXACT: Final = {dtypes.float16: 1 << 11, dtypes.bfloat16: 1 << 8, dtypes.float32: 1 << 24, dtypes.float64: 1 << 53}
+#: A bound that was not given.
+_ABSENT: Final = object()
 
 
 def check_floats(operator: str, dtype: DType) -> None:
@@ -46,6 +48,11 @@ def uniform_(input: Any, a: float = 0.0, b: float = 1.0, *, generator: Generator
                                 "pass these")
     if a > b:
         raise ArgumentError("uniform_", f"a={a}, b={b}", "a is not greater than b", "exchange them")
+    if input.dtype.is_floating_point and (a, b) != (0.0, 1.0):
+        largest = finfo(input.dtype).max
+        if not (-largest <= a <= largest and -largest <= b <= largest and b - a <= largest):
+            raise ArgumentError("uniform_", f"a={a}, b={b} for {input.dtype.name}",
+                                "the bounds and their distance are finite numbers of the dtype", "use a wider dtype")
     if drawn_in_place("uniform_", UNIFORM_SCALED, input, generator, (b - a, a)):
         return input
     drawn = floats("rand", UNIFORM, tuple(input.shape), input.dtype, input._entry, generator)
@@ -104,42 +111,87 @@ def geometric_(input: Any, p: float, *, generator: Generator | None = None) -> A
 def _last(dtype: DType) -> int:
     """The largest number that ``random_`` draws without bounds."""
     if dtype.is_floating_point:
-        return _EXACT[dtype]
+        return EXACT[dtype]
     return 1 if dtype.kind == "bool" else (1 << (8 * dtype.itemsize - (dtype.kind == "int"))) - 1
 
 
-def random_(input: Any, low: int | None = None, to: int | None = None, *, generator: Generator | None = None) -> Any:
+def random_(input: Any, low: Any = _ABSENT, to: Any = _ABSENT, *, generator: Generator | None = None,
+            **bounds: Any) -> Any:
     """Whole numbers, in place: ``random_()``, ``random_(to)`` and ``random_(from, to)`` draw from [from, to).
 
-    Without bounds, from 0 to the largest number; of floats, up to which they hold all whole numbers.
+    Without bounds, from 0 to the largest number; of floats, up to which they hold all whole numbers. So does
+    ``random_(from, None)``, from the bound on. The first bound is called ``from``, too, as in PyTorch.
 
     Raises:
-        ArgumentError: The range is empty, has more than 2 ** 63 numbers, or the dtype does not hold its bounds.
-        ArgumentTypeError: A bound is no integer.
+        ArgumentError: The range is empty, or the dtype does not hold its bounds.
+        ArgumentTypeError: A bound is not an integer.
         UndefinedDtype: The tensor is complex.
     """
     dtype = input.dtype
-    if dtype.is_complex or (dtype.is_floating_point and dtype not in _EXACT):
+    if dtype.is_complex or (dtype.is_floating_point and dtype not in EXACT):
         raise UndefinedDtype("random_", f"dtype {dtype.name}", "whole numbers are real", "use another dtype")
-    if low is None:
-        first, end = 0, _last(dtype) + 1 if to is None else to
-    else:
-        first, end = (0, low) if to is None else (low, to)
-    if not hasattr(first, "__index__") or not hasattr(end, "__index__"):
+    low = bounds.pop("from", low)
+    if bounds:
+        raise ArgumentTypeError("random_", f"arguments {sorted(bounds)}", "the bounds are called from and to",
+                                "pass these")
+    first, end = (0, low) if to is _ABSENT else (0 if low is _ABSENT else low, to)
+    if end is None or end is _ABSENT:
+        end = _last(dtype) + 1
+    if not is_integer(first) or not is_integer(end):
         raise ArgumentTypeError("random_", f"from={first!r}, to={end!r}", "bounds are integers", "pass integers")
     return input.copy_(_whole("random_", input, first.__index__(), end.__index__(), generator))
 
 
 def _whole(operator: str, input: Any, low: int, high: int, generator: Generator | None) -> Any:
     """Whole numbers in [low, high), of the input's dtype or int64."""
+    dtype = input.dtype
     if high <= low:
         raise ArgumentError(operator, f"from={low}, to={high}", "from is less than to", "exchange them")
-    check_range(operator, low, input.dtype)
-    check_range(operator, high - 1, input.dtype)
-    if high - low > INT_RANGE:
-        raise ArgumentError(operator, f"from={low}, to={high}", "a range has at most 2 ** 63 numbers",
-                            "pass a smaller range")
-    return whole_numbers(input._entry, tuple(input.shape), input.dtype, low, high, generator)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        _check_bound(operator, name, bound, dtype)
+    if dtype.is_floating_point:
+        low, high = _inner_bounds(low, high, EXACT[dtype].bit_length() - 1)
+        if high <= low:
+            raise ArgumentError(operator, f"from={low}, to={high} in {dtype.name}", "from is less than to",
+                                "use a wider dtype")
+    return whole_numbers(input._entry, tuple(input.shape), dtype, low, high, generator)
+
+
+def _check_bound(operator: str, name: str, bound: int, dtype: DType) -> None:
+    """Refuse a bound that the dtype does not hold, and warn of one behind which floats lack whole numbers."""
+    if dtype.is_floating_point:
+        most = min(int(finfo(dtype).max), INT_RANGE)
+        least = -most
+    else:
+        most = _last(dtype)
+        least = -most - 1 if dtype.kind == "int" else 0
+    if not least <= bound <= most:
+        raise ArgumentError(operator, f"{name} {bound} for {dtype.name}", f"{name} is out of bounds for {dtype.name}",
+                            "use a wider dtype")
+    exact = EXACT.get(dtype)
+    if exact is not None and not -exact <= bound <= exact:
+        digits = exact.bit_length() - 1
+        warnings.warn(f"{name} is out of bounds [-(2^{digits}), 2^{digits}]: {dtype.name} holds all whole numbers only "
+                      "within this range", UserWarning, stacklevel=6)
+
+
+def _inner_bounds(low: int, high: int, digits: int) -> tuple[int, int]:
+    """Bounds between which numbers of so many digits do not round beyond the given ones."""
+    below, above = _rounded(low + 1, digits), _rounded(high - 1, digits)
+    if below < low:
+        low = below + (1 << (abs(low + 1).bit_length() - digits))
+    if above >= high:
+        high = above - (1 << (abs(high - 1).bit_length() - digits))
+    return low, high
+
+
+def _rounded(value: int, digits: int) -> int:
+    """The nearest integer with so many binary digits, of two the even one."""
+    extra = max(0, abs(value).bit_length() - digits)
+    whole, rest = divmod(abs(value), 1 << extra)
+    half = (1 << extra) >> 1
+    whole += extra > 0 and (rest > half or (rest == half and whole & 1 == 1))
+    return (whole << extra) * (-1 if value < 0 else 1)
 
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:

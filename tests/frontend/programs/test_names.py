@@ -22,6 +22,12 @@ def test_range_has_its_end():
     with pytest.warns(UserWarning, match="deprecated"), pytest.raises(
             ValueError, match="the step leads from start to end"):
         torch.range(3, 1)
+    x = torch.zeros(2, 3)
+    with pytest.warns(UserWarning, match="range is deprecated"):
+        torch.range(0, 3, out=x[:, 1:])
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+    with pytest.warns(UserWarning, match="range is deprecated"):
+        assert torch.range(1, 3, out=torch.empty(0, dtype=torch.int32)).tolist() == [1, 2, 3]
 
 
 def test_norms_under_old_names():
