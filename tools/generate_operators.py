@@ -214,10 +214,16 @@ def _key_lines(operator: Operator, *, python_operator: str = "") -> list[str]:
         if python_operator
         else f"key = foreign_key(_{_label(operator)}, ({', '.join(operator.schema.names)},))"
     )
+    if not kinds and operator.variadic:
+        return [f"key = collected_key({operator.variadic})"]
     if not kinds:
         return ["key = 0"]
     if kinds == ["Tensor"]:
         return ["try:", f"    key = {names[0]}._key", "except AttributeError:", f"    {foreign}"]
+    if kinds == ["Tensor", "Tensor"] and python_operator:
+        left, right = names
+        return ["try:", f"    key = {left}._key | {right}._key", "except AttributeError:",
+                f"    return left_to_other(_{_label(operator)}, {left}, {right})"]
     if kinds == ["Tensor", "Operand"]:
         left, right = names
         label = _label(operator)
@@ -385,7 +391,7 @@ def functions_source() -> str:
         _HEAD.format(title="Operator functions."),
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
-        "from ..dispatch.call import key_of\n",
+        "from ..dispatch.call import collected_key, key_of\n",
         "from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
         "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",
@@ -395,7 +401,7 @@ def functions_source() -> str:
     # Modules that no generated statement uses are imported for the records that they define.
     lines += [f"from ..ops import {module} as _{module}{'' if f' _{module}.' in functions else '  # noqa: F401'}\n"
               for module in _modules()]
-    lines.append("from ..ops.out import MISSING, again, called_again, foreign_key, settled, write_out\n")
+    lines.append("from ..ops.out import MISSING, again, called_again, foreign_key, left_to_other, settled, write_out\n")
     lines.append("from ..ops.out_direct import written\n\n")
     for o in records:
         source = "COMPOSITES" if isinstance(o, Composite) else "OPERATORS"

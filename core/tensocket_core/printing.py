@@ -83,12 +83,19 @@ def printoptions(**options: Any) -> Iterator[None]:
         set_printoptions(**asdict(before))
 
 
-def format_tensor(tensor: Tensor) -> str:
-    """The tensor's values and what is not the default of dtype, device and autograd."""
+def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
+    """The tensor's values and what is not the default of dtype, device and autograd.
+
+    Args:
+        tensor: The tensor.
+        contents: What stands for the values, which a class may hold itself.
+    """
     prefix = "tensor(" if "_plain_repr" in type(tensor).__dict__ else f"{type(tensor).__name__}("
     meta = tensor.device.type == "meta"
-    body = "..." if meta else _body(tensor, len(prefix))
-    return _with_suffixes(prefix + body, _suffixes(tensor, meta), len(prefix))
+    if contents is None:
+        contents = "..." if meta else _body(tensor, len(prefix))
+    text = _with_suffixes(prefix + contents, _suffixes(tensor, meta), len(prefix))
+    return f"Parameter({text})" if "_is_param" in tensor.__dict__ else text
 
 
 def _body(tensor: Tensor, indent: int) -> str:

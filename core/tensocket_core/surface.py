@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
 from . import creation, sharing, storage_kinds, storages, typed_storages, typenames
+from .dispatch.keys import WRAPPER
+from .dispatch.overrides import handle, overridden
 from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order
 from .formats import check_format, contiguous_format, layout, strided
@@ -39,6 +41,7 @@ class Surface:
 
     _array: Any
     _base: Any
+    _key: int
     if TYPE_CHECKING:
 
         @property
@@ -58,6 +61,8 @@ class Surface:
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, or the stride of one dimension."""
+        if self._key & WRAPPER and overridden(self):
+            return handle("stride", Surface.stride, (self,), (self,) if dim is None else (self, dim), {})
         strides = public_strides(self._array)
         return strides if dim is None else strides[normalize_axis("stride", dim, len(strides))]
 

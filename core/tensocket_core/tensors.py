@@ -25,6 +25,7 @@ from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
 from .dispatch.modes import ACTIVE, untransformed
+from .dispatch.overrides import handle, overridden
 from .dispatch.subclasses import Subclassed
 from .execute import queues as _queues  # noqa: F401  lets streams of the host queue operators
 from .execute.geometry import normalize_axis
@@ -122,6 +123,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
+        if self._key & WRAPPER and overridden(self):
+            return handle("size", Tensor.size, (self,), (self,) if dim is None else (self, dim), {})
         return self.shape if dim is None else self._array.shape[normalize_axis("size", dim, self.ndim)]
 
     @property
@@ -358,8 +361,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
                                     "only one integer converts to an index", "convert it with int(...)")
         return int(self.item())
 
-    def __repr__(self) -> str:
-        return format_tensor(self)
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return format_tensor(self, tensor_contents)
 
 
 def wrap(array: Any, key: int) -> Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_core.dispatch.keys import AUTOGRAD
-from tensocket_core.dispatch.modes import STATE, thread_state
+from tensocket_core.dispatch.keys import AUTOGRAD, WRAPPER
+from tensocket_core.dispatch.modes import STATE, thread_state, update_state
 from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
@@ -19,6 +19,27 @@ class _AutoDispatchBelowAutograd(thread_state):
 
     def __init__(self) -> None:
         super().__init__(exclude=STATE.exclude | AUTOGRAD)
+
+
+class _DisableTorchDispatch(thread_state):
+    """``with _DisableTorchDispatch():`` — neither dispatch modes nor ``__torch_dispatch__`` of classes see calls."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(exclude=STATE.exclude | WRAPPER)
+
+
+class _EnableTorchFunction:
+    """While an instance lives, ``__torch_function__`` of classes is asked, also within a guard that switches it off."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before = update_state(overrides_off=False)
+
+    def __del__(self) -> None:
+        update_state(**self._before)
 
 
 def _is_torch_function_enabled() -> bool:

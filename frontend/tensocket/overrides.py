@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable, Hashable, Iterable
+from functools import cache, wraps
+from inspect import signature
 from typing import Any, TypeVar
 
 from tensocket_core import Tensor
-from tensocket_core.dispatch.catalogue import names_of_functions, overridable_functions
-from tensocket_core.dispatch.overrides import BaseTorchFunctionMode, TorchFunctionMode, handle, overridden
+from tensocket_core.dispatch.catalogue import names_of_functions
+from tensocket_core.dispatch.modes import STATE
+from tensocket_core.dispatch.overrides import NOWRAP, BaseTorchFunctionMode, TorchFunctionMode, handle, overridden
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a function mode is on or one of the arguments overrides functions."""
+    """Whether a function mode is on or one of the arguments overrides functions.
+
+    Raises:
+        ArgumentTypeError: ``relevant_args`` is not a sequence.
+    """
+    if not isinstance(relevant_args, Iterable):
+        raise ArgumentTypeError("has_torch_function", f"a {type(relevant_args).__name__}", "expected a sequence of "
+                                "arguments", "pass a tuple")
     return overridden(*relevant_args)
 
 
@@ -58,25 +68,96 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
-def get_overridable_functions() -> dict[str, list[Callable[..., Any]]]:
-    """Functions that can be overridden, by namespace: ``torch``, ``torch.Tensor``, ``torch.nn.functional``."""
-    return overridable_functions()
+def _namespaces() -> dict[str, Any]:
+    """Where functions that can be overridden are found, by name; the first one in which a function is names it."""
+    import tensocket as torch
+
+    return {"torch": torch, "torch.functional": torch.functional, "torch.nn.functional": torch.nn.functional,
+            "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
+            "torch.Tensor": Tensor}
+
+
+def _hashable(value: Any) -> bool:
+    return isinstance(value, Hashable)
+
+
+@cache
+def _catalogue() -> tuple[dict[str, list[Callable[..., Any]]], dict[Any, str]]:
+    """Overridable functions by the name of their namespace, and their own names."""
+    known = names_of_functions()
+    listed: dict[str, list[Callable[..., Any]]] = {}
+    names: dict[Any, str] = {}
+    for space, owner in _namespaces().items():
+        for name in dir(owner):
+            function: Any = getattr(owner, name, None)
+            if _hashable(function) and function in known:
+                listed.setdefault(space, []).append(function)
+                names.setdefault(function, f"{space}.{name}")
+    return listed, {**known, **names}
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Functions that can be overridden, by namespace: the modules ``torch``, ``torch.fft`` ..., and ``Tensor``."""
+    owners = _namespaces()
+    return {owners[space]: list(functions) for space, functions in _catalogue()[0].items()}
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Public functions of these namespaces that cannot be overridden."""
+    found: set[Callable[..., Any]] = set()
+    for owner in _namespaces().values():
+        for name in dir(owner):
+            value: Any = getattr(owner, name, None)
+            if callable(value) and _hashable(value) and value not in _catalogue()[1]:
+                found.add(value)
+    return found
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For every overridable function one with the same signature that returns -1."""
+    return {function: _minus_one(function) for functions in _catalogue()[0].values() for function in functions}
+
+
+def _minus_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    override.__signature__ = signature(function)  # type: ignore[attr-defined]
+    return override
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """Functions whose results ``Tensor.__torch_function__`` leaves as they are."""
+    return NOWRAP
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """The name of an overridable function, like ``torch.add``; None for other functions."""
-    return names_of_functions().get(f)
+    return _catalogue()[1].get(f)
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function handed to ``__torch_function__`` is a method of tensors."""
-    return func in get_overridable_functions()["torch.Tensor"]
+    """Whether a function handed to ``__torch_function__`` is a method of tensors and of no module."""
+    return str(resolve_name(func)).startswith("torch.Tensor.")
+
+
+def _get_current_function_mode() -> Any:
+    """The innermost function mode; None where there is none."""
+    return STATE.function_modes[-1] if STATE.function_modes else None
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """Active function modes, innermost last."""
+    return list(STATE.function_modes)
 
 
 __all__ = [
     "BaseTorchFunctionMode",
     "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
     "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "is_tensor_like",

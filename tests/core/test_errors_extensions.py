@@ -115,8 +115,9 @@ Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
 CASES: list[Case] = [
     # subclasses, modes, libraries
     (lambda: _Refuses([1.0]) + 1, ArgumentTypeError, TypeError, "add",
-     "one class's __torch_function__ implements the call"),
-    (under_silent_mode, ArgumentTypeError, TypeError, "add", "a function mode implements the call"),
+     "one class's or mode's __torch_function__ implements the call"),
+    (under_silent_mode, ArgumentTypeError, TypeError, "add",
+     "one class's or mode's __torch_function__ implements the call"),
     (lambda: hollow().exp(), ArgumentTypeError, TypeError, "exp",
      "a mode's or class's __torch_dispatch__ implements the call"),
     (lambda: hollow().tolist(), MissingDataError, NotImplementedError, "numpy",

@@ -16,7 +16,7 @@ from tensocket_core.dispatch.namespaces import ops
 from tensocket_core.dispatch.protocol import TorchDispatchMode
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_core.pytree import tree_map
-from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError
+from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError, UnsupportedOperator
 
 aten = ops.aten
 
@@ -306,3 +306,24 @@ def test_floating_point_operations_are_counted() -> None:
     with Counter() as counter:
         F.matmul(x, w).sum().backward()
     assert counter.flops == 2 * 8 * 4 * 5 + 2 * 4 * 8 * 5
+
+
+def test_wrappers_take_the_keywords_of_pytorch() -> None:
+    x = Tensor._make_wrapper_subclass(Wrapped, (1, 2, 3, 4), memory_format=torch.channels_last, pin_memory=False,
+                                      layout=torch.strided, dispatch_device=False, storage_size=None)
+    assert (x.stride(), x.layout) == ((24, 1, 8, 2), torch.strided)
+    sparse = Tensor._make_wrapper_subclass(Wrapped, (2,), layout=torch.sparse_coo)
+    assert (sparse.layout, x.layout) == (torch.sparse_coo, torch.strided)
+    with pytest.raises(UnsupportedOperator, match="device, layout and sizes of a tensor are those that it was "
+                                                  "made with"):
+        Tensor._make_wrapper_subclass(Wrapped, (2,), dispatch_layout=True)
+    with pytest.raises(UnsupportedOperator, match="dispatch_sizes_strides_policy='sizes'"):
+        Tensor._make_subclass(Wrapped, torch.ones(2), dispatch_sizes_strides_policy="sizes")
+    with pytest.raises(ArgumentTypeError, match=r"keywords \['colour'\] — there are no such keywords"):
+        Tensor._make_wrapper_subclass(Wrapped, (2,), colour="red")
+
+
+def test_classes_print_what_they_hold() -> None:
+    x = Tensor._make_wrapper_subclass(Wrapped, (2,), dtype=torch.float64, requires_grad=True)
+    assert Tensor.__repr__(x, tensor_contents="held") == (
+        "Wrapped(held, device='ref:0', dtype=tensocket.float64, requires_grad=True)")

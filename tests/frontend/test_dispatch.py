@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 import tensocket as torch
 from tensocket import dispatch, library
 from tensocket.overrides import (
+    BaseTorchFunctionMode,
     TorchFunctionMode,
     get_overridable_functions,
     handle_torch_function,
@@ -20,7 +22,7 @@ from tensocket.overrides import (
     resolve_name,
     wrap_torch_function,
 )
-from tensocket.utils import _python_dispatch, _pytree
+from tensocket.utils import _mode_utils, _python_dispatch, _pytree
 from tensocket.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 
@@ -138,7 +140,7 @@ def test_names_of_functions():
     assert resolve_name(torch.add) == "torch.add"
     assert resolve_name(torch.nn.functional.linear) == "torch.nn.functional.linear"
     assert resolve_name(print) is None
-    assert torch.add in get_overridable_functions()["torch"]
+    assert torch.add in get_overridable_functions()[torch]
     assert is_tensor_method_or_property(torch.Tensor.add_)
     assert not is_tensor_method_or_property(torch.nn.functional.linear)
 
@@ -221,3 +223,78 @@ def test_dataclasses_become_containers():
     _pytree.register_dataclass(Named, field_names=["value"])
     assert _pytree.tree_map(lambda n: n + 1, [Pair(1, 2)]) == [Pair(2, 3)]
     assert _pytree.tree_leaves(Named(5, "other")) == [5]
+
+
+def test_names_evaluate_to_their_functions():
+    for functions in get_overridable_functions().values():
+        for function in functions:
+            assert eval(resolve_name(function)) is function or eval(resolve_name(function)) == function
+    assert resolve_name(torch.special.xlog1py) in ("torch.special.xlog1py", "torch.xlog1py")
+    assert resolve_name(torch.fft.fft) == "torch.fft.fft"
+    assert is_tensor_method_or_property(torch.Tensor.add_)
+    assert not is_tensor_method_or_property(torch.add)
+
+
+def test_overrides_for_tests_have_the_signatures():
+    overrides = torch.overrides.get_testing_overrides()
+    assert inspect.signature(overrides[torch.add]) == inspect.signature(torch.add)
+    assert overrides[torch.add](1, 2) == -1
+    ignored = torch.overrides.get_ignored_functions()
+    assert torch.is_tensor in ignored
+    assert torch.add not in ignored
+    assert torch.overrides.get_default_nowrap_functions() is not None
+
+
+def test_modes_that_are_on():
+    first, second = BaseTorchFunctionMode(), BaseTorchFunctionMode()
+    assert torch.overrides._get_current_function_mode() is None
+    with first, second:
+        assert torch.overrides._get_current_function_mode() is second
+        assert torch.overrides._get_current_function_mode_stack() == [first, second]
+    assert _mode_utils.all_same_mode([first, first])
+    assert not _mode_utils.all_same_mode([first, second])
+
+
+def test_arguments_that_may_override_come_in_a_sequence():
+    with pytest.raises(TypeError, match="expected a sequence of arguments"):
+        torch.overrides.has_torch_function(3)
+
+
+def test_overriding_is_switched_on_again():
+    class Sub(torch.Tensor):
+        pass
+
+    x = torch.ones(2).as_subclass(Sub)
+    with torch._C.DisableTorchFunctionSubclass():
+        guard = torch._C._EnableTorchFunction()
+        assert type(x.sum()) is Sub
+        del guard
+        assert type(x.sum()) is torch.Tensor
+
+
+def test_dispatch_is_switched_off():
+    seen = []
+
+    class Sees(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Sees():
+        with _mode_utils.no_dispatch():
+            assert torch.ones(2).exp().shape == (2,)
+        assert seen == []
+        torch.ones(2).exp()
+    assert len(seen) == 2
+
+
+class Like:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__
+
+
+def test_parameters_of_distributions_may_be_like_tensors():
+    from tensocket.distributions.utils import broadcast_all
+
+    assert "".join(broadcast_all(Like(), 2.0)) == "broadcast_tensors"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch.call import key_of
+from ..dispatch.call import collected_key, key_of
 from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.overrides import overridden
@@ -78,7 +78,7 @@ from ..ops import statistics as _statistics  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops import unpooling as _unpooling  # noqa: F401
 from ..ops import view_copies as _view_copies  # noqa: F401
-from ..ops.out import MISSING, again, called_again, foreign_key, settled, write_out
+from ..ops.out import MISSING, again, called_again, foreign_key, left_to_other, settled, write_out
 from ..ops.out_direct import written
 
 _add = OPERATORS['add']
@@ -8165,7 +8165,7 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
         ArgumentError: ``indexing`` is neither.
         ShapeError: An argument has more than one dimension.
     """
-    key = 0
+    key = collected_key(tensors)
     if ACTIVE:
         return run_with_modes(_c_meshgrid, key, (tensors, indexing))
     try:
@@ -8387,7 +8387,7 @@ def __matmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        key = key_of(_c_matmul, (input, other,))
+        return left_to_other(_c_matmul, input, other)
     if ACTIVE:
         return run_with_modes(_c_matmul, key, (input, other))
     try:
@@ -8505,7 +8505,7 @@ def einsum(*args: Any) -> Any:
         ArgumentError: The subscripts are wrong.
         ShapeError: Dimensions of one subscript have different sizes.
     """
-    key = 0
+    key = collected_key(args)
     if ACTIVE:
         return run_with_modes(_c_einsum, key, (args,))
     try:
@@ -12775,7 +12775,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
         if overridden(out):
             return asked(_c_chain_matmul, matrices, out=out)
         return write_out('chain_matmul', out, chain_matmul(matrices))
-    key = 0
+    key = collected_key(matrices)
     if ACTIVE:
         return run_with_modes(_c_chain_matmul, key, (matrices,))
     try:
@@ -16069,7 +16069,7 @@ def block_diag(*tensors: Any) -> Any:
         ArgumentTypeError: An argument is no tensor.
         ShapeError: One has more than two dimensions.
     """
-    key = 0
+    key = collected_key(tensors)
     if ACTIVE:
         return run_with_modes(_c_block_diag, key, (tensors,))
     try:
@@ -16273,7 +16273,7 @@ def cartesian_prod(*tensors: Any) -> Any:
         DtypeError: The vectors have different dtypes.
         ShapeError: There is none, or one is no vector.
     """
-    key = 0
+    key = collected_key(tensors)
     if ACTIVE:
         return run_with_modes(_c_cartesian_prod, key, (tensors,))
     try:

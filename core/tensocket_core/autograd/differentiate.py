@@ -7,7 +7,10 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
+from ..dispatch.call import collected_key
 from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import ACTIVE
+from ..dispatch.overrides import handle, overridden
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
 from .engine import run_pass
@@ -94,7 +97,8 @@ def _sequence(values: Any) -> tuple[Any, ...]:
     """One value or those of anything that can be iterated, as ``module.parameters()`` can; of a dict, its values."""
     if isinstance(values, dict):
         return tuple(values.values())
-    if hasattr(values, "_key") or isinstance(values, GradientEdge) or not isinstance(values, Iterable):
+    if hasattr(type(values), "__torch_function__") or isinstance(values, GradientEdge) or not isinstance(
+            values, Iterable):
         return (values,)
     return tuple(values)
 
@@ -181,6 +185,11 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
     roots, given = _sequence(outputs), _sequence(inputs)
+    if (ACTIVE or collected_key((*roots, *given))) and overridden(*roots, *given):
+        named = {"grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+                 "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+                 "materialize_grads": materialize_grads}
+        return handle("grad", grad, (*roots, *given), (roots, inputs if isinstance(inputs, dict) else given), named)
     edges = _wanted("grad", given)
     gradients = _given(roots, grad_outputs)
     if is_grads_batched:

@@ -9,7 +9,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .keys import SCALAR, SCALAR_LEFT, WRAPPER
-from .modes import ACTIVE, run_with_modes
+from .modes import ACTIVE, STATE, run_with_modes
 from .overrides import overrides_functions
 
 if TYPE_CHECKING:
@@ -53,6 +53,21 @@ def tensor_key(operator: str, value: Any) -> int:
     return int(value._key)
 
 
+def collected_key(values: Any) -> int:
+    """The dispatch key of a call with any arguments: that of tensors that are not plain ones, and of objects that
+    override functions, among them and in their tuples and lists.
+    """
+    for value in values:
+        kind = type(value)
+        bits = getattr(value, "_key", None)
+        if bits is None:
+            inside = kind is tuple or kind is list
+            bits = collected_key(value) if inside else WRAPPER if overrides_functions(kind) else 0
+        if bits & WRAPPER:
+            return WRAPPER
+    return 0
+
+
 def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
     """The dispatch key of a call.
 
@@ -60,6 +75,8 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
         ArgumentTypeError: An argument that must be a tensor or number is not.
     """
     key = 0
+    if ACTIVE and STATE.function_modes:
+        return WRAPPER  # modes see calls with any arguments
     for position in operator.schema.tensors:
         value = args[position]
         kind = operator.schema.parameters[position].type

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 from .. import creation, random, tensors
 from ..interop import asarray, numpy
 from .registry import COMPOSITES, OPERATORS
-from .subclasses import METHODS
+from .subclasses import ASKING, METHODS
 
 #: Factories that modes see; those of the modules' ``__all__`` and the methods of tensors.
 _FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor")
@@ -35,17 +33,6 @@ def names_of_functions() -> dict[Any, str]:
         found[getattr(random, name)] = f"torch.{name}"
     for name in _FACTORIES:
         found[getattr(creation, name)] = f"torch.Tensor.{name}"
-    for name in (*METHODS, "detach"):
+    for name in (*METHODS, *ASKING, "detach"):
         found[getattr(tensors.Tensor, name)] = f"torch.Tensor.{name}"
-    return found
-
-
-def overridable_functions() -> dict[str, list[Callable[..., Any]]]:
-    """Overridable functions by the namespace that they are in."""
-    found: dict[str, list[Callable[..., Any]]] = {}
-    for function, name in names_of_functions().items():
-        found.setdefault(name.rpartition(".")[0], []).append(function)
-    for name, function in inspect.getmembers(tensors.Tensor, callable):
-        if function in names_of_functions() and function not in found["torch.Tensor"] and not name.startswith("_"):
-            found["torch.Tensor"].append(function)
     return found

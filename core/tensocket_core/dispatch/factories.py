@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Final
+from functools import cache, wraps
+from typing import Any, Final, TypeVar
 
 from .factory_keywords import completed
 from .keys import WRAPPER
-from .modes import STATE, thread_state
+from .modes import ACTIVE, STATE, thread_state
 from .overrides import handle, overrides_functions
 from .packets import Packet
 from .protocol import UNSEEN, ask_dispatch
 from .schema import Schema, parse_schema
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: Factories by name, as dispatch modes and classes get them.
 FACTORIES: Final[dict[str, Factory]] = {}
@@ -98,12 +100,26 @@ def factory(function: Callable[..., Any]) -> Factory:
 
 def watched(*given: Any) -> bool:
     """Whether a mode is on, or one of these tensors is of a class that sees the call."""
-    if STATE.function_modes or STATE.dispatch_modes or STATE.tracer is not None:
+    if STATE.function_modes or STATE.tracer is not None:
         return True
     if STATE.exclude & WRAPPER:
         return False
+    if STATE.dispatch_modes:
+        return True
     off = STATE.overrides_off
     return any(x._dispatches or (overrides_functions(type(x)) and not off) for x in given)
+
+
+def under_modes(function: F) -> F:
+    """Let function modes see the calls of a function that makes tensors of others."""
+
+    @wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        if ACTIVE and STATE.function_modes:
+            return handle(function.__name__, run, args, args, keywords)
+        return function(*args, **keywords)
+
+    return run  # type: ignore[return-value]
 
 
 def _traced(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -135,7 +151,8 @@ def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None =
     requires_grad = keywords.pop("requires_grad", False)
     if record.collects and not (len(args) == 1 and isinstance(args[0], (tuple, list))):
         args = (args,)
-    result = ask_dispatch(record, name, args, lambda: (args, keywords), record.dispatch_rules)
+    result: Any = UNSEEN if STATE.exclude & WRAPPER else ask_dispatch(
+        record, name, args, lambda: (args, keywords), record.dispatch_rules)
     if result is UNSEEN:
         result = _traced(function, args, keywords)
     return result.requires_grad_() if requires_grad else result

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .. import tensors
 from .keys import WRAPPER
@@ -90,29 +90,24 @@ def handle(name: str, function: Callable[..., Any], relevant: Iterable[Any], arg
     Raises:
         ArgumentTypeError: All answered NotImplemented.
     """
-    given = overriding(participants(relevant))
+    given = [] if STATE.overrides_off else overriding(participants(relevant))
     types = tuple(type(value) for value in given)
+    under = ""
     if STATE.function_modes:
-        return _ask_mode(name, function, types, args, keywords)
+        *outer, mode = STATE.function_modes
+        with thread_state(function_modes=tuple(outer)):  # a mode does not see its own calls
+            result = mode.__torch_function__(function, types, args, keywords)
+        if result is not NotImplemented:
+            return result
+        under = f" under {type(mode).__name__}"
     for value in given:
         result = value.__torch_function__(function, types, args, keywords)
         if result is not NotImplemented:
             return result
-    raise ArgumentTypeError(name, f"arguments of types {', '.join(t.__name__ for t in types)}",
-                            "one class's __torch_function__ implements the call",
+    kinds = f"arguments of types {', '.join(t.__name__ for t in types)}" if types else "plain arguments"
+    raise ArgumentTypeError(name, f"{kinds}{under}",
+                            "one class's or mode's __torch_function__ implements the call",
                             "return NotImplemented only for types that another argument's class handles")
-
-
-def _ask_mode(name: str, function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...],
-              keywords: dict[str, Any]) -> Any:
-    """Hand a call to the innermost function mode; it does not see its own calls."""
-    *outer, mode = STATE.function_modes
-    with thread_state(function_modes=tuple(outer)):
-        result = mode.__torch_function__(function, types, args, keywords)
-    if result is NotImplemented:
-        raise ArgumentTypeError(name, f"a call under {type(mode).__name__}", "a function mode implements the call",
-                                "call func(*args, **kwargs) for the rest")
-    return result
 
 
 def converted(result: Any, cls: Any) -> Any:
@@ -175,10 +170,17 @@ class PushedMode:
 
     #: Attribute of the thread's state that holds the modes.
     _stack = ""
+    #: The method that sees calls.
+    _method = ""
 
     # The object keeps nothing of its threads, so that several may enter it at once.
 
     def __enter__(self) -> Any:
+        if isinstance(getattr(getattr(self, self._method), "__self__", self), type):
+            raise ArgumentError(
+                type(self).__name__, f"{self._method} as a class method",
+                f"Defining your mode's `{self._method}` as a classmethod is not supported, please make it a plain "
+                "method", "take @classmethod away")
         update_state(**{self._stack: (*getattr(STATE, self._stack), self)})
         return self
 
@@ -194,6 +196,7 @@ class TorchFunctionMode(PushedMode):
     """
 
     _stack = "function_modes"
+    _method = "__torch_function__"
 
     def __torch_function__(self, func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:

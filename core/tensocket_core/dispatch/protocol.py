@@ -195,6 +195,7 @@ class TorchDispatchMode(PushedMode):
     """
 
     _stack = "dispatch_modes"
+    _method = "__torch_dispatch__"
 
     def __torch_dispatch__(self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (),
                            kwargs: dict[str, Any] | None = None) -> Any:

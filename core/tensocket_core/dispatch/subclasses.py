@@ -6,12 +6,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
-from tensocket_plugins.contract.arrays import Block, DeviceArray, Storage, contiguous_strides
+from tensocket_plugins.contract.arrays import Block, DeviceArray, Storage
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError
+from tensocket_plugins.contract.errors import ArgumentTypeError, MissingDataError, UnsupportedOperator
 
 from .. import creation, tensors
 from ..device import open_entry
+from ..execute.layout import format_strides
+from ..formats import check_format, contiguous_format, strided
 from ..promotion import get_default_dtype
 from .call import call
 from .keys import AUTOGRAD, DIM0, WRAPPER, dtype_bit
@@ -33,8 +35,10 @@ METHODS: Final = (
     "__array__", "__bool__", "__contains__", "__deepcopy__", "__float__", "__format__", "__getitem__", "__index__",
     "__int__", "__len__", "__repr__", "__setitem__", "backward", "data_ptr", "detach_", "dim", "element_size",
     "get_device", "is_complex", "is_contiguous", "is_floating_point", "item", "nelement", "normal_", "numel", "numpy",
-    "register_hook", "requires_grad_", "retain_grad", "size", "storage_offset", "stride", "tolist", "uniform_",
+    "register_hook", "requires_grad_", "retain_grad", "storage_offset", "tolist", "uniform_",
 )
+#: Those that ask by themselves: classes check that they override none of these.
+ASKING: Final = ("size", "stride")
 _SEEN: Final[dict[str, Callable[..., Any]]] = {}
 
 
@@ -70,22 +74,23 @@ class Subclassed:
         if not isinstance(cls, type) or not issubclass(cls, Subclassed):
             raise ArgumentTypeError("as_subclass", f"cls {cls!r}", "cls is a subclass of Tensor",
                                     "derive it from Tensor")
-        with thread_state(overrides_off=True):
+        with thread_state(overrides_off=True, function_modes=()):
             return retyped(self.alias(), cls)
 
     @classmethod
-    def _make_subclass(cls, *given: Any) -> Any:
+    def _make_subclass(cls, *given: Any, **policies: Any) -> Any:
         """A leaf of class ``cls`` on the memory of a tensor: ``cls._make_subclass(data, requires_grad=False)``.
 
         PyTorch's form ``Tensor._make_subclass(cls, data, requires_grad)`` does the same.
         """
+        if policies:
+            check_policies("_make_subclass", policies)
         return make_subclass(*(given if isinstance(given[0], type) else (cls, *given)))
 
     @staticmethod
-    def _make_wrapper_subclass(cls: Any, size: Any, strides: Any = None, storage_offset: int = 0,
-                               **options: Any) -> Any:
+    def _make_wrapper_subclass(cls: Any, size: Any, *given: Any, **options: Any) -> Any:
         """A tensor without memory; see ``make_wrapper``."""
-        return make_wrapper(cls, size, strides, storage_offset, **options)
+        return make_wrapper(cls, size, *given, **options)
 
 
 def prepare_class(cls: Any) -> None:
@@ -167,20 +172,27 @@ def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], devic
     return made.alias() if cls is tensors.Tensor else make_subclass(cls, made)
 
 
-def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: int = 0, *, dtype: Any = None,
-                 device: Any = None, requires_grad: bool = False) -> Any:
+def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,
+                 dtype: Any = None, layout: Any = strided, device: Any = None, pin_memory: bool = False,
+                 requires_grad: bool = False, **policies: Any) -> Any:
     """A tensor of class ``cls`` with geometry, dtype and device, but without memory: its class knows the values.
 
     Args:
         size: Shape.
-        strides: In elements; row-major if not given.
+        strides: In elements; those of ``memory_format`` if not given.
         storage_offset: Elements before the first one.
+        memory_format: Row-major if not given.
         dtype: The default dtype if not given.
+        layout: What ``layout`` of the tensor says.
         device: The default device if not given.
+        pin_memory: Accepted as in PyTorch; there is no memory.
         requires_grad: Whether it is a leaf that requires grad.
+        policies: PyTorch's ``dispatch_device``, ``dispatch_layout``, ``dispatch_sizes_strides_policy``,
+            ``_extra_dispatch_keys`` and ``storage_size``, as far as they ask for nothing.
 
     Raises:
         ArgumentTypeError: The class defines no ``__torch_dispatch__``, or ``dtype`` is no dtype.
+        UnsupportedOperator: A policy asks ``__torch_dispatch__`` for device, layout or sizes.
     """
     if not cls._dispatches:
         raise ArgumentTypeError("_make_wrapper_subclass", f"class {cls.__name__}",
@@ -190,16 +202,48 @@ def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: int =
     if not isinstance(dtype, DType):
         raise ArgumentTypeError("_make_wrapper_subclass", f"dtype {dtype!r}", "dtype is a tensocket dtype",
                                 "pass for example tensocket.float32")
+    check_policies("_make_wrapper_subclass", policies)
     entry = open_entry(device)
     shape = creation.shape_of("_make_wrapper_subclass", (tuple(size),))
-    steps = contiguous_strides(shape) if strides is None else tuple(strides)
+    format = check_format("_make_wrapper_subclass", memory_format) or contiguous_format
+    steps = format_strides("_make_wrapper_subclass", shape, format) if strides is None else tuple(strides)
     tensor = _new(cls)
-    tensor._array = DeviceArray(Storage(Block(None, 0, None), None), dtype, shape, steps, storage_offset)
+    tensor._array = DeviceArray(Storage(Block(None, 0, None), None), dtype, shape, steps, storage_offset or 0)
     tensor._key = entry.key | dtype_bit(dtype) | cls._class_key | (0 if shape else DIM0)
     tensor._grad = tensor._grad_fn = tensor._version_counter = tensor._base = None
+    if layout is not None and layout is not strided:
+        tensor._layout = layout
+        if cls.layout is tensors.Tensor.layout:
+            cls.layout = property(_layout)
     if requires_grad:
         tensor.requires_grad = True
     return tensor
+
+
+#: Keywords of PyTorch's constructors of subclasses by which ``__torch_dispatch__`` is asked for more than values.
+_POLICIES: Final = frozenset(("dispatch_device", "dispatch_layout", "dispatch_sizes_strides_policy",
+                              "_extra_dispatch_keys", "storage_size", "device_for_backend_keys"))
+
+
+def check_policies(operator: str, policies: dict[str, Any]) -> None:
+    """Refuse keywords that ask for something, and unknown ones.
+
+    Raises:
+        ArgumentTypeError: There is no such keyword.
+        UnsupportedOperator: A policy asks ``__torch_dispatch__`` for device, layout or sizes.
+    """
+    unknown = sorted(policies.keys() - _POLICIES)
+    if unknown:
+        raise ArgumentTypeError(operator, f"keywords {unknown}", "there are no such keywords", "leave them out")
+    wanted = {name: value for name, value in policies.items() if value}
+    if wanted:
+        raise UnsupportedOperator(operator, ", ".join(f"{name}={value!r}" for name, value in wanted.items()),
+                                  "device, layout and sizes of a tensor are those that it was made with",
+                                  "define the property in the class")
+
+
+def _layout(self: Any) -> Any:
+    return self.__dict__.get("_layout", strided)
 
 
 def without_memory(tensor: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.keys import AUTOGRAD, WRAPPER
-from ..dispatch.modes import is_grad_enabled
+from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
 from ..execute.geometry import overlapping
@@ -59,12 +59,12 @@ def python_number(value: Any) -> Any:
 
 
 def foreign_key(operator: Operator, args: tuple[Any, ...]) -> int:
-    """The key of a call with an argument that has none: of an object that overrides functions.
+    """The key of a call with an argument that has none: of an object that overrides functions, or under a mode.
 
     Raises:
         ArgumentTypeError: No argument does.
     """
-    if any(overrides_functions(type(value)) for value in participants(args)):
+    if STATE.function_modes or any(overrides_functions(type(value)) for value in participants(args)):
         return WRAPPER
     raise argument_error(operator.name, *[args[k] for k in operator.schema.tensors]) from None
 
@@ -80,6 +80,11 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
     if number is not None:
         return function(input, number)
     return operator(*args) if overrides_functions(type(other)) else NotImplemented
+
+
+def left_to_other(operator: Operator, input: Any, other: Any) -> Any:
+    """A Python operator over two tensors with another operand: its own method is asked, or it overrides functions."""
+    return operator(input, other) if overrides_functions(type(other)) else NotImplemented
 
 
 def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:

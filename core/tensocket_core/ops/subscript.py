@@ -12,10 +12,11 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, IndexDtypeError
 
 from .. import tensors
 from ..creation import from_values
-from ..dispatch.call import call
+from ..dispatch.call import call, collected_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
+from ..dispatch.overrides import handle, overridden
 from ..execute.direct_moves import many_rows, taken
 from ..execute.inplace import bump
 from ..execute.math import arithmetic_dtype
@@ -115,6 +116,11 @@ def _like_values(values: Any, like: Any) -> Any:
     return from_values(array, dtypes.FROM_NUMPY[array.dtype], like._entry)
 
 
+def overrides_calls(values: tuple[Any, ...]) -> bool:
+    """Whether an index or value, or a part of one, is asked before the tensor is looked at."""
+    return bool(collected_key(values)) and overridden(*values)
+
+
 _BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
@@ -182,6 +188,8 @@ def getitem(input: Any, index: Any) -> Any:
     """``input[index]``: ints, slices, None and Ellipsis make a view, index tensors and masks gather."""
     if type(index) is int:
         return input.basic_index((index,))
+    if overrides_calls((index,)):
+        return handle("getitem", tensors.Tensor.__getitem__, (index,), (input, index), {})
     basic, advanced = _parsed(input, index)
     if advanced is None:
         return input.basic_index(basic)
@@ -235,6 +243,9 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
            dunder=("__setitem__",), direct=_setitem_direct)
 def setitem(input: Any, index: Any, value: Any) -> None:
     """``input[index] = value``."""
+    if overrides_calls((index, value)):
+        handle("setitem", tensors.Tensor.__setitem__, (index, value), (input, index, value), {})
+        return
     basic, advanced = _parsed(input, index)
     number = isinstance(value, (bool, int, float, complex, np.generic))
     if not number and not hasattr(value, "_key"):

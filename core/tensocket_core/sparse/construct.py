@@ -9,6 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, IndexOutOfRange, Sh
 
 from .. import creation
 from ..creation import shape_of
+from ..dispatch.factories import under_modes
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
 from .tensor import SparseTensor, as_coo, as_csr, coalesced, dense_of, flat_positions, in_layout, is_sparse, wrap_sparse
@@ -38,6 +39,7 @@ def _check_bounds(operator: str, positions: Any, size: tuple[int, ...]) -> None:
                               "positions are from 0 to the size of their dimension", "pass a larger size")
 
 
+@under_modes
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None,
                       device: Any = None, requires_grad: bool = False, check_invariants: bool | None = None,
                       is_coalesced: bool | None = None) -> SparseTensor:
@@ -80,6 +82,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
     return _finished(wrap_sparse(positions, stored, shape, sparse_coo, bool(is_coalesced)), requires_grad)
 
 
+@under_modes
 def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
                       device: Any = None, requires_grad: bool = False,
                       check_invariants: bool | None = None) -> SparseTensor:
@@ -120,6 +123,7 @@ def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: An
     return _finished(wrap_sparse((starts, columns), stored, shape, sparse_csr, True), requires_grad)
 
 
+@under_modes
 def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
                              dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                              check_invariants: bool | None = None) -> SparseTensor:

@@ -24,8 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
 #: Methods that only look at geometry and device: those of plain tensors are right.
-_PLAIN: Final = frozenset({"dim", "element_size", "get_device", "is_complex", "is_floating_point", "nelement", "numel",
-                           "size", "__len__", "is_same_size"})
+_PLAIN: Final = frozenset({"dim", "element_size", "get_device", "grad", "is_complex", "is_floating_point", "nelement",
+                           "numel", "size", "__len__", "is_same_size"})
 
 
 def sparse_rule(*names: str) -> Callable[[F], F]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import tensocket as torch
 
 from ..errors import ArgumentError
+from ..overrides import is_tensor_like
 
 #: Euler's and Mascheroni's constant.
 euler_constant: Final = 0.57721566490153286060
@@ -20,17 +21,17 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     Raises:
         ArgumentError: A value is neither a tensor nor a number.
     """
-    if not all(isinstance(v, (int, float, torch.Tensor)) or hasattr(v, "__torch_function__") for v in values):
+    if not all(isinstance(v, (int, float)) or is_tensor_like(v) for v in values):
         raise ArgumentError("broadcast_all", f"values of types {', '.join(type(v).__name__ for v in values)}",
                             "parameters are tensors or numbers", "convert them with tensocket.tensor(...)")
-    if all(isinstance(v, torch.Tensor) for v in values):
+    if all(map(is_tensor_like, values)):
         return tuple(torch.broadcast_tensors(*values))
     options: dict[str, Any] = {"dtype": torch.get_default_dtype()}
     for value in values:
         if isinstance(value, torch.Tensor):
             options = {"dtype": value.dtype, "device": value.device}
             break
-    made = [v if isinstance(v, torch.Tensor) else torch.tensor(v, **options) for v in values]
+    made = [v if is_tensor_like(v) else torch.tensor(v, **options) for v in values]
     return tuple(torch.broadcast_tensors(*made))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import Any, Final
 
@@ -131,6 +132,9 @@ def find(module: str, name: str) -> Any:
             return functools.reduce(getattr, name.split("."), _package(place))
         except (ImportError, AttributeError):
             continue
+    own = sys.modules.get(module)
+    if own is not None and sys.modules.get("torch") is sys.modules["tensocket"] and hasattr(own, name):
+        return getattr(own, name)  # of a module that the program has put below torch
     raise SerializationError("load", f"{module}.{name}", "the file needs a name that tensocket does not have",
                              "save a state_dict() instead of whole objects")
 

@@ -155,6 +155,7 @@ def test_parameters_keep_the_class_of_their_tensor():
     module = nn.Module()
     module.weight = parameter
     assert list(module.parameters()) == [parameter]
+    assert repr(parameter) == "Parameter(Tagged([1., 1.], requires_grad=True))"
     with pytest.raises(RuntimeError, match=re.escape(
             "Creating a Parameter from an instance of type Plain requires that detach() returns an instance of the "
             "same type")):
