@@ -73,6 +73,12 @@ def _kept_number(value: Any, dtype: DType, convert: Convert | None, cache: dict[
         return array
 
 
+def rounding(kernel: Kernel, dtype: DType) -> Kernel:
+    """A kernel of two operands that rounds its result to a dtype of NumPy's."""
+    run, kind = kernel.run, dtype.numpy
+    return Kernel(lambda x, y: np.asarray(run(x, y)).astype(kind, copy=False), True, kernel.limit)
+
+
 def quietly(kernel: Kernel) -> Closure:
     """A direct kernel without NumPy's warnings."""
     run = _QUIET.get(kernel)

@@ -245,9 +245,11 @@ class Pointwise(Operator):
             return lambda kernel: direct.unary(kernel, key, zero_dim, general)
         if self.count == 2 and not number:
             return lambda kernel: direct.binary(kernel, key, zero_dim, general)
-        # Half precision takes the general path with numbers: these are not rounded to the tensor's dtype first.
-        if self.count == 2 and arithmetic_dtype(dtype) is dtype:
-            return lambda kernel: direct.number(kernel, key, dtype, self.converter(dtype), zero_dim, general)
+        if self.count == 2:
+            # A narrow float and a number meet in float32; what comes of it is rounded.
+            wide, result = arithmetic_dtype(dtype) is not dtype, DTYPE_OF[key & DTYPE_MASK]
+            return lambda kernel: direct.number(direct.rounding(kernel, result) if wide else kernel, key, dtype,
+                                                self.converter(dtype), zero_dim, general)
         return None
 
     def native_form(self, compute: DType, result: DType, number: bool) -> tuple[Program, NativeForm]:
