@@ -43,7 +43,10 @@ BINARY: dict[str, list[Case]] = {
 } | {name: [(X, Y), (X, ROW), (X, COLUMN), (X, ONE)] for name in ("maximum", "minimum")}
 REDUCED: dict[str, list[Case]] = {
     name: [(X, None, False), (X, (1,), False), (X, (0,), True), (CUBE, (0, 2), False)]
-    for name in ("amax", "amin", "deviation_sum", "length", "square_sum")
+    for name in ("amax", "amin", "length", "square_sum")
+} | {
+    name: [(X, None, False, 1.0), (X, (1,), False, 0.0), (X, (0,), True, 0.5), (CUBE, (0, 2), False, 1.0)]
+    for name in ("variance", "deviation")
 } | {
     name: [(X, None, False, None), (X, (1,), False, None), (CUBE, (0, 2), True, None)]
     for name in ("mean", "prod", "sum")}

@@ -194,7 +194,9 @@ class Fold:
         element: ``(m, x, position) -> values``: what an element contributes; position counts within the reduction.
         identity: ``(dtype) -> numbers``: contributions that change nothing.
         combine: ``(m, left, right) -> values`` over tuples of accumulators.
-        finish: ``(m, accumulators, count) -> results``; count is the number of elements, in the accumulator's dtype.
+        finish: ``(m, accumulators, count, *numbers) -> results``; count is the number of elements, and numbers are
+            further arguments, in the accumulator's dtype. Only results are rounded to the stored dtype, so roots and
+            quotients of large sums belong here.
         positions: Accumulators (by number) that hold positions instead of values.
         relative: Whether elements are differences to the first one that is folded.
     """
@@ -209,7 +211,7 @@ class Fold:
 
 def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: DType, accumulator: DType,
                    results: Sequence[DType], ranks: tuple[int, int], unit: tuple[bool, bool], index: DType,
-                   packed: bool = False) -> Program:
+                   packed: bool = False, numbers: int = 0) -> Program:
     """Fold the inner dimensions of ``in0`` into contiguous results over the outer ones.
 
     Args:
@@ -223,6 +225,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
         unit: Whether the last outer and the last inner stride are 1.
         index: Integer type of index arithmetic.
         packed: Whether there is one dimension of each, and the inner stride is the outer size.
+        numbers: How many further numbers the result is made of.
     """
     nest = Nest(name, index)
     for k, dtype in enumerate(results):
@@ -230,6 +233,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
     nest.buffer("in0", source)
     outer_sizes, inner_sizes = nest.sizes("n", ranks[0]), nest.sizes("m", ranks[1])
     count = nest.number("count", COMPONENT.get(accumulator, accumulator))
+    further = [nest.number(f"x{k}", accumulator) for k in range(numbers)]
     outer, inner = nest.variables("i", ranks[0]), nest.variables("j", ranks[1])
     one = const(1, index)
     outer_strides = unit_last(nest.strides("in0", ranks[0], "o"), unit[0], one)
@@ -254,7 +258,7 @@ def reduction_nest(name: str, fold: Fold, math: Callable[[DType], Any], source: 
     reduce = Reduce(
         results=_flat(accs), loops=tuple(zip(inner, inner_sizes, strict=True)), body=lets,
         values=_flat(fold.element(m, element, linear(inner, inner_sizes))), identity=_flat(start), combine=combine)
-    outputs = fold.finish(m, accs, count)
+    outputs = fold.finish(m, accs, count, *further)
     target = linear(outer, outer_sizes) if outer else const(0, index)
     body = [s for k, (value, dtype) in enumerate(zip(outputs, results, strict=True))
             for s in stores(f"out{k}", target, convert(value, arithmetic_dtype(dtype)), dtype)]

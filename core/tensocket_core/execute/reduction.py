@@ -61,6 +61,7 @@ class Reduction(Operator):
         decompose: ``(input, dim, keepdim) -> tensor`` over public operators, for backends that have no kernel for it.
         bools: The reduction that stands in for it with ``dtype=bool``; without one, that is refused.
         keywords: NumPy's spelling of arguments, as in ``Pointwise``.
+        numbers: How many numbers, the schema's last parameters, ``finish`` and ``decompose`` take.
     """
 
     kind = "reduction"
@@ -79,6 +80,7 @@ class Reduction(Operator):
         self.decompose = decompose
         self.bools = bools
         self.keywords = {"axis": ("None", "dim = axis")}
+        self.numbers = sum(p.type == "float" for p in self.schema.parameters)
         #: What is launched, by device, computed dtype, geometry and axes; also by a call's ``dim`` that is None or one
         #: number, which implies the dtype: () there where more is to be done than a launch.
         self._calls: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -86,6 +88,8 @@ class Reduction(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
         general = partial(self.run, entry)
+        if self.numbers:
+            return lambda input, dim, keepdim, *numbers: general(input, dim, keepdim, numbers=numbers)
         bits = key & DTYPE_MASK
         if key & DIM0 or not entry.runtime.profile.host_resident:
             return general
@@ -126,22 +130,23 @@ class Reduction(Operator):
         limit = _FEW if rest else _FEW_IN_ROWS
         return nest, NativeForm((dtype,), dtype, "scalar" if rest else "rows", scalars, limit=limit, rest=rest)
 
-    def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    def run(self, entry: DeviceEntry, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None,
+            numbers: tuple[float, ...] = ()) -> Any:
         """As an earlier call over all dimensions or one of an array like this one, or in general."""
         if dtype is not None or not (dim is None or type(dim) is int) or type(keepdim) is not bool:
-            return self._run(entry, input, dim, keepdim, dtype)
+            return self._run(entry, input, dim, keepdim, dtype, numbers)
         array = input._array
         place = entry.key, input.dtype, array.shape, array.strides, dim, keepdim
         call = self._calls.get(place)
         if call is None:
             call = self._keep(place, self._call(entry, input, dim, keepdim))
         if not call:
-            return self._run(entry, input, dim, keepdim, None)
+            return self._run(entry, input, dim, keepdim, None, numbers)
         kernel, scalars, stored, outer, shape = call
         stream = entry.stream
         out = entry.runtime.empty(outer, stored, stream)
         note_use((out, array), stream)
-        kernel((out, array), scalars, stream)
+        kernel((out, array), [*scalars, *numbers] if numbers else scalars, stream)
         return tensors.wrap(out if outer == shape else out.reshape(shape), entry.key | dtype_bit(stored))
 
     def _keep(self, place: tuple[Any, ...], call: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -165,7 +170,8 @@ class Reduction(Operator):
         axes = normalize_axes(self.name, dim, len(array.shape))
         return self._plan(entry, array, axes, keepdim, dtype, dtype)
 
-    def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any,
+             numbers: tuple[float, ...]) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
         axes = normalize_axes(self.name, dim, input.ndim)
         if dtype is dtypes.bool_ and self.bools:
@@ -189,7 +195,7 @@ class Reduction(Operator):
         if source is not compute and not self._converts(entry, source, input._array, compute):
             input = input.detach().to(compute)
         stored = self._stored_dtype(compute)
-        array = self._array(entry, input, axes, keepdim, compute, stored)
+        array = self._array(entry, input, axes, keepdim, compute, stored, numbers)
         result = tensors.wrap(array, entry.key | dtype_bit(stored))
         # PyTorch's exception: what any and all say of uint8 is uint8.
         return result.to(source) if self.result == "bool" and source is dtypes.uint8 else result
@@ -231,7 +237,8 @@ class Reduction(Operator):
                              f"pass dtype={number_dtype(2)!r} or convert with .to(dtype)")
         return dtype
 
-    def _array(self, entry: DeviceEntry, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType) -> Any:
+    def _array(self, entry: DeviceEntry, input: Any, axes: Shape, keepdim: bool, compute: DType, stored: DType,
+               numbers: tuple[float, ...]) -> Any:
         array = input._array
         runtime = entry.runtime
         if runtime.profile.host_resident and array.ndim:
@@ -240,7 +247,7 @@ class Reduction(Operator):
                 return direct.quietly(kernel)(array, axes, keepdim)
         outer, shape = _result_shapes(array.shape, axes, keepdim)
         if self._must_decompose(entry, compute):
-            return self._decomposed(entry, input, axes, compute).reshape(shape)._array
+            return self._decomposed(entry, input, axes, compute, numbers).reshape(shape)._array
         out = runtime.empty(outer, stored, entry.stream)
         if 0 not in outer:
             if runtime.target is None:
@@ -248,7 +255,7 @@ class Reduction(Operator):
                 assert kernel is not None
                 tracked(kernel)([out], [array], (axes,), entry.stream)
             else:
-                self._launch(entry, array, axes, keepdim, compute, out, input.dtype)
+                self._launch(entry, array, axes, keepdim, compute, out, input.dtype, numbers)
         return out.reshape(shape)
 
     def _accumulator(self, entry: DeviceEntry, compute: DType) -> DType:
@@ -260,18 +267,22 @@ class Reduction(Operator):
             return entry.runtime.kernels.find(self.name, compute.name, direct=False) is None
         return self.fold.relative and self._accumulator(entry, compute).itemsize <= compute.itemsize
 
-    def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType) -> Any:
+    def _decomposed(self, entry: DeviceEntry, input: Any, axes: Shape, compute: DType,
+                    numbers: tuple[float, ...]) -> Any:
+        """The decomposition; of narrow floats in float32, so that only the result is rounded."""
         if self.decompose is None:
             raise missing_primitive(self.name, entry, compute, self.name)
-        return self.decompose(input, axes, False)
+        work = arithmetic_dtype(compute)
+        result = self.decompose(input if work is compute else input.detach().to(work), axes, False, *numbers)
+        return result.to(self._stored_dtype(compute))
 
     def _launch(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType, out: Any,
-                source: DType) -> None:
+                source: DType, numbers: tuple[float, ...]) -> None:
         place = entry.key, compute, source, array.shape, array.strides, axes, bool(keepdim)
         call = self._calls.get(place) or self._keep(place, self._plan(entry, array, axes, keepdim, compute, source))
         buffers, stream = (kernel_handle(out, call[2]), kernel_handle(array, source)), entry.stream
         note_use(buffers, stream)
-        call[0](buffers, call[1], stream)
+        call[0](buffers, [*call[1], *numbers], stream)
 
     def _plan(self, entry: DeviceEntry, array: Any, axes: Shape, keepdim: bool, compute: DType,
               source: DType) -> tuple[Any, ...]:
@@ -305,7 +316,7 @@ class Reduction(Operator):
             entry,
             (self.name, source, compute, accumulator, stored, ranks, unit, index, packed),
             lambda: reduction_nest(self.name, self.fold, ExprMath, source, accumulator, [stored], ranks, unit, index,
-                                   packed),
+                                   packed, self.numbers),
             strategy,
         )
         scalars = [*outer, *inner, *outer_steps, *inner_steps, count]

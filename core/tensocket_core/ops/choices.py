@@ -1,4 +1,4 @@
-"""Choices between two ways of computing by what a tensor holds, also where it stands for one example of a batch."""
+"""Choices of ways to compute: by what a tensor holds, also where it stands for one example of a batch, or by dtype."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tensocket_plugins.contract.dtypes import bool_
 
 from ..dispatch.modes import STATE, untransformed
 from ..execute.extremes import both_extremes
+from ..execute.math import arithmetic_dtype
+from ..promotion import result_type
 
 #: Elements up to which NumPy looks at them sooner than a kernel is called.
 _SMALL: Final = 1 << 15
@@ -40,6 +42,17 @@ def extremes(values: Any) -> tuple[Any, Any]:
         return array.min().item(), array.max().item()
     found = values._entry.holds_data and both_extremes(values._entry, values._array, values.dtype)
     return found or (values.amin().item(), values.amax().item())
+
+
+def widened(*tensors: Any) -> tuple[Any, ...]:
+    """The dtype of a result, and tensors to compute it with: in float32 instead of narrow floats.
+
+    For composites whose values in between may be larger or smaller than narrow floats can be: only the result is
+    rounded, with ``.to(dtype)``.
+    """
+    dtype = result_type(tensors)
+    work = arithmetic_dtype(dtype)
+    return dtype, *(tensors if work is dtype else [x.to(work) for x in tensors])
 
 
 def room_for(input: Any, *parts: Any) -> Any:

@@ -16,6 +16,7 @@ from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import is_integer
+from .choices import widened
 from .losses import reduced
 from .reduction import length
 
@@ -31,13 +32,13 @@ def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
     """The p-norm along dimensions; its gradient is 0 where it is 0, and 0 for zeros where ``p`` is below 1."""
     if p == 2 and x.dtype.is_floating_point:
         return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
-    size = x.abs()
+    dtype, size = widened(x.abs())
     if p == 0:
-        return (x != 0).to(size.dtype).sum(dim, keepdim) + 0 * size.sum(dim, keepdim)
+        return ((x != 0).to(size.dtype).sum(dim, keepdim) + 0 * size.sum(dim, keepdim)).to(dtype)
     if p == 1:
-        return size.sum(dim, keepdim)
+        return size.sum(dim, keepdim).to(dtype)
     if math.isinf(p):
-        return _extreme(size, p, dim, keepdim)
+        return _extreme(size, p, dim, keepdim).to(dtype)
     zeros = size == 0
     if p == 2:
         powers = size * size
@@ -46,7 +47,7 @@ def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
     total = powers.sum(dim, keepdim)
     nothing = total == 0
     safe = total.masked_fill(nothing, 1)
-    return (safe.sqrt() if p == 2 else safe.pow(1 / p)).masked_fill(nothing, 0)
+    return (safe.sqrt() if p == 2 else safe.pow(1 / p)).masked_fill(nothing, 0).to(dtype)
 
 
 def _extreme(size: Any, p: float, dim: Any, keepdim: bool) -> Any:
@@ -73,7 +74,8 @@ def _exponent(operator: str, p: float) -> None:
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Input / max(‖input‖, eps), with p-norms along ``dim`` (one dimension or several)."""
     with blame("normalize"):
-        return input / lengths(input, p, dim, True).clamp_min(eps)
+        dtype, input = widened(input)
+        return (input / lengths(input, p, dim, True).clamp_min(eps)).to(dtype)
 
 
 @composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False)
@@ -86,14 +88,16 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if not (x1.dtype.is_floating_point or x2.dtype.is_floating_point):
         _floats("cosine_similarity", x1)
     with blame("cosine_similarity"):
+        dtype, x1, x2 = widened(x1, x2)
         x1, x2 = functions.broadcast_tensors(x1, x2)
-        return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+        return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim).to(dtype)
 
 
 def _unit(x: Any, dim: int, eps: float) -> Any:
     """Vectors of length one; short ones are divided by ``eps``, with the gradient of the true length."""
     size = lengths(x, 2, dim, True)
-    return x / (size + (size.detach().clamp_min(eps) - size.detach()))
+    given = size.detach()
+    return x / functions.where(given < eps, size + (eps - given), size)
 
 
 @composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
@@ -131,9 +135,10 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise ShapeError("pdist", f"input {list(input.shape)}", "the input is a matrix", "pass [N, D]")
     _floats("pdist", input)
     _exponent("pdist", p)
+    dtype, input = widened(input)
     first, second = [from_values(np.ascontiguousarray(k), int64, input._entry)
                      for k in np.triu_indices(input.shape[0], 1)]
-    return lengths(input.index_select(0, first) - input.index_select(0, second), p, 1)
+    return lengths(input.index_select(0, first) - input.index_select(0, second), p, 1).to(dtype)
 
 
 @composite("cdist(Tensor x1, Tensor x2, float p=2.0, any compute_mode=None) -> Tensor", method=False)
@@ -157,10 +162,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
                          "both are matrices with the same number of columns", "check the last dimension")
     _floats("cdist", x1, x2)
     _exponent("cdist", p)
+    dtype, x1, x2 = widened(x1, x2)
     if p == 2 and _through_product(x1, x2, compute_mode):
-        return _euclidean(x1, x2)
+        return _euclidean(x1, x2).to(dtype)
     with blame("cdist"):
-        return lengths(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+        return lengths(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1).to(dtype)
 
 
 def _through_product(x1: Any, x2: Any, mode: Any) -> bool:

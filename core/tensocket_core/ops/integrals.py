@@ -12,6 +12,7 @@ from .._generated import functions
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..execute.geometry import normalize_axis
+from .choices import widened
 
 # ------------------------------------------------------------------------------------------------------- covariances
 
@@ -180,9 +181,10 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
                             "pass such numbers")
     axis = normalize_axis("renorm", dim, input.ndim)
     others = tuple(k for k in range(input.ndim) if k != axis)
+    dtype, input = widened(input)
     size = functions.linalg_vector_norm(input, p, others, True)
     # The small number keeps slices of norm 0 as they are.
-    return input * functions.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input.dtype)
+    return (input * functions.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input.dtype)).to(dtype)
 
 
 @composite("renorm_(Tensor! input, Scalar p, int dim, Scalar maxnorm) -> Tensor", function=False)

@@ -13,6 +13,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axes, normalize_axis
 from ..promotion import promote_types
 from . import decompositions as parts
+from .choices import widened
 from .decompositions import LINALG, adjoint, check_matrix, unpacked
 from .inverses import inv
 from .reduction import length
@@ -145,7 +146,8 @@ def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, 
         return size.amax(axes, keepdim) if ord > 0 else size.amin(axes, keepdim)
     if ord == 1:
         return size.sum(axes, keepdim)
-    return _root(_root(size, ord).sum(axes, keepdim), 1 / ord)
+    kept, size = widened(size)
+    return _root(_root(size, ord).sum(axes, keepdim), 1 / ord).to(kept)
 
 
 def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:

@@ -20,6 +20,7 @@ from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
 from ..promotion import number_dtype
+from .choices import widened
 
 
 def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
@@ -69,10 +70,19 @@ _LENGTH: Final = Fold(element=_SQUARES.element, identity=_SQUARES.identity, comb
                       finish=lambda m, acc, count: (m.sqrt(acc[0]),))
 #: Sums of differences to some element and of their squares. The error of the result is that of the accumulators times
 #: the squared distance of this element to the mean, over the variance: at most their number.
-_DEVIATIONS: Final = Fold(
+_VARIANCE: Final = Fold(
     element=lambda m, x, position: (x, x * x), identity=lambda dtype: (0, 0),
     combine=lambda m, a, b: (a[0] + b[0], a[1] + b[1]),
-    finish=lambda m, acc, count: (m.maximum(acc[1] - acc[0] * acc[0] / count, 0),), relative=True)
+    finish=lambda m, acc, count, correction: (_variance(m, acc, count, correction),), relative=True)
+_DEVIATION: Final = Fold(
+    element=_VARIANCE.element, identity=_VARIANCE.identity, combine=_VARIANCE.combine,
+    finish=lambda m, acc, count, correction: (m.sqrt(_variance(m, acc, count, correction)),), relative=True)
+
+
+def _variance(m: Any, acc: tuple[Any, ...], count: Any, correction: Any) -> Any:
+    """From sums of differences and of their squares."""
+    return m.maximum(acc[1] - acc[0] * acc[0] / count, 0) / m.maximum(count - correction, 0)
+
 
 #: The position of accumulators that have seen no element; larger than every real one, so that real ones win ties.
 _NOWHERE: Final = (1 << 31) - 1
@@ -150,17 +160,42 @@ length: Final = Reduction(
     derivative=Derivative(input=lambda grad, input, result, dim, keepdim: restore(
         (grad / result).masked_fill(result == 0, 0), tuple(input.shape), dim, keepdim) * input),
 )
-deviation_sum: Final = Reduction(
-    f"deviation_sum({_DIMS}) -> Tensor",
-    "Sum of the squared distances to the mean.",
-    _DEVIATIONS,
+_SPREAD_DIMS: Final = f"{_DIMS}, float correction=1.0"
+
+
+def _degrees(shape: tuple[int, ...], dim: Any, correction: float) -> float:
+    """The denominator of a variance."""
+    return max(count_of(shape, dim) - correction, 0)
+
+
+def _variance_gradient(grad: Any, input: Any, dim: Any, keepdim: bool, correction: float) -> Any:
+    shape = tuple(input.shape)
+    return restore(grad, shape, dim, keepdim) * 2 / _degrees(shape, dim, correction) * (input - input.mean(dim, True))
+
+
+variance: Final = Reduction(
+    f"variance({_SPREAD_DIMS}) -> Tensor",
+    "Sum of the squared distances to the mean, over the number of elements less a correction.",
+    _VARIANCE,
     compute="float",
     wide=True,
     method=False,
     function=False,
-    decompose=lambda x, dim, keepdim: call(square_sum, x - x.mean(dim, True), dim, keepdim),
-    derivative=Derivative(input=lambda grad, input, dim, keepdim: restore(
-        grad, tuple(input.shape), dim, keepdim) * 2 * (input - input.mean(dim, True))),
+    decompose=lambda x, dim, keepdim, correction: call(square_sum, x - x.mean(dim, True), dim, keepdim) / _degrees(
+        tuple(x.shape), dim, correction),
+    derivative=Derivative(input=_variance_gradient),
+)
+deviation: Final = Reduction(
+    f"deviation({_SPREAD_DIMS}) -> Tensor",
+    "Square root of the variance; its gradient at 0 is 0.",
+    _DEVIATION,
+    compute="float",
+    wide=True,
+    method=False,
+    function=False,
+    decompose=lambda x, dim, keepdim, correction: call(variance, x, dim, keepdim, correction).sqrt(),
+    derivative=Derivative(input=lambda grad, input, result, dim, keepdim, correction: _variance_gradient(
+        (grad / (result * 2)).masked_fill(result == 0, 0), input, dim, keepdim, correction)),
 )
 prod: Final = Reduction(
     f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor",
@@ -294,9 +329,8 @@ def var(
         if input.is_complex():
             centred = input - input.mean(axes, True)
             total = (centred * centred.conj()).real.sum(axes, keepdim)
-        else:
-            total = call(deviation_sum, input, axes, keepdim)
-    return total / max(count_of(tuple(input.shape), axes) - correction, 0)
+            return total / _degrees(tuple(input.shape), axes, correction)
+        return call(variance, input, axes, keepdim, float(correction))
 
 
 @composite(
@@ -308,7 +342,11 @@ def std(
     """Standard deviation: square root of the variance."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     with blame("std"):
-        return input.var(dim, keepdim=keepdim, correction=correction).sqrt()
+        if input.is_complex():
+            squared = input.var(dim, keepdim=keepdim, correction=correction)
+            nothing = squared == 0  # with no gradient
+            return squared.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
+        return call(deviation, input, normalize_axes("std", dim, input.ndim), keepdim, float(correction))
 
 
 @composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
@@ -317,9 +355,10 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     axes = normalize_axes("logsumexp", dim, input.ndim)
     if input.dtype.category < 2:
         input = input.to(number_dtype(2))
+    dtype, input = widened(input)
     if count_of(tuple(input.shape), axes) == 0:
-        return input.exp().sum(axes, keepdim).log()
+        return input.exp().sum(axes, keepdim).log().to(dtype)
     top = (input.real if input.dtype.is_complex else input).detach().amax(axes, True)
     top = top.masked_fill(top.abs() == math.inf, 0)
-    result = (input - top).exp().sum(axes, True).log() + top
+    result = ((input - top).exp().sum(axes, True).log() + top).to(dtype)
     return result if keepdim else result.reshape(tuple(n for k, n in enumerate(input.shape) if k not in axes))
