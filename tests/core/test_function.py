@@ -382,7 +382,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], type[Exception], str]] = 
     (lambda: run(lambda ctx, a: ctx.save_for_forward(3)), ArgumentTypeError, TypeError,
      "[save_for_forward] argument 0 of type int"),
     (lambda: run(mark_dirty(lambda a: a * 1)), AutogradError, RuntimeError,
-     "[F] a tensor marked as modified that is no argument, or is not returned — "
+     "[F] a tensor marked as modified that is not returned — "
      "what forward modifies are arguments that it returns"),
     (lambda: make(mark_dirty(lambda a: a), one).apply(leaf(1.0)), AutogradError, RuntimeError,
      "[F] a leaf tensor that requires grad"),

@@ -10,6 +10,7 @@ class; ``make_context`` gives it a context, and what ``save_for_forward`` was gi
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar
@@ -34,11 +35,13 @@ class FunctionCtx:
         needs_input_grad: For each argument of ``apply`` whether its gradient is wanted.
         saved_for_forward: What ``save_for_forward`` was given, for ``jvp``.
         materialize_grads: Whether gradients that do not arrive come as zeros instead of None.
+        _materialize_non_diff_grads: The same for results that are marked as non-differentiable.
     """
 
     needs_input_grad: tuple[bool, ...] = ()
     saved_for_forward: tuple[Any, ...] = ()
     materialize_grads: bool = True
+    _materialize_non_diff_grads: bool = True
     _to_save: tuple[Any, ...] = ()
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[Any, ...] = ()
@@ -82,6 +85,12 @@ class FunctionCtx:
         node = None if self._node is None else self._node()
         return self._to_save if node is None else node.unpack(STATE.grad_enabled)
 
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """``saved_tensors`` by its former name, with a warning."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
 
 def _checked(operator: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     for index, value in enumerate(tensors):
@@ -89,6 +98,15 @@ def _checked(operator: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
             raise ArgumentTypeError(operator, f"argument {index} of type {type(value).__name__}",
                                     "only tensors and None are saved", "keep other values as attributes of ctx")
     return tensors
+
+
+class _NodeClass:
+    """The class of the nodes of a ``Function``, which is made at its first use."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type[Function]) -> type[FunctionNode]:
+        return node_class(owner)  # type: ignore[no-any-return]
 
 
 class Function:
@@ -110,6 +128,7 @@ class Function:
     """
 
     generate_vmap_rule: bool = False
+    _backward_cls: Any = _NodeClass()
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -236,6 +255,16 @@ def _own(function: type[Function], name: str, make: Callable[[type[Function]], A
         value = make(function)
         setattr(function, name, value)
     return value
+
+
+def node_class(function: type[Function]) -> Any:
+    """The class of the nodes behind calls of a function: ``MyFunctionBackward``."""
+    return _own(function, "_node_class", _node_class)
+
+
+def _node_class(function: type[Function]) -> Any:
+    return type(f"{function.__name__}Backward", (FunctionNode,),
+                {"__slots__": (), "__module__": function.__module__, "function": function})
 
 
 def _context_class(function: type[Function]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
 
@@ -14,7 +15,8 @@ from ..recording import SPECIAL
 from .derivative import Derivative
 from .edges import place_of
 from .inplace import check_no_leaf
-from .node import SEQUENCE, MultiNode, Output, gradient_place
+from .inspection import SavedTensor
+from .node import SEQUENCE, MultiNode, Output, gradient_place, raise_freed
 from .rebase import adopt_views, follow, unrecorded
 from .record import DIFFERENTIABLE, version_of
 from .saved import complete
@@ -32,16 +34,18 @@ class FunctionNode(MultiNode):
 
     Attributes:
         ctx: What ``forward`` left for ``backward``; its attributes can be read from the node.
-        function: The class.
+        fixed: Which results are marked as non-differentiable.
         tensors: Whether each argument is a tensor.
         templates: Shape and options of all results that are tensors, with gradient or not.
         results: For each saved value, which differentiable result it is, -1 for others.
     """
 
-    __slots__ = ("ctx", "function", "results", "templates", "tensors")
+    __slots__ = ("ctx", "fixed", "results", "templates", "tensors")
 
     ctx: FunctionCtx
-    function: type[Function]
+    #: Set by the subclass of each function.
+    function: ClassVar[type[Function]]
+    fixed: frozenset[int]
     results: tuple[int, ...]
     templates: tuple[tuple[tuple[int, ...], int] | None, ...]
     tensors: tuple[bool, ...]
@@ -65,6 +69,13 @@ class FunctionNode(MultiNode):
         """What ``save_for_backward`` was given."""
         return self.unpack(STATE.grad_enabled)
 
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What ``save_for_backward`` was given, before it is unpacked."""
+        if self.saved is None:
+            raise_freed(self)
+        return tuple([SavedTensor.of(self, k) for k in range(len(self.saved))])
+
     def _with_results(self, saved: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([value if index < 0 else self.attached(value, index)
                       for value, index in zip(saved, self.results, strict=True)])
@@ -80,9 +91,10 @@ class FunctionNode(MultiNode):
     def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients with zeros for those that do not arrive; at least one does."""
         some = next(g for g in grads if g is not None)
-        return tuple([g if g is not None or template is None else some.new_zeros(
+        left = () if self.ctx._materialize_non_diff_grads else self.fixed
+        return tuple([g if g is not None or template is None or k in left else some.new_zeros(
             template[0], dtype=DTYPE_OF[template[1] & DTYPE_MASK], device=BY_KEY[template[1] & DEVICE_MASK].device)
-            for g, template in zip(grads, self.templates, strict=True)])
+            for k, (g, template) in enumerate(zip(grads, self.templates, strict=True))])
 
 
 def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> list[Any]:
@@ -130,11 +142,10 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
         AutogradError: What was marked as modified is not returned, or is a leaf that requires grad.
     """
     dirty = {id(tensor) for tensor in ctx._dirty}
-    if dirty - {id(value) for value in raw} or dirty - {id(value) for value in args}:
-        raise AutogradError(function.__name__, "a tensor marked as modified that is no argument, or is not returned",
-                            "what forward modifies are arguments that it returns", "return what you mark with "
-                            "mark_dirty")
     inputs = {id(value) for value in args if hasattr(value, "_key")}
+    if dirty:
+        _check_dirty(function.__name__, dirty, inputs, raw)
+        dirty &= inputs
     if not recording:
         return tuple([_alias(value) if id(value) in inputs - dirty else value for value in raw])
     for value in raw:
@@ -144,8 +155,9 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
             if base is not None and base._version_counter is not None:
                 adopt_views(base, value)
     fixed = {id(tensor) for tensor in ctx._non_differentiable}
+    _check_dirty_views(function.__name__, dirty, fixed, raw)
     ctx._dirty = ctx._non_differentiable = ()  # results that the context holds would be reference cycles
-    node = _make_node(function, ctx, args, edges, raw)
+    node = _make_node(function, ctx, args, edges, raw, fixed)
     outputs = tuple([_output(node, index, value, id(value) in inputs, id(value) in dirty, id(value) in fixed)
                      for index, value in enumerate(raw)])
     _save(node, ctx, raw, outputs)
@@ -154,12 +166,41 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
     return outputs
 
 
+def _check_dirty(operator: str, dirty: set[int], inputs: set[int], raw: tuple[Any, ...]) -> None:
+    """Check what was marked as modified.
+
+    Raises:
+        AutogradError: It is not returned.
+    """
+    if dirty - {id(value) for value in raw}:
+        raise AutogradError(operator, "a tensor marked as modified that is not returned",
+                            "what forward modifies are arguments that it returns", "return what you mark with "
+                            "mark_dirty")
+    if dirty - inputs:
+        warnings.warn(f"{operator}: mark_dirty was given a tensor that is not an argument, for which there is no need",
+                      stacklevel=4)
+
+
+def _check_dirty_views(operator: str, dirty: set[int], fixed: set[int], raw: tuple[Any, ...]) -> None:
+    """Refuse modified views beside other results: the base's history would have to lead through one of them only.
+
+    Raises:
+        AutogradError: There is one.
+    """
+    for value in raw if dirty else ():
+        if id(value) in dirty and value._base is not None and len(
+                {id(v) for v in raw if hasattr(v, "_key") and id(v) not in fixed}) > 1:
+            raise AutogradError(operator, "a modified view beside other results",
+                                "a function that modifies a view returns nothing else", "clone() the view, or split "
+                                "the function in two")
+
+
 def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
-               raw: tuple[Any, ...]) -> FunctionNode:
-    node = _new(FunctionNode)
+               raw: tuple[Any, ...], fixed: set[int]) -> FunctionNode:
+    node = _new(function._backward_cls)
     node.derivative = _OWN
     node.ctx = ctx
-    node.function = function
+    node.fixed = frozenset([k for k, value in enumerate(raw) if id(value) in fixed])
     node.edges = edges
     node.tensors = tuple([hasattr(a, "_key") for a in args])
     node.sequence = next(SEQUENCE)

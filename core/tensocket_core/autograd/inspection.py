@@ -61,7 +61,7 @@ class Inspected:
                     if prefix == "_saved_":
                         return self.unpack(STATE.grad_enabled)[k]
                     if self.versions[k] >= 0 or self.versions[k] == PACKED:
-                        return SavedTensor(self, k)
+                        return SavedTensor.of(self, k)
         raise AttributeError(f"{self.name()} has no attribute {name!r}", name=name, obj=self)
 
     def __dir__(self) -> Iterator[str]:
@@ -87,20 +87,34 @@ class Inspected:
 
 
 class SavedTensor:
-    """A tensor that a node has saved, before it is unpacked."""
+    """A tensor that a node has saved, before it is unpacked.
+
+    Raises:
+        AutogradError: Always; only nodes make them.
+    """
 
     __slots__ = ("_index", "_node")
 
-    def __init__(self, node: Any, index: int) -> None:
-        self._node = node
-        self._index = index
+    _index: int
+    _node: Any
+
+    def __init__(self) -> None:
+        raise AutogradError("SavedTensor", "a call of the class", "saved tensors are made by nodes only",
+                            "read an attribute _raw_saved_... of a node")
+
+    @classmethod
+    def of(cls, node: Any, index: int) -> SavedTensor:
+        """The one at this place among a node's saved values."""
+        made = object.__new__(cls)
+        made._node, made._index = node, index
+        return made
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what ``pack_hook`` makes of the tensor in its place; ``unpack_hook`` brings the tensor back.
 
         Raises:
             ArgumentTypeError: A hook cannot be called.
-            AutogradError: The tensor was freed, or has hooks already.
+            AutogradError: The tensor was freed, or has hooks already; or it is None.
         """
         for hook in (pack_hook, unpack_hook):
             if not callable(hook):
@@ -111,6 +125,9 @@ class SavedTensor:
             state = "was freed" if node.saved is None else "has hooks"
             raise AutogradError("register_hooks", f"a tensor saved by {node.name()} that {state}",
                                 "hooks are set once, before the tensor is freed", "set them right after the forward")
+        if node.saved[index] is None:
+            raise AutogradError("register_hooks", f"None, saved by {node.name()}",
+                                "only tensors have hooks", "leave out what is None")
         packed = saving.Packed(node.saved[index], pack_hook, unpack_hook)
         node.saved = (*node.saved[:index], packed, *node.saved[index + 1:])
         node.versions = (*node.versions[:index], PACKED, *node.versions[index + 1:])

@@ -12,6 +12,7 @@ from tensocket_core.autograd import (
     grad,
     set_detect_anomaly,
 )
+from tensocket_core.autograd.inspection import SavedTensor
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .grad_mode import (
@@ -35,6 +36,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Function",
+    "SavedTensor",
     "Variable",
     "anomaly_mode",
     "backward",
