@@ -55,8 +55,8 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any
 def _removed(name: str, instead: str) -> Callable[..., Any]:
     """A function that PyTorch removed, which says what replaced it."""
     def removed(*args: Any, **kwargs: Any) -> Any:
-        raise ArgumentError(name, "a call of a removed function", "this function was deprecated since version 1.9 and "
-                            "is now removed", f"use {instead}")
+        raise ArgumentError(name, "a call of a removed function", "this function was deprecated and is now removed",
+                            f"use {instead}")
 
     removed.__name__ = removed.__qualname__ = name
     removed.__doc__ = f"Removed: use ``{instead}``."

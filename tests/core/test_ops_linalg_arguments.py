@@ -20,6 +20,7 @@ from tensocket_plugins.contract.errors import (
 )
 
 f = _generated.functions
+_KINDS = "dtype is real for real elements, and complex for complex ones"
 SQUARE = np.random.default_rng(3).normal(size=(2, 3, 3))
 
 
@@ -75,22 +76,22 @@ def test_an_ellipsis_in_pieces_is_none():
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: f.cholesky_inverse(t(np.diag([1.0, 0.0]))), LinAlgError, "a factor with a zero on its diagonal"),
+    (lambda: f.cholesky_inverse(t(np.diag([1.0, 0.0]))), LinAlgError, "such a matrix has no inverse"),
     (lambda: f.linalg_lstsq(tc.eye(2), tc.ones(2, 2, dtype=tc.int64)), DtypeError, "A and B have the same dtype"),
     (lambda: f.lu_unpack(tc.eye(2), tc.tensor([1, 2])), DtypeError, "pivots have torch.int32 dtype"),
-    (lambda: f.linalg_svd(tc.eye(2), driver="gesvd"), ArgumentError, "a choice of CUDA's library alone"),
+    (lambda: f.linalg_svd(tc.eye(2), driver="gesvd"), ArgumentError, "the driver is a choice of CUDA's library alone"),
     (lambda: f.linalg_svdvals(tc.eye(2), driver="gesvd"), ArgumentError, "a choice of CUDA's library alone"),
     (lambda: f.linalg_matrix_rank(tc.eye(2), tc.tensor(1j)), DtypeError, "a tolerance is a real number"),
     (lambda: f.linalg_pinv(tc.eye(2), tc.tensor(1j)), DtypeError, "a tolerance is a real number"),
-    (lambda: f.linalg_pinv(tc.ones(2, 3), hermitian=True), ShapeError, "must be batches of square|matrices are square"),
+    (lambda: f.linalg_pinv(tc.ones(2, 3), hermitian=True), ShapeError, "matrices are square"),
     (lambda: f.linalg_norm(tc.ones(2, 2), "fro", 0), ArgumentError, "dim must be a 2-tuple"),
     (lambda: f.linalg_matrix_norm(tc.ones(2, 2), dim=(0,)), ArgumentError, "dim must be a 2-tuple"),
     (lambda: f.linalg_matrix_norm(tc.ones(2, 2), dim=(0, -2)), ShapeError, "a dim appears at most once"),
     (lambda: f.linalg_norm(tc.ones(2, 2), 2, (0, 4)), DimensionError, "dim 4 of a 2-dimensional tensor"),
     (lambda: f.linalg_norm(tc.ones(2, 2, 2), 1), ArgumentError, "an order is one of vectors or of matrices"),
     (lambda: f.linalg_norm(tc.ones(2, 2, 2), 1, (0, 1, 2)), ArgumentError, "an order is one of vectors or of matrices"),
-    (lambda: f.linalg_norm(tc.ones(2), dtype=tc.int64), DtypeError, "dtype is real for real elements"),
-    (lambda: f.linalg_norm(tc.ones(2), dtype=tc.complex64), DtypeError, "dtype is real for real elements"),
+    (lambda: f.linalg_norm(tc.ones(2), dtype=tc.int64), DtypeError, _KINDS),
+    (lambda: f.linalg_norm(tc.ones(2), dtype=tc.complex64), DtypeError, _KINDS),
     (lambda: f.linalg_norm(tc.ones(2), dtype=tc.float16), DtypeError, "elements convert to dtype without narrowing"),
     (lambda: f.linalg_vector_norm(tc.ones(2, dtype=tc.int64)), DtypeError, "elements are floats or complex numbers"),
 ])
@@ -106,11 +107,12 @@ def test_errors(call, error, message):
 ])
 def test_losses_that_depend_on_phases_have_no_gradient(loss):
     x = t(SQUARE[0] + 1j * SQUARE[1]).requires_grad_()
-    with pytest.raises(AutogradError, match="ill-defined"):
+    rule = "vectors are unique up to a factor of length 1, so that such a loss is ill-defined"
+    with pytest.raises(AutogradError, match=rule):
         loss(x).backward()
 
 
 def test_a_factor_alone_has_no_gradient():
     x = t(SQUARE[0]).requires_grad_()
-    with pytest.raises(AutogradError, match="the derivative depends on Q"):
+    with pytest.raises(AutogradError, match="the derivative depends on Q, which is left out"):
         f.linalg_qr(x, "r").R.sum().backward()

@@ -203,10 +203,13 @@ def test_gathering_from_a_number_with_a_sparse_gradient(device):
     (lambda x: x.take(torch.tensor([0], dtype=torch.int32)), RuntimeError, "positions are int64"),
     (lambda x: x.put(torch.tensor([0], dtype=torch.int32), x[:1]), RuntimeError, "positions are int64"),
     (lambda x: x.index_fill(0, torch.tensor([[0]]), 1), RuntimeError, "the index is a vector"),
-    (lambda x: x.index_fill(0, torch.tensor([0]), torch.tensor(1j)), RuntimeError, "no real form"),
-    (lambda x: (x > 0).scatter_reduce(0, torch.tensor([0]), x > 0, "mean"), NotImplementedError, "truth values"),
-    (lambda x: (x > 0).index_reduce(0, torch.tensor([0]), x[:1] > 0, "prod"), NotImplementedError, "truth values"),
-    (lambda x: (x * 1j).scatter_reduce(0, torch.tensor([0]), x * 1j, "amax"), NotImplementedError, "no order"),
+    (lambda x: x.index_fill(0, torch.tensor([0]), torch.tensor(1j)), RuntimeError, "a complex number has no real form"),
+    (lambda x: (x > 0).scatter_reduce(0, torch.tensor([0]), x > 0, "mean"), NotImplementedError,
+     "this reduction is not defined for truth values"),
+    (lambda x: (x > 0).index_reduce(0, torch.tensor([0]), x[:1] > 0, "prod"), NotImplementedError,
+     "this reduction is not defined for truth values"),
+    (lambda x: (x * 1j).scatter_reduce(0, torch.tensor([0]), x * 1j, "amax"), NotImplementedError,
+     "complex numbers have no order"),
 ])
 def test_errors_of_positions(call, error, message):
     with pytest.raises(error, match=message):

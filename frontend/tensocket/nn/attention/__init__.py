@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import Enum
 from typing import Any
 
 from tensocket.backends import cuda
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 
-class SDPBackend(IntEnum):
+class SDPBackend(Enum):
     """Forms of scaled dot-product attention that programs name."""
 
     ERROR = -1
@@ -20,6 +20,12 @@ class SDPBackend(IntEnum):
     EFFICIENT_ATTENTION = 2
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
+
+    def __int__(self) -> int:
+        """The number that PyTorch gives it."""
+        return self.value
+
+    __index__ = __int__
 
 
 @contextmanager
