@@ -48,8 +48,8 @@ def _check_kind(operator: str, mode: str, dtype: Any) -> None:
         UndefinedDtype: Truth values have no mean, and no reductions along one index for all; complex numbers no order.
     """
     if dtype is dtypes.bool_ and (mode == "mean" or operator == "index_reduce"):
-        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype bool", "this reduction is not defined for truth values",
-                             "convert with .to(dtype) first")
+        raise UndefinedDtype(operator, f"reduce={mode!r} of dtype bool",
+                             "this reduction is not defined for truth values", "convert with .to(dtype) first")
     if dtype.kind == "complex" and mode in ("amax", "amin"):
         raise UndefinedDtype(operator, f"reduce={mode!r} of dtype {dtype.name}", "complex numbers have no order",
                              "reduce their absolute values")
