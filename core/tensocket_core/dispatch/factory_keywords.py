@@ -21,6 +21,8 @@ from .modes import is_grad_enabled
 
 #: Factories that fill an ``out`` with as many elements, whatever its shape.
 _RANGES: Final = frozenset({"arange", "linspace", "logspace", "range"})
+#: Factories of other layouts: ``make(operator, args, keywords)``, with a method's tensor first among the arguments.
+LAYOUTS: Final[dict[layout, Callable[..., Any]]] = {}
 #: Factories that say so when they change the shape of an ``out`` with elements.
 _WARNING: Final = frozenset({"arange", "range"})
 
@@ -33,13 +35,13 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
         make: The factory.
         args: Positional arguments; after a method's tensor the sizes.
         given: The keywords of its signature.
-        rest: Other keywords: ``size``, ``layout`` (strided), ``pin_memory`` (accepted: copies to devices need none),
+        rest: Other keywords: ``size``, ``layout``, ``pin_memory`` (accepted: copies to devices need none),
             ``out``.
         known: Those of them that this factory has.
 
     Raises:
         ArgumentTypeError: There is no such keyword, or its value is of another type.
-        ArgumentError: The layout is not strided.
+        ArgumentError: The layout has no factory.
         AutogradError, DeviceMismatch, DtypeError: ``out`` does not fit.
     """
     operator = make.__name__
@@ -47,7 +49,8 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
         if name not in known:
             raise ArgumentTypeError(operator, f"a keyword {name!r}", "keywords are those that the function documents",
                                     "leave it out")
-    _check_layout(operator, rest.get("layout"))
+    if _check_layout(operator, rest.get("layout")):
+        return LAYOUTS[rest["layout"]](operator, (*args, *([tuple(rest["size"])] if "size" in rest else ())), given)
     pinned = rest.get("pin_memory")
     if pinned is not None and not isinstance(pinned, bool):
         raise ArgumentTypeError(operator, f"pin_memory={pinned!r}", "pin_memory is True or False", "pass one of them")
@@ -57,14 +60,19 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
     return make(*args, **given) if out is None else _into(operator, out, make, args, given)
 
 
-def _check_layout(operator: str, value: Any) -> None:
+def _check_layout(operator: str, value: Any) -> bool:
+    """Whether the layout is another one than strided."""
     if value is None:
-        return
+        return False
     if not isinstance(value, layout):
         raise ArgumentTypeError(operator, f"layout of type {type(value).__name__}", "a layout is tensocket.strided",
                                 "leave layout out")
-    if value.name != "strided":
-        raise ArgumentError(operator, f"layout {value!r}", "tensors are strided", "leave layout out")
+    if value.name == "strided":
+        return False
+    if value not in LAYOUTS:
+        raise ArgumentError(operator, f"layout {value!r}", "the layout is strided, or one that has a factory",
+                            "leave layout out")
+    return True
 
 
 def _with_size(operator: str, args: tuple[Any, ...], size: Any) -> tuple[Any, ...]:

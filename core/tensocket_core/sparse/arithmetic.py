@@ -6,15 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 from .._generated import functions
-from ..execute.geometry import normalize_axes, normalize_axis
+from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from ..formats import sparse_coo
+from .factories import without_values
+from .shapes import broadcast_sparse
 from .tensor import (
     RULES,
     SparseTensor,
     as_coo,
+    become,
     coalesced,
     dense_of,
     detached,
@@ -24,14 +27,16 @@ from .tensor import (
     like,
     sparse_rule,
     summed_rows,
+    values_at,
     wrap_sparse,
 )
 
 #: Functions of one element that are 0 at 0: they keep the positions.
 _OF_VALUES: Final = (
-    "abs", "absolute", "asin", "asinh", "atan", "atanh", "ceil", "conj", "erf", "expm1", "floor", "log1p", "neg",
-    "negative", "positive", "rad2deg", "deg2rad", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square",
-    "tan", "tanh", "trunc",
+    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "conj",
+    "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf",
+    "log1p", "nan_to_num", "neg", "negative", "positive", "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin",
+    "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )
 #: Conversions, which keep the positions and need not add values up first.
 _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "contiguous",
@@ -39,9 +44,12 @@ _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int"
 
 
 def _mapped(name: str) -> Callable[..., Any]:
-    def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if not is_sparse(input):
+            raise ArgumentError(name, "a dense input and a sparse out", "both have one layout", "convert one of them")
         source = coalesced(input)
-        return like(source, getattr(source.stored, name)(*args, **kwargs))
+        made = like(source, getattr(functions, name)(source.stored, *args, **kwargs))
+        return made if out is None else into_out(name, made, out)
 
     return rule
 
@@ -76,13 +84,6 @@ def _backward(input: Any, gradient: Any = None, retain_graph: bool | None = None
     input.stored.backward(None if gradient is None else gradient.stored, retain_graph, create_graph)
 
 
-@sparse_rule("zeros_like")
-def _zeros_like(input: Any, **options: Any) -> Any:
-    none = input.stored.detach()[:0]
-    return in_layout(wrap_sparse(none.new_zeros((input.sparse_dim(), 0)).long(), none, input.shape, sparse_coo, True),
-                     input._kind)
-
-
 # ------------------------------------------------------------------------------------------------ two operands
 
 
@@ -101,7 +102,7 @@ def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
                                 "convert it with to_dense() first")
         return functions.add(*dense, alpha=alpha)
     _same_shape("add", input, other)
-    first, second = as_coo(input), as_coo(other)
+    first, second = _same_split(as_coo(input), as_coo(other))
     if first.sparse_dim() != second.sparse_dim():
         raise ShapeError("add", f"{first.sparse_dim()} and {second.sparse_dim()} sparse dimensions",
                          "sparse operands have as many sparse dimensions", "convert one of them")
@@ -109,6 +110,16 @@ def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     both = wrap_sparse(functions.cat([first.positions, second.positions], 1),
                        functions.cat([first.stored, scaled]), first.shape, sparse_coo)
     return in_layout(coalesced(both), input._kind)
+
+
+def _same_split(first: SparseTensor, second: SparseTensor) -> tuple[SparseTensor, SparseTensor]:
+    """Both operands; one without values gets as many sparse dimensions as the other."""
+    shape, counts = tuple(first.shape), (first.sparse_dim(), second.sparse_dim())
+    if counts[0] != counts[1] and not second._nnz():
+        second = without_values(shape, counts[0], sparse_coo, second.dtype, second.device)
+    elif counts[0] != counts[1] and not first._nnz():
+        first = without_values(shape, counts[1], sparse_coo, first.dtype, first.device)
+    return first, second
 
 
 @sparse_rule("sub", "subtract")
@@ -125,16 +136,13 @@ def _mul(input: Any, other: Any) -> Any:
     if _is_number(input) or _is_number(other):
         source, number = (input, other) if is_sparse(input) else (other, input)
         return like(source, source.stored * number)
-    _same_shape("mul", input, other)
-    if not (is_sparse(input) and is_sparse(other)):
-        source, plain = (input, other) if is_sparse(input) else (other, input)
-        source = as_coo(source)
-        count = source.sparse_dim()
-        rows = plain.reshape((-1, *plain.shape[count:]))
-        numbers = flat_positions(source.positions, plain.shape[:count])
-        made = like(source, source.stored * rows.index_select(0, numbers))
-        return in_layout(made, (input if is_sparse(input) else other)._kind)
-    return in_layout(_common(coalesced(as_coo(input)), coalesced(as_coo(other))), input._kind)
+    shape = broadcast_shapes("mul", [tuple(input.shape), tuple(other.shape)])
+    kind = (input if is_sparse(input) else other)._kind
+    if is_sparse(input) and is_sparse(other):
+        return in_layout(_common(*(coalesced(broadcast_sparse(x, shape)) for x in (input, other))), kind)
+    source, plain = (input, other) if is_sparse(input) else (other, input)
+    source = broadcast_sparse(source, shape)
+    return in_layout(like(source, source.stored * values_at(plain.expand(shape), source.positions)), kind)
 
 
 def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
@@ -142,7 +150,7 @@ def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
     sizes = first.shape[:first.sparse_dim()]
     numbers, others = flat_positions(first.positions, sizes), flat_positions(second.positions, sizes)
     if not others.shape[0]:
-        return wrap_sparse(first.positions[:, :0], first.stored[:0], first.shape, sparse_coo, True)
+        return wrap_sparse(first.positions[:, :0], first.stored[:0] * second.stored[:0], first.shape, sparse_coo, True)
     places = functions.searchsorted(others, numbers).clamp(max=others.shape[0] - 1)
     kept = (others.index_select(0, places) == numbers).nonzero().squeeze(1)
     values = first.stored.index_select(0, kept) * second.stored.index_select(0, places.index_select(0, kept))
@@ -151,7 +159,7 @@ def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
 
 @sparse_rule("div", "divide", "true_divide")
 def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    if not is_sparse(input) or not _is_number(other):
+    if not is_sparse(input) or not _is_number(other) or is_sparse(other):
         raise ArgumentError("div", "a divisor with dimensions", "sparse tensors are divided by numbers",
                             "convert them with to_dense() first")
     source = coalesced(input) if rounding_mode else input
@@ -167,37 +175,62 @@ def _pow(input: Any, exponent: Any) -> Any:
     return like(source, source.stored ** exponent)
 
 
-# ------------------------------------------------------------------------------------------------------ geometry
+@sparse_rule("floor_divide")
+def _floor_divide(input: Any, other: Any) -> Any:
+    return _div(input, other, rounding_mode="floor")
 
 
-@sparse_rule("transpose", "swapaxes", "swapdims")
-def _transpose(input: Any, dim0: int, dim1: int) -> Any:
-    first, second = (normalize_axis("transpose", d, input.ndim) for d in (dim0, dim1))
-    source = as_coo(input)
-    count, order = source.sparse_dim(), list(range(input.ndim))
-    order[first], order[second] = order[second], order[first]
-    if (first < count) != (second < count):
-        raise DimensionError("transpose", f"dims {dim0} and {dim1} of {count} sparse dimensions",
-                             "a sparse dimension is exchanged with a sparse one", "convert it with to_dense() first")
-    shape = tuple(input.shape[k] for k in order)
-    if first < count:
-        rows = functions.stack([source.positions.select(0, k) for k in order[:count]])
-        made = wrap_sparse(rows, source.stored, shape, sparse_coo, first == second and source.coalesced)
-    else:
-        values = source.stored.transpose(first - count + 1, second - count + 1)
-        made = wrap_sparse(source.positions, values, shape, sparse_coo, source.coalesced)
-    return in_layout(made, input._kind)
-
-
-@sparse_rule("t")
-def _t(input: Any) -> Any:
-    if input.ndim > 2:
-        raise ShapeError("t", f"a sparse tensor of shape {list(input.shape)}", "t is for at most 2 dimensions",
-                         "use transpose")
-    return input if input.ndim < 2 else _transpose(input, 0, 1)
+def into_out(name: str, made: SparseTensor, out: Any) -> Any:
+    """A result as the parts of ``out``, which is sparse, too."""
+    if not is_sparse(out):
+        raise ArgumentError(name, f"out of layout {out.layout!r} for a sparse result", "both have one layout",
+                            "pass a sparse out")
+    return become(out, made, name)
 
 
 # ------------------------------------------------------------------------------------------------ sums and softmax
+
+
+@sparse_rule("any")
+def _any(input: Any) -> Any:
+    return coalesced(input).stored.any()
+
+
+@sparse_rule("is_nonzero", "__bool__")
+def _is_nonzero(input: Any) -> bool:
+    if input.numel() != 1:
+        raise ArgumentError("is_nonzero", f"a sparse tensor of {input.numel()} elements", "the truth of one element is "
+                            "defined", "use any()")
+    return bool(input.to_dense().reshape(()).item())
+
+
+@sparse_rule("item")
+def _item(input: Any) -> Any:
+    return input.to_dense().item()
+
+
+@sparse_rule("norm")
+def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if keepdim or not (dim is None or sorted(normalize_axes("norm", dim, input.ndim)) == list(range(input.ndim))):
+        raise ArgumentError("norm", f"dim={dim!r}, keepdim={keepdim}", "norms of sparse tensors are those of all elements",
+                            "convert it with to_dense() first")
+    return functions.norm(coalesced(input).stored, 2 if p in ("fro", None) else p, dtype=dtype)
+
+
+@sparse_rule("numpy", "__array__")
+def _numpy(input: Any, *args: Any, **options: Any) -> Any:
+    raise ArgumentTypeError("numpy", f"a tensor of layout {input._kind!r}", "arrays are dense",
+                            "convert it with to_dense() first")
+
+
+@sparse_rule("equal")
+def _equal(input: Any, other: Any) -> bool:
+    if not (is_sparse(input) and is_sparse(other)) or tuple(input.shape) != tuple(other.shape):
+        return False
+    return bool(functions.equal(input.to_dense(), other.to_dense()))
+
+
+
 
 
 @sparse_rule("sum")

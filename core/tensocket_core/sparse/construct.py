@@ -12,7 +12,7 @@ from ..creation import shape_of
 from ..dispatch.factories import under_modes
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
-from .tensor import SparseTensor, as_coo, as_csr, coalesced, dense_of, flat_positions, in_layout, is_sparse, wrap_sparse
+from .tensor import SparseTensor, as_coo, as_csr, coalesced, dense_of, in_layout, is_sparse, values_at, wrap_sparse
 
 
 def _given(value: Any, dtype: Any, device: Any) -> Any:
@@ -66,7 +66,8 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
         return _finished(wrap_sparse(none, stored, shape, sparse_coo, True), requires_grad)
     stored = _given(values, dtype, device)
     positions = _given(indices, None, stored.device).detach().to(int64)
-    if positions.ndim != 2 or stored.ndim < 1 or positions.shape[1] != stored.shape[0]:
+    stored = stored.unsqueeze(0) if not stored.ndim and positions.ndim == 2 else stored
+    if positions.ndim != 2 or positions.shape[1] != stored.shape[0]:
         raise ShapeError("sparse_coo_tensor", f"indices {list(positions.shape)}, values {list(stored.shape)}",
                          "indices are [sparse dimensions, nnz] and values [nnz, ...]", "transpose the indices")
     count, dense = positions.shape[0], tuple(stored.shape[1:])
@@ -79,7 +80,8 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
                          f"{list(stored.shape)}", "the size has the sparse dimensions, then those of a value",
                          "check the size")
     _check_bounds("sparse_coo_tensor", positions, shape[:count])
-    return _finished(wrap_sparse(positions, stored, shape, sparse_coo, bool(is_coalesced)), requires_grad)
+    whole = stored.shape[0] < 2 if is_coalesced is None else is_coalesced
+    return _finished(wrap_sparse(positions, stored, shape, sparse_coo, whole), requires_grad)
 
 
 @under_modes
@@ -155,12 +157,9 @@ def from_dense(tensor: Any, sparse_dim: int | None = None) -> SparseTensor:
     return at_positions(tensor, positions)
 
 
-def at_positions(tensor: Any, positions: Any) -> SparseTensor:
+def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTensor:
     """A plain tensor's elements (or slices) at positions."""
-    count = positions.shape[0]
-    rows = tensor.reshape((-1, *tensor.shape[count:]))
-    stored = rows.index_select(0, flat_positions(positions, tensor.shape[:count]))
-    return wrap_sparse(positions, stored, tensor.shape, sparse_coo, True)
+    return wrap_sparse(positions, values_at(tensor, positions), tensor.shape, sparse_coo, whole)
 
 
 # --------------------------------------------------------------------------------------------------------- methods
@@ -189,8 +188,14 @@ def to_sparse_csr(self: Any) -> Any:
     return as_csr(self if is_sparse(self) else from_dense(self))
 
 
-def to_dense(self: Any, dtype: Any = None) -> Any:
-    """As a plain tensor."""
+def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+    """As a plain tensor.
+
+    Args:
+        self: In any layout.
+        dtype: To convert to.
+        masked_grad: Gradients of sparse tensors are those of the stored elements, whatever is asked for.
+    """
     made = dense_of(self) if is_sparse(self) else self
     return made if dtype is None else made.to(dtype)
 
@@ -209,8 +214,9 @@ def sparse_mask(self: Any, mask: Any) -> Any:
     if tuple(self.shape) != tuple(mask.shape):
         raise ShapeError("sparse_mask", f"shapes {list(self.shape)} and {list(mask.shape)}",
                          "mask and tensor have one shape", "expand one of them")
-    pattern = coalesced(as_coo(mask))
-    return in_layout(at_positions(dense_of(self) if is_sparse(self) else self, pattern.positions), mask._kind)
+    pattern = as_coo(mask)
+    plain = dense_of(self) if is_sparse(self) else self
+    return in_layout(at_positions(plain, pattern.positions, pattern.coalesced), mask._kind)
 
 
 def _coo(name: str, tensor: Any) -> Any:

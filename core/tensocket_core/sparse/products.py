@@ -89,11 +89,64 @@ def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
     return _sparse_dense(as_coo(mat2).t(), input.mT).mT
 
 
-@sparse_rule("addmm")
+@sparse_rule("addmm", "saddmm")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Beta * input + alpha * (mat1 @ mat2)."""
     result = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
     return result * alpha + input * beta
+
+
+@sparse_rule("addmv")
+def _addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    return addmm(input, mat, vec, beta=beta, alpha=alpha)
+
+
+@sparse_rule("sspaddmm")
+def _sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Beta * input + alpha * (mat1 @ mat2), sparse: the product has a row's elements wherever ``mat1`` has one."""
+    product = _sparse_rows(mat1, mat2)
+    return in_layout(like(product, product.stored * alpha), input._kind) + like(input, input.stored * beta)
+
+
+@sparse_rule("hspmm", "hsmm")
+def _hspmm(mat1: Any, mat2: Any) -> Any:
+    """Product of a sparse and a dense matrix with one sparse dimension: the rows that have an element."""
+    _check("hspmm", mat1, mat2, (2,))
+    source = coalesced(as_coo(mat1))
+    rows, columns = source.positions.unbind(0)
+    products = source.stored.unsqueeze(1) * mat2.index_select(0, columns)
+    made = wrap_sparse(rows.unsqueeze(0), products, (mat1.shape[0], mat2.shape[1]), sparse_coo)
+    return coalesced(made)
+
+
+@sparse_rule("smm")
+def _smm(input: Any, mat2: Any) -> Any:
+    return _sparse_rows(input, mat2)
+
+
+def _sparse_rows(left: Any, right: Any) -> SparseTensor:
+    """The product of a sparse and a dense matrix, with both dimensions sparse."""
+    made = _hspmm(left, right)
+    count, width = made._nnz(), made.shape[1]
+    rows = made.positions.repeat_interleave(width, 1)
+    columns = rows.new_arange(0, width, 1).repeat(count).unsqueeze(0)
+    return wrap_sparse(functions.cat([rows, columns]), made.stored.reshape(-1), made.shape, sparse_coo, True)
+
+
+@sparse_rule("bmm")
+def _bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    """Products of a batch of sparse matrices with dense ones: one product, of the blocks on a diagonal."""
+    if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or input.sparse_dim() != 3 or (
+            input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
+        raise ShapeError("bmm", f"a sparse and a dense operand of shapes {list(input.shape)} and {list(mat2.shape)}",
+                         "a sparse batch [b, m, n] is multiplied by a dense one [b, n, k]", "check the sizes")
+    batch, height, depth = input.shape
+    number, row, column = as_coo(input).positions.unbind(0)
+    places = functions.stack([number * height + row, number * depth + column])
+    blocks = wrap_sparse(places, input.stored, (batch * height, batch * depth), sparse_coo)
+    result = _sparse_dense(blocks, mat2.reshape((batch * depth, mat2.shape[2])))
+    result = result.reshape((batch, height, mat2.shape[2]))
+    return result if out is None else out.copy_(result)
 
 
 def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:

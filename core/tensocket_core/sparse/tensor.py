@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
-from tensocket_plugins.contract.errors import ArgumentError, UnsupportedOperator
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, UnsupportedOperator
 
 from .._generated import functions
 from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
-from ..dispatch.modes import thread_state
+from ..dispatch.modes import is_grad_enabled, thread_state
 from ..formats import layout, sparse_coo, sparse_csr
+from ..promotion import can_cast
 from ..tensors import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -103,6 +104,11 @@ class SparseTensor(Tensor):
         """Whether every position appears once, in row-major order."""
         _expect(self, sparse_coo, "is_coalesced")
         return self.coalesced
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:
+        """Say whether every position appears once, in row-major order; nothing is checked."""
+        _expect(self, sparse_coo, "_coalesced_").coalesced = bool(coalesced)
+        return self
 
     def indices(self) -> Any:
         """Positions of a coalesced COO tensor, [sparse dimensions, nnz]."""
@@ -228,6 +234,21 @@ def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced:
     return made
 
 
+def replace_parts(target: SparseTensor, positions: Any, values: Any, size: Any, whole: bool) -> SparseTensor:
+    """The tensor itself with other parts, as operators do that write to it.
+
+    Raises:
+        AutogradError: It is a leaf that requires grad, or the graph could not follow.
+    """
+    if target.is_leaf and target.requires_grad and is_grad_enabled():
+        raise AutogradError("sparse", "a leaf that requires grad and is written", "leaves that require grad keep their "
+                            "values while gradients are recorded", "use tensocket.no_grad(), or write to a copy")
+    made = wrap_sparse(positions, values, size, target._kind, whole)
+    target._array, target._key = made._array, made._key
+    target.positions, target.stored, target.coalesced = positions, values, whole
+    return target
+
+
 def like(source: SparseTensor, values: Any) -> SparseTensor:
     """Other values at the same positions."""
     return wrap_sparse(source.positions, values, source.shape, source._kind, source.coalesced)
@@ -335,6 +356,27 @@ def as_csr(tensor: SparseTensor) -> SparseTensor:
 def in_layout(tensor: SparseTensor, kind: layout) -> SparseTensor:
     """In one of both layouts."""
     return as_csr(tensor) if kind is sparse_csr else as_coo(tensor)
+
+
+def become(target: Any, made: Any, name: str) -> Any:
+    """Write a result to a sparse tensor, in its dtype.
+
+    Raises:
+        DtypeError: The result's dtype is of a higher category.
+    """
+    if not can_cast(made.dtype, target.dtype):
+        raise DtypeError(name, f"a result of dtype {made.dtype.name} for a tensor of dtype {target.dtype.name}",
+                         "what is written can be cast to the tensor's dtype", f"use {name.removesuffix('_')}")
+    made = in_layout(as_coo(made), target._kind)
+    values = made.stored if made.dtype is target.dtype else made.stored.to(target.dtype)
+    return replace_parts(target, made.positions, values, made.shape, made.coalesced)
+
+
+def values_at(plain: Any, positions: Any) -> Any:
+    """A plain tensor's elements (or slices behind the sparse dimensions) at positions, [nnz, ...]."""
+    if not positions.shape[0]:
+        return plain.unsqueeze(0).expand((positions.shape[1], *plain.shape))
+    return plain[tuple(positions.unbind(0))]
 
 
 __all__ = ["RULES", "SparseTensor", "sparse_rule", "wrap_sparse"]

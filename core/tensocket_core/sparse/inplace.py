@@ -1,0 +1,62 @@
+"""Operators that write to sparse tensors: the result of the plain operator becomes the tensor's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
+
+from ..promotion import can_cast
+from .tensor import RULES, as_coo, become, in_layout, is_sparse, replace_parts, sparse_rule
+
+#: Operators with a form that writes to the first operand.
+_WRITTEN: Final = (
+    "abs", "absolute", "add", "arccos", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil",
+    "deg2rad", "div", "divide", "erf", "erfinv", "expm1", "floor", "floor_divide", "frac", "log1p", "mul", "multiply",
+    "nan_to_num", "neg", "negative", "pow", "rad2deg", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "sub",
+    "subtract", "tan", "tanh", "true_divide", "trunc", "transpose", "swapaxes", "swapdims", "t", "addmm", "unsqueeze",
+    "squeeze", "sspaddmm",
+)
+
+
+def _written(name: str) -> Callable[..., Any]:
+    def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_sparse(input):
+            return _into_dense(name, input, *args, **kwargs)
+        return become(input, RULES[name](input, *args, **kwargs), name + "_")
+
+    return rule
+
+
+def _into_dense(name: str, input: Any, *args: Any, **kwargs: Any) -> Any:
+    """A sparse operand of an operator that writes to a plain tensor."""
+    made = RULES[name](input, *args, **kwargs)
+    dense = made.to_dense() if is_sparse(made) else made
+    if tuple(dense.shape) != tuple(input.shape):
+        raise ShapeError(name + "_", f"a result of shape {list(dense.shape)} for {list(input.shape)}",
+                         "what is written has the tensor's shape", f"use {name}")
+    if not can_cast(dense.dtype, input.dtype):
+        raise DtypeError(name + "_", f"a result of dtype {dense.dtype.name} for a tensor of dtype {input.dtype.name}",
+                         "what is written can be cast to the tensor's dtype", f"use {name}")
+    return input.copy_(dense)
+
+
+RULES.update({name + "_": _written(name) for name in _WRITTEN if name in RULES})
+
+
+@sparse_rule("copy_")
+def _copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    if not (is_sparse(input) and is_sparse(src)):
+        raise ArgumentError("copy_", "a sparse and a dense tensor", "both have one layout",
+                            "convert one with to_sparse() or to_dense()")
+    if tuple(input.shape) != tuple(src.shape):
+        raise ShapeError("copy_", f"shape {list(src.shape)} for {list(input.shape)}",
+                         "sparse tensors are not broadcast when they are copied", "expand the source")
+    made = in_layout(as_coo(src), input._kind)
+    values = made.stored.to(device=input.device, dtype=input.dtype, copy=True)
+    place = made.positions
+    place = tuple(x.to(values.device, copy=True) for x in place) if isinstance(place, tuple) else (
+        place.to(values.device, copy=True))
+    return replace_parts(input, place, values, made.shape, made.coalesced)
+
