@@ -132,7 +132,9 @@ from .settings import (
     set_float32_matmul_precision,
     set_num_threads,
 )
-from .sparse import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
+from .sparse import addmm as saddmm
+from .sparse import hspmm, smm, sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor, sspaddmm
+from .sparse import hspmm as hsmm
 from .storages import UntypedStorage, is_storage
 from .typed_storages import TypedStorage
 from .typenames import (
@@ -239,6 +241,8 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "hsmm",
+    "hspmm",
     "is_available",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
@@ -269,6 +273,7 @@ __all__ = [
     "reset_fallback_ledger",
     "reset_peak_memory_stats",
     "result_type",
+    "saddmm",
     "set_default_device",
     "set_default_dtype",
     "set_deterministic_debug_mode",
@@ -279,11 +284,13 @@ __all__ = [
     "set_stream",
     "Size",
     "Stream",
+    "smm",
     "sparse_compressed_tensor",
     "sparse_coo",
     "sparse_coo_tensor",
     "sparse_csr",
     "sparse_csr_tensor",
+    "sspaddmm",
     "strided",
     "synchronize",
     "tensor",

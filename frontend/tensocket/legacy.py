@@ -78,11 +78,6 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     return norm(v, pow, others, True) if others else v.abs()
 
 
-def smm(input: Any, mat: Any) -> Any:
-    """The product of a sparse matrix and a dense one."""
-    return mm(input, mat)
-
-
 def get_num_interop_threads() -> int:
     """Threads that run operators beside each other: what was set, or as many as kernels have."""
     return _INTEROP[0] or get_num_threads()
@@ -145,5 +140,5 @@ sym_min: Final = min
 
 __all__ = ["compiled_with_cxx11_abi", "dsmm", "eig", "frobenius_norm", "get_num_interop_threads", "is_distributed",
            "is_vulkan_available", "is_warn_always_enabled", "lstsq", "matrix_rank", "norm_except_dim", "nuclear_norm",
-           "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "smm", "solve", "spmm",
+           "range", "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "solve", "spmm",
            "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "symeig"]

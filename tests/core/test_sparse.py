@@ -15,8 +15,10 @@ from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.gradcheck import gradcheck
 from tensocket_plugins.contract.errors import (
     ArgumentError,
+    ArgumentTypeError,
     AutogradError,
     DimensionError,
+    DtypeError,
     IndexOutOfRange,
     ShapeError,
     UnsupportedOperator,
@@ -325,3 +327,138 @@ def test_presentation_and_copies():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# ---------------------------------------------------------------------------------------- geometry, parts, in place
+
+
+def hybrid(shape=(4, 3, 5), count=2, nnz=7, seed=0):
+    """A tensor with ``count`` sparse dimensions, positions that repeat, and its dense value in NumPy."""
+    rng = np.random.default_rng(seed)
+    places = np.stack([rng.integers(0, n, nnz) for n in shape[:count]])
+    values = rng.standard_normal((nnz, *shape[count:]))
+    dense = np.zeros(shape)
+    np.add.at(dense, tuple(places), values)
+    return tc.sparse_coo_tensor(places.tolist(), t(values), shape), dense
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_parts_of_hybrid_tensors(count):
+    s, dense = hybrid(count=count)
+    for axis in range(3):
+        for index in (0, -1):
+            part = s.select(axis, index)
+            same(part.to_dense() if part.is_sparse else part, np.take(dense, index, axis))
+        same(s.index_select(axis, tc.tensor([1, 0, 1])).to_dense(), np.take(dense, [1, 0, 1], axis))
+        same(s.narrow_copy(axis, 1, 2).to_dense(), np.take(dense, [1, 2], axis))
+        same(f.cat([s, s * 2], axis).to_dense(), np.concatenate([dense, 2 * dense], axis))
+    for axis in range(4):
+        same(s.unsqueeze(axis).to_dense(), np.expand_dims(dense, axis))
+        same(f.stack([s, s], axis).to_dense(), np.stack([dense, dense], axis))
+        same(s.unsqueeze(axis).squeeze(axis).to_dense(), dense)
+    same(s[1, ..., 2:4].to_dense() if s[1, ..., 2:4].is_sparse else s[1, ..., 2:4], dense[1, ..., 2:4])
+    same(s[None].to_dense(), dense[None])
+
+
+def test_permute_keeps_sparse_dimensions_in_front():
+    s, dense = hybrid(shape=(4, 3, 5, 2))
+    same(s.permute(1, 0, 3, 2).to_dense(), dense.transpose(1, 0, 3, 2))
+    with pytest.raises(ShapeError, match="sparse dimensions stay in front"):
+        s.permute(2, 0, 1, 3)
+    with pytest.raises(ShapeError, match="every dimension appears once"):
+        s.permute(0, 0, 1, 2)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (5,), (1, 5), (3, 1), (2, 4, 3, 5), ()])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_products_broadcast(shape, count):
+    s, dense = hybrid(count=count)
+    other = np.random.default_rng(1).standard_normal(shape)
+    same((s * t(other)).to_dense(), dense * other)
+    same((t(other) * s).to_dense(), dense * other)
+    if len(shape) == 3:
+        same((s * t(other).to_sparse(count)).to_dense(), dense * other)
+
+
+def test_writes():
+    s, dense = hybrid()
+    same(s.clone().mul_(3).to_dense(), 3 * dense)
+    same(s.clone().add_(s).to_dense(), 2 * dense)
+    same(s.clone().neg_().to_dense(), -dense)
+    same(s.coalesce().sin_().to_dense(), np.sin(dense))
+    same(s.clone().copy_(s * 5).to_dense(), 5 * dense)
+    same(s.clone().zero_().to_dense(), 0 * dense)
+    same(t(dense).mul_(s), dense * dense)
+    grown = s.clone().sparse_resize_((6, 3, 7), 2, 1)
+    same(grown.to_dense(), np.pad(dense, ((0, 2), (0, 0), (0, 2))))
+    with pytest.raises(ArgumentError, match="requires coalesced input"):
+        s.sin_()
+    with pytest.raises(ShapeError, match="not broadcast when they are copied"):
+        s.copy_(s[:1])
+    with pytest.raises(ArgumentError, match="both have one layout"):
+        s.copy_(t(dense))
+    with pytest.raises(DtypeError, match="can be cast"):
+        s.long().coalesce().sin_()
+    with pytest.raises(AutogradError, match="leaf that requires grad"):
+        s.detach().requires_grad_().mul_(2)
+    for size, parts, rule in (
+            ((4, 3), (2, 0), "dense"), ((4, 3, 5), (1, 2), "sparse"), ((2, 3, 5), (2, 1), "shrinking")):
+        with pytest.raises(ShapeError, match=rule):
+            s.clone().sparse_resize_(size, *parts)
+    with pytest.raises(ArgumentTypeError, match="parts of sparse tensors are not written"):
+        s[0] = 1
+
+
+def test_factories():
+    s, _ = hybrid()
+    made = tc.zeros((2, 3), layout=tc.sparse_coo)
+    assert (made.layout, made._nnz(), made.sparse_dim()) == (tc.sparse_coo, 0, 2)
+    assert s.new_empty((2, 2)).is_sparse
+    assert tc.zeros_like(s).dense_dim() == 1
+    same(tc.ones_like(s, layout=tc.strided), np.ones((4, 3, 5)))
+    with pytest.raises(ArgumentError, match="is strided"):
+        tc.ones_like(s)
+    with pytest.raises(ArgumentError, match="tensors are strided"):
+        tc.ones((2, 3), layout=tc.sparse_coo)
+    with pytest.raises(ArgumentError, match="memory formats are those of strided"):
+        tc.zeros_like(s, memory_format=tc.channels_last)
+    with pytest.raises(ShapeError, match="63 bits"):
+        tc.sparse_coo_tensor([[0]] * 3, [1.0], (1 << 22, 1 << 22, 1 << 22))
+    with pytest.raises(ArgumentError, match="row-major order"):
+        tc.sparse_coo_tensor(PLACES, VALUES, (2, 3), is_coalesced=True)
+
+
+@pytest.mark.parametrize("layout", [tc.sparse_coo, tc.sparse_csr])
+def test_spdiags(layout):
+    diagonals = np.arange(1.0, 16).reshape(3, 5)
+    expected = np.zeros((4, 6))
+    for row, offset in zip(diagonals, (0, 2, -1), strict=True):
+        for column, value in enumerate(row):
+            if 0 <= column - offset < 4:
+                expected[column - offset, column] = value
+    same(sparse.spdiags(t(diagonals), tc.tensor([0, 2, -1]), (4, 6), layout), expected, layout)
+    with pytest.raises(ArgumentError, match="offsets are int64 and different"):
+        sparse.spdiags(t(diagonals), tc.tensor([0, 2, 2]), (4, 6))
+
+
+def test_products_with_sparse_results():
+    s, left = hybrid(shape=(4, 3), count=2)
+    right = np.random.default_rng(3).standard_normal((3, 5))
+    for product in (sparse.smm, sparse.hspmm):
+        same(product(s, t(right)).to_dense(), left @ right)
+    start, base = hybrid(shape=(4, 5), count=2, seed=4)
+    same(sparse.sspaddmm(start, s, t(right), beta=2, alpha=3).to_dense(), 2 * base + 3 * left @ right)
+    batch, dense = hybrid(shape=(2, 4, 3), count=3, seed=5)
+    other = np.random.default_rng(6).standard_normal((2, 3, 5))
+    same(batch.bmm(t(other)), dense @ other)
+    with pytest.raises(DtypeError, match="one dtype"):
+        sparse.mm(s, t(right).double())
+
+
+def test_gradients_of_parts_and_products():
+    s, dense = hybrid(shape=(4, 3), count=2)
+    s = s.coalesce().detach().double().requires_grad_()
+    other = np.random.default_rng(7).standard_normal((4, 3))
+    (s.select(0, 1).to_dense().sum() + (s * tc.tensor(other.tolist(), dtype=tc.float64)).to_dense().sum()).backward()
+    expected = other + np.array([[0.0], [1], [0], [0]])
+    same(s.grad.to_dense(), np.where(dense != 0, expected, 0))

@@ -15,12 +15,14 @@ from tensocket_plugins.contract.errors import (
 )
 
 from ..device import open_entry
-from ..formats import layout
+from ..formats import layout, strided
 from .keys import AUTOGRAD
 from .modes import is_grad_enabled
 
 #: Factories that fill an ``out`` with as many elements, whatever its shape.
 _RANGES: Final = frozenset({"arange", "linspace", "logspace", "range"})
+#: Factories that have other layouts.
+_ZEROS: Final = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"})
 #: Factories of other layouts: ``make(operator, args, keywords)``, with a method's tensor first among the arguments.
 LAYOUTS: Final[dict[layout, Callable[..., Any]]] = {}
 #: Factories that say so when they change the shape of an ``out`` with elements.
@@ -41,7 +43,7 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
 
     Raises:
         ArgumentTypeError: There is no such keyword, or its value is of another type.
-        ArgumentError: The layout has no factory.
+        ArgumentError: The factory has no such layout.
         AutogradError, DeviceMismatch, DtypeError: ``out`` does not fit.
     """
     operator = make.__name__
@@ -51,6 +53,8 @@ def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, 
                                     "leave it out")
     if _check_layout(operator, rest.get("layout")):
         return LAYOUTS[rest["layout"]](operator, (*args, *([tuple(rest["size"])] if "size" in rest else ())), given)
+    if rest.get("layout") is strided and args and hasattr(args[0], "_key") and args[0].layout is not strided:
+        args = (args[0].to_dense(), *args[1:])  # of which only the geometry matters
     pinned = rest.get("pin_memory")
     if pinned is not None and not isinstance(pinned, bool):
         raise ArgumentTypeError(operator, f"pin_memory={pinned!r}", "pin_memory is True or False", "pass one of them")
@@ -69,9 +73,8 @@ def _check_layout(operator: str, value: Any) -> bool:
                                 "leave layout out")
     if value.name == "strided":
         return False
-    if value not in LAYOUTS:
-        raise ArgumentError(operator, f"layout {value!r}", "the layout is strided, or one that has a factory",
-                            "leave layout out")
+    if value not in LAYOUTS or operator not in _ZEROS:
+        raise ArgumentError(operator, f"layout {value!r}", "tensors are strided", "leave layout out")
     return True
 
 
@@ -102,7 +105,11 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
         raise DeviceMismatch(operator, f"device {device} for out on {out.device}", "out says the result's device",
                              "leave device out")
     properties = {name: value for name, value in given.items() if name != "requires_grad"}
-    made = make(*args, **{**properties, "dtype": out.dtype, "device": out.device})
+    properties |= {"dtype": out.dtype, "device": out.device}
+    if out.layout in LAYOUTS:
+        made = LAYOUTS[out.layout](operator, args, properties)
+        return out.resize_as_(made).copy_(made).requires_grad_(bool(given.get("requires_grad")))
+    made = make(*args, **properties)
     if operator in _RANGES and made.numel() == out.numel():
         made = made.view(out.shape)
     if made._array.shape != out._array.shape:

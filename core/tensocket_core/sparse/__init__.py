@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from . import inplace as inplace  # registers rules
 from .arithmetic import log_softmax, softmax
 from .arithmetic import sparse_sum as sum
-from . import inplace as _inplace
-from .construct import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor
-from .products import addmm, mm, sampled_addmm
+from .construct import sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor, spdiags
+from .products import addmm, hspmm, mm, sampled_addmm, smm, sspaddmm
 from .tensor import SparseTensor
 
-__all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sparse_compressed_tensor",
-           "sparse_coo_tensor", "sparse_csr_tensor", "sum"]
+__all__ = [
+           "SparseTensor",
+           "addmm",
+           "hspmm",
+           "log_softmax",
+           "mm",
+           "sampled_addmm",
+           "smm",
+           "softmax",
+           "sparse_compressed_tensor",
+           "sparse_coo_tensor",
+           "sparse_csr_tensor",
+           "spdiags",
+           "sspaddmm",
+           "sum",
+]

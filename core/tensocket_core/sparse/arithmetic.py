@@ -32,12 +32,14 @@ from .tensor import (
 )
 
 #: Functions of one element that are 0 at 0: they keep the positions.
-_OF_VALUES: Final = (
-    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "conj",
-    "conj_physical", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf",
-    "log1p", "nan_to_num", "neg", "negative", "positive", "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin",
+OF_VALUES: Final = (
+    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil",
+    "erf", "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf",
+    "log1p", "nan_to_num", "relu", "round", "sgn", "sign", "signbit", "sin",
     "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )
+#: Linear ones, which need not add values at one position up first.
+LINEAR: Final = ("conj", "conj_physical", "deg2rad", "neg", "negative", "positive", "rad2deg")
 #: Conversions, which keep the positions and need not add values up first.
 _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "contiguous",
                        "type")
@@ -47,7 +49,7 @@ def _mapped(name: str) -> Callable[..., Any]:
     def rule(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if not is_sparse(input):
             raise ArgumentError(name, "a dense input and a sparse out", "both have one layout", "convert one of them")
-        source = coalesced(input)
+        source = input if name in LINEAR else coalesced(input)
         made = like(source, getattr(functions, name)(source.stored, *args, **kwargs))
         return made if out is None else into_out(name, made, out)
 
@@ -64,7 +66,7 @@ def _moved(name: str) -> Callable[..., Any]:
     return rule
 
 
-RULES.update({name: _mapped(name) for name in _OF_VALUES})
+RULES.update({name: _mapped(name) for name in (*OF_VALUES, *LINEAR)})
 RULES.update({name: _moved(name) for name in _CONVERSIONS})
 
 
@@ -94,7 +96,10 @@ def _same_shape(operator: str, input: Any, other: Any) -> None:
 
 
 @sparse_rule("add")
-def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    if out is not None:
+        made = _add(input, other, alpha=alpha)
+        return into_out("add", made, out) if is_sparse(made) else out.copy_(made)
     if not (is_sparse(input) and is_sparse(other)):
         dense = [dense_of(x) if is_sparse(x) else x for x in (input, other)]
         if not all(hasattr(x, "_key") for x in dense):
@@ -132,16 +137,22 @@ def _is_number(value: Any) -> bool:
 
 
 @sparse_rule("mul", "multiply")
-def _mul(input: Any, other: Any) -> Any:
+def _mul(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is not None:
+        return into_out("mul", _mul(input, other), out)
     if _is_number(input) or _is_number(other):
         source, number = (input, other) if is_sparse(input) else (other, input)
         return like(source, source.stored * number)
     shape = broadcast_shapes("mul", [tuple(input.shape), tuple(other.shape)])
     kind = (input if is_sparse(input) else other)._kind
     if is_sparse(input) and is_sparse(other):
-        return in_layout(_common(*(coalesced(broadcast_sparse(x, shape)) for x in (input, other))), kind)
-    source, plain = (input, other) if is_sparse(input) else (other, input)
-    source = broadcast_sparse(source, shape)
+        first, second = (coalesced(broadcast_sparse(x, shape)) for x in (input, other))
+        if first.sparse_dim() == second.sparse_dim():
+            return in_layout(_common(first, second), kind)
+        source, plain = first, dense_of(second)
+    else:
+        source, plain = (input, other) if is_sparse(input) else (other, input)
+        source = broadcast_sparse(source, shape)
     return in_layout(like(source, source.stored * values_at(plain.expand(shape), source.positions)), kind)
 
 
@@ -158,12 +169,13 @@ def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
 
 
 @sparse_rule("div", "divide", "true_divide")
-def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def _div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     if not is_sparse(input) or not _is_number(other) or is_sparse(other):
         raise ArgumentError("div", "a divisor with dimensions", "sparse tensors are divided by numbers",
                             "convert them with to_dense() first")
     source = coalesced(input) if rounding_mode else input
-    return like(source, functions.div(source.stored, other, rounding_mode=rounding_mode))
+    made = like(source, functions.div(source.stored, other, rounding_mode=rounding_mode))
+    return made if out is None else into_out("div", made, out)
 
 
 @sparse_rule("pow")
@@ -211,10 +223,13 @@ def _item(input: Any) -> Any:
 
 @sparse_rule("norm")
 def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    if keepdim or not (dim is None or sorted(normalize_axes("norm", dim, input.ndim)) == list(range(input.ndim))):
-        raise ArgumentError("norm", f"dim={dim!r}, keepdim={keepdim}", "norms of sparse tensors are those of all elements",
+    if p not in ("fro", None, 2, 2.0):
+        raise ArgumentError("norm", f"p={p!r}", "norms of sparse tensors are those of Frobenius",
                             "convert it with to_dense() first")
-    return functions.norm(coalesced(input).stored, 2 if p in ("fro", None) else p, dtype=dtype)
+    if keepdim or not (dim is None or sorted(normalize_axes("norm", dim, input.ndim)) == list(range(input.ndim))):
+        raise ArgumentError("norm", f"dim={dim!r}, keepdim={keepdim}", "norms of sparse tensors are those of all "
+                            "elements", "convert it with to_dense() first")
+    return functions.norm(coalesced(input).stored, dtype=dtype)
 
 
 @sparse_rule("numpy", "__array__")
@@ -298,4 +313,4 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return _softmax("sparse.log_softmax", input, dim, dtype)
 
 
-__all__ = ["log_softmax", "softmax", "sparse_sum"]
+__all__ = ["LINEAR", "OF_VALUES", "log_softmax", "softmax", "sparse_sum"]

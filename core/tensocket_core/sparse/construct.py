@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import int32, int64
 from tensocket_plugins.contract.errors import ArgumentError, IndexOutOfRange, ShapeError
 
 from .. import creation
+from .._generated import functions
 from ..creation import shape_of
 from ..dispatch.factories import under_modes
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
-from .tensor import SparseTensor, as_coo, as_csr, coalesced, dense_of, in_layout, is_sparse, values_at, wrap_sparse
+from .tensor import (
+    SparseTensor,
+    as_coo,
+    as_csr,
+    coalesced,
+    dense_of,
+    flat_positions,
+    in_layout,
+    is_sparse,
+    values_at,
+    wrap_sparse,
+)
+
+#: Most elements of a tensor, with those that are not stored.
+_MOST: Final = (1 << 63) - 1
 
 
 def _given(value: Any, dtype: Any, device: Any) -> Any:
@@ -80,8 +96,53 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
                          f"{list(stored.shape)}", "the size has the sparse dimensions, then those of a value",
                          "check the size")
     _check_bounds("sparse_coo_tensor", positions, shape[:count])
+    if math.prod(shape) > _MOST:
+        raise ShapeError("sparse_coo_tensor", f"size {list(shape)}", "positions are counted by 63 bits",
+                         "make the tensor smaller")
+    if is_coalesced and not _ascending(positions, shape[:count]):
+        raise ArgumentError("sparse_coo_tensor", "is_coalesced=True for positions that are not in row-major order, "
+                            "each once", "a coalesced tensor has each position once, in order", "call coalesce()")
+    stored = stored[...] if stored.requires_grad else stored.detach()
     whole = stored.shape[0] < 2 if is_coalesced is None else is_coalesced
     return _finished(wrap_sparse(positions, stored, shape, sparse_coo, whole), requires_grad)
+
+
+def _ascending(positions: Any, sizes: tuple[int, ...]) -> bool:
+    """Whether every position appears once, in row-major order."""
+    return bool((flat_positions(positions, sizes).diff() > 0).all())
+
+
+def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> SparseTensor:
+    """A matrix with given diagonals.
+
+    Args:
+        diagonals: [diagonals, length], or one of them, [length]; an element's place in it is its column.
+        offsets: int64 [diagonals], different ones: 0 is the main diagonal, those above it are positive.
+        shape: Rows and columns.
+        layout: ``sparse_coo`` (by default) or ``sparse_csr``.
+
+    Raises:
+        ArgumentError: There is no such layout, or an offset appears twice.
+        ShapeError: The arguments do not fit together.
+    """
+    rows = diagonals.unsqueeze(0) if diagonals.ndim == 1 else diagonals
+    places = offsets.reshape(1) if offsets.ndim == 0 else offsets
+    if layout not in (None, sparse_coo, sparse_csr):
+        raise ArgumentError("spdiags", f"layout={layout!r}", "the layout is sparse_coo or sparse_csr (only output "
+                            "layouts of these)", "pass one of both")
+    if len(shape) != 2 or rows.ndim != 2 or places.ndim != 1 or places.shape[0] != rows.shape[0]:
+        raise ShapeError("spdiags", f"diagonals {list(diagonals.shape)}, offsets {list(offsets.shape)}, shape "
+                         f"{list(shape)}", "there is an offset for each diagonal, and the shape is a matrix's",
+                         "check the sizes")
+    if places.dtype is not int64 or len(set(places.tolist())) != places.shape[0]:
+        raise ArgumentError("spdiags", f"offsets {places.tolist()} of dtype {places.dtype.name}",
+                            "offsets are int64 and different", "add diagonals with one offset")
+    columns = places.new_arange(0, rows.shape[1], 1).unsqueeze(0).expand(tuple(rows.shape))
+    lines = columns - places.unsqueeze(1)
+    inside = (lines >= 0) & (lines < shape[0]) & (columns < shape[1])
+    positions = functions.stack([lines[inside], columns[inside]])
+    made = wrap_sparse(positions, rows[inside], tuple(shape), sparse_coo)
+    return in_layout(made, layout or sparse_coo)
 
 
 @under_modes
@@ -248,4 +309,4 @@ for _name in ("is_coalesced", "indices", "values", "_nnz", "_indices", "crow_ind
               "sparse_dim", "dense_dim"):
     setattr(Tensor, _name, _only_sparse(_name))
 
-__all__ = ["sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor"]
+__all__ = ["sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor", "spdiags"]

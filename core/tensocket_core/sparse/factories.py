@@ -8,12 +8,11 @@ from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .. import creation
-from .._generated import functions
 from ..creation import shape_of
 from ..dispatch.factory_keywords import LAYOUTS
-from ..formats import layout, sparse_coo, sparse_csr, strided
+from ..formats import layout, preserve_format, sparse_coo, sparse_csr
 from .construct import sparse_coo_tensor
-from .tensor import RULES, SparseTensor, in_layout, is_sparse, sparse_rule, wrap_sparse
+from .tensor import RULES, SparseTensor, in_layout, sparse_rule, wrap_sparse
 
 
 def without_values(shape: tuple[int, ...], sparse_dim: int, kind: layout, dtype: Any, device: Any,
@@ -22,16 +21,15 @@ def without_values(shape: tuple[int, ...], sparse_dim: int, kind: layout, dtype:
     stored = creation.zeros((0, *shape[sparse_dim:]), dtype=dtype, device=device)
     rows = stored.new_zeros((sparse_dim, 0), dtype=int64)
     made = in_layout(wrap_sparse(rows, stored, shape, sparse_coo, True), kind)
-    return made.requires_grad_(True) if requires_grad else made  # type: ignore[return-value]
+    if requires_grad:
+        made.requires_grad_()
+    return made
 
 
 def _empty(kind: layout, operator: str, args: tuple[Any, ...], given: dict[str, Any]) -> SparseTensor:
-    """``empty`` and ``zeros`` in a sparse layout; after a method's tensor the sizes."""
-    if operator not in ("empty", "zeros", "new_empty", "new_zeros"):
-        raise ArgumentError(operator, f"layout {kind!r}", "values other than zeros are stored densely",
-                            "leave layout out")
+    """``empty`` and ``zeros`` in a sparse layout, with sizes, and a method's tensor in front of them."""
     source, sizes = (args[0], args[1:]) if args and hasattr(args[0], "_key") else (None, args)
-    shape = shape_of(operator, sizes)
+    shape = tuple(args[0].shape) if operator.endswith("_like") else shape_of(operator, sizes)
     dtype, device = given.get("dtype"), given.get("device")
     if source is not None:
         dtype, device = dtype or source.dtype, source.device if device is None else device
@@ -54,8 +52,6 @@ def _new(input: Any, *size: Any, dtype: Any = None, layout: Any = None, device: 
          requires_grad: bool = False, pin_memory: bool = False, **keywords: Any) -> Any:
     shape = shape_of("new_empty", size or (keywords["size"],))
     dtype, device = dtype or input.dtype, input.device if device is None else device
-    if layout is strided:
-        return creation.zeros(shape, dtype=dtype, device=device, requires_grad=requires_grad)
     return without_values(shape, len(shape), layout or input._kind, dtype, device, requires_grad)
 
 
@@ -63,36 +59,36 @@ def _new(input: Any, *size: Any, dtype: Any = None, layout: Any = None, device: 
 def _like(input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False, memory_format: Any = None) -> Any:
     dtype, device = dtype or input.dtype, input.device if device is None else device
-    if layout is strided or not is_sparse(input):
-        return creation.zeros(tuple(input.shape), dtype=dtype, device=device, requires_grad=requires_grad)
+    if memory_format not in (None, preserve_format):
+        raise ArgumentError("zeros_like", f"memory_format={memory_format!r} for a sparse tensor",
+                            "memory formats are those of strided tensors", "leave memory_format out")
     return without_values(tuple(input.shape), input.sparse_dim(), layout or input._kind, dtype, device, requires_grad)
 
 
 def _dense_like(name: str) -> Any:
-    """Rules for what fills every element."""
+    """A rule that refuses to store what fills every element."""
 
-    def rule(input: Any, *args: Any, layout: Any = None, **options: Any) -> Any:
-        if layout is not strided:
-            raise ArgumentError(name, f"layout {layout or input._kind!r}",
-                                "a tensor whose elements are not zeros is strided", "pass layout=tensocket.strided")
-        options = {"dtype": input.dtype, "device": input.device, **options}
-        plain = functions.empty_like(creation.zeros(tuple(input.shape), dtype=input.dtype, device=input.device))
-        return getattr(functions, name)(plain, *args, **options)
+    def rule(input: Any, *args: Any, **options: Any) -> Any:
+        raise ArgumentError(name, f"layout {input._kind!r}", "a tensor whose elements are not zeros is strided",
+                            "pass layout=tensocket.strided")
 
     return rule
 
 
-RULES.update({name: _dense_like(name) for name in ("ones_like", "full_like", "rand_like", "randn_like", "randint_like")})
+RULES.update({name: _dense_like(name) for name in (
+    "ones_like", "full_like", "rand_like", "randn_like", "randint_like")})
 
 
-@sparse_rule("new")
-def _new_legacy(input: Any, *data: Any, device: Any = None) -> Any:
-    if device is not None and str(device) != str(input.device):
-        raise ArgumentTypeError("new", f"device {device} for a tensor on {input.device}",
+def _new_legacy(self: Any, *data: Any, device: Any = None) -> Any:
+    """A tensor of sizes, or of positions, values and a size, of this one's dtype and device."""
+    if device is not None and str(device) != str(self.device):
+        raise ArgumentTypeError("new", f"device {device} for a tensor on {self.device}",
                                 "the new tensor lies on the same device", "leave device out")
     if not data or isinstance(data[0], int) or type(data[0]).__name__ == "Size":
-        return _new(input, *(data or (0,)))
-    return sparse_coo_tensor(*data, dtype=input.dtype, device=input.device)
+        return _new(self, *(data or (0,)))
+    return sparse_coo_tensor(*data, dtype=self.dtype, device=self.device)
 
+
+SparseTensor.new = _new_legacy  # type: ignore[method-assign]
 
 __all__ = ["without_values"]

@@ -8,15 +8,13 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..promotion import can_cast
+from .arithmetic import LINEAR, OF_VALUES
 from .tensor import RULES, as_coo, become, in_layout, is_sparse, replace_parts, sparse_rule
 
 #: Operators with a form that writes to the first operand.
 _WRITTEN: Final = (
-    "abs", "absolute", "add", "arccos", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil",
-    "deg2rad", "div", "divide", "erf", "erfinv", "expm1", "floor", "floor_divide", "frac", "log1p", "mul", "multiply",
-    "nan_to_num", "neg", "negative", "pow", "rad2deg", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "sub",
-    "subtract", "tan", "tanh", "true_divide", "trunc", "transpose", "swapaxes", "swapdims", "t", "addmm", "unsqueeze",
-    "squeeze", "sspaddmm",
+    *OF_VALUES, *LINEAR, "add", "addmm", "div", "divide", "floor_divide", "mul", "multiply", "pow", "squeeze",
+    "sspaddmm", "sub", "subtract", "swapaxes", "swapdims", "t", "transpose", "true_divide", "unsqueeze",
 )
 
 
@@ -24,6 +22,9 @@ def _written(name: str) -> Callable[..., Any]:
     def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_sparse(input):
             return _into_dense(name, input, *args, **kwargs)
+        if name in OF_VALUES and not input.coalesced:
+            raise ArgumentError(name + "_", f"an uncoalesced tensor ({name}_ requires coalesced input)",
+                                "values at one position are added before they are mapped", "call coalesce() first")
         return become(input, RULES[name](input, *args, **kwargs), name + "_")
 
     return rule

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..formats import sparse_coo, sparse_csr
+from ..tensors import Tensor
 from .tensor import (
     SparseTensor,
     as_coo,
@@ -27,6 +28,9 @@ def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None
     if left.ndim != 2 or right.ndim not in ranks or left.shape[1] != right.shape[0]:
         raise ShapeError(operator, f"shapes {list(left.shape)} and {list(right.shape)}",
                          "a matrix has as many columns as what it is multiplied with has rows", "transpose one of them")
+    if left.dtype is not right.dtype:
+        raise DtypeError(operator, f"{left.dtype.name} and {right.dtype.name}", "both operands have one dtype",
+                         "convert one of them with .to(dtype)")
     for x in (left, right):
         if is_sparse(x) and x.sparse_dim() != 2:
             raise ShapeError(operator, f"{x.sparse_dim()} sparse dimensions", "both dimensions of a matrix are sparse",
@@ -102,15 +106,15 @@ def _addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1)
 
 
 @sparse_rule("sspaddmm")
-def _sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Beta * input + alpha * (mat1 @ mat2), sparse: the product has a row's elements wherever ``mat1`` has one."""
     product = _sparse_rows(mat1, mat2)
     return in_layout(like(product, product.stored * alpha), input._kind) + like(input, input.stored * beta)
 
 
 @sparse_rule("hspmm", "hsmm")
-def _hspmm(mat1: Any, mat2: Any) -> Any:
-    """Product of a sparse and a dense matrix with one sparse dimension: the rows that have an element."""
+def hspmm(mat1: Any, mat2: Any) -> Any:
+    """Product of a sparse and a dense matrix, with one sparse dimension: the rows that have an element."""
     _check("hspmm", mat1, mat2, (2,))
     source = coalesced(as_coo(mat1))
     rows, columns = source.positions.unbind(0)
@@ -120,13 +124,14 @@ def _hspmm(mat1: Any, mat2: Any) -> Any:
 
 
 @sparse_rule("smm")
-def _smm(input: Any, mat2: Any) -> Any:
+def smm(input: Any, mat2: Any) -> Any:
+    """Product of a sparse and a dense matrix, as a sparse one with all elements of the rows that have one."""
     return _sparse_rows(input, mat2)
 
 
 def _sparse_rows(left: Any, right: Any) -> SparseTensor:
     """The product of a sparse and a dense matrix, with both dimensions sparse."""
-    made = _hspmm(left, right)
+    made = hspmm(left, right)
     count, width = made._nnz(), made.shape[1]
     rows = made.positions.repeat_interleave(width, 1)
     columns = rows.new_arange(0, width, 1).repeat(count).unsqueeze(0)
@@ -176,4 +181,7 @@ def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: f
     return like(input, input.stored * beta + products * alpha)
 
 
-__all__ = ["addmm", "mm", "sampled_addmm"]
+for _function in (smm, sspaddmm):
+    setattr(Tensor, _function.__name__, _function)
+
+__all__ = ["addmm", "hspmm", "mm", "sampled_addmm", "smm", "sspaddmm"]

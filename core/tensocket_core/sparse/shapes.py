@@ -23,7 +23,6 @@ from ..formats import sparse_coo
 from .tensor import (
     SparseTensor,
     as_coo,
-    coalesced,
     in_layout,
     is_sparse,
     replace_parts,
@@ -47,13 +46,15 @@ def _permute(input: Any, *dims: Any) -> Any:
     given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [normalize_axis("permute", d, input.ndim) for d in given]
     if sorted(order) != list(range(input.ndim)):
-        raise DimensionError("permute", f"dims {list(given)} of a {input.ndim}-dimensional tensor",
+        raise ShapeError("permute", f"dims {list(given)} of a {input.ndim}-dimensional tensor",
                              "every dimension appears once", "pass each dimension once")
     source = as_coo(input)
     if any((k < source.sparse_dim()) != (d < source.sparse_dim()) for k, d in enumerate(order)):
-        raise DimensionError("permute", f"dims {list(given)} of {source.sparse_dim()} sparse dimensions",
+        raise ShapeError("permute", f"dims {list(given)} of {source.sparse_dim()} sparse dimensions",
                              "sparse dimensions stay in front of dense ones", "convert it with to_dense() first")
-    return in_layout(_permuted(source, order), input._kind)
+    made = _permuted(source, order)
+    made.coalesced = made.coalesced and (not given or given[0] == 0)
+    return in_layout(made, input._kind)
 
 
 @sparse_rule("transpose", "swapaxes", "swapdims")
@@ -161,11 +162,13 @@ def _matches(given: Any, wanted: Any) -> tuple[Any, Any]:
 
 @sparse_rule("narrow_copy", "narrow")
 def _narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    axis = normalize_axis("narrow", dim, input.ndim)
-    source, size = as_coo(input), input.shape[axis]
+    if not 0 <= dim < input.ndim:
+        raise ShapeError("narrow", f"dim {dim} of a {input.ndim}-dimensional sparse tensor",
+                         "dimensions of sparse tensors are counted from the first one", "pass a dim of the tensor")
+    axis, source, size = dim, as_coo(input), input.shape[dim]
     begin = int(start) + (size if start < 0 else 0)
     if length < 0 or not 0 <= begin <= size - length:
-        raise IndexOutOfRange("narrow", f"start {start} and length {length} of dimension {dim} with size {size}",
+        raise ShapeError("narrow", f"start {start} and length {length} of dimension {dim} with size {size}",
                               "the part lies inside of the dimension", "pass another start or length")
     count, shape = source.sparse_dim(), (*input.shape[:axis], length, *input.shape[axis + 1:])
     if axis >= count:
@@ -189,16 +192,19 @@ def _getitem(input: Any, index: Any) -> Any:
     result, axis = input, 0
     for item in items:
         if item is None:
-            result, axis = _unsqueeze(result, axis), axis + 1
+            result, axis = _unsqueeze(result, axis) if is_sparse(result) else result.unsqueeze(axis), axis + 1
         elif isinstance(item, int) and not isinstance(item, bool):
             result = _select(result, axis, item) if is_sparse(result) else result.select(axis, item)
         elif isinstance(item, slice) and item.step in (None, 1):
             start, stop, _ = item.indices(result.shape[axis])
             if (start, stop) != (0, result.shape[axis]):
-                result = _narrow(result, axis, start, max(stop - start, 0))
+                length = max(stop - start, 0)
+                result = _narrow(result, axis, start, length) if is_sparse(result) else result.narrow(
+                    axis, start, length)
             axis += 1
         elif hasattr(item, "_key") and item.ndim == 1 and item.dtype.kind in ("int", "uint"):
-            result, axis = _index_select(result, axis, item), axis + 1
+            result = _index_select(result, axis, item) if is_sparse(result) else result.index_select(axis, item)
+            axis += 1
         else:
             raise UnsupportedOperator("__getitem__", f"an index {item!r} of a sparse tensor",
                                       "sparse tensors are indexed by numbers, slices without steps, None and vectors "
@@ -227,8 +233,8 @@ def _cat(tensors: Any, dim: int = 0) -> Any:
     for k, x in enumerate(sources):
         others = [(*y.shape[:axis], *y.shape[axis + 1:]) for y in (first, x)]
         if x.ndim != first.ndim or x.sparse_dim() != count or others[0] != others[1]:
-            raise ShapeError("cat", f"shape {list(x.shape)} with {x.sparse_dim()} sparse dimensions at position {k} and "
-                             f"{list(first.shape)} with {count} at position 0",
+            raise ShapeError("cat", f"shape {list(x.shape)} with {x.sparse_dim()} sparse dimensions at position {k} "
+                             f"and {list(first.shape)} with {count} at position 0",
                              "all but the concatenated dimension are the same", "check the sizes")
     shape = list(first.shape)
     shape[axis] = sum(x.shape[axis] for x in sources)
@@ -287,8 +293,7 @@ def broadcast_sparse(input: SparseTensor, size: Sequence[int]) -> SparseTensor:
         rows, values = rows.repeat_interleave(total, 1), values.repeat_interleave(total, 0)
         grid = split_positions(rows.new_arange(0, total, 1), sizes).repeat((1, source._nnz()))
         rows = rows.index_copy(0, rows.new_tensor(wide), grid)
-    whole = source.coalesced and wide == list(range(more, more + len(wide)))[:len(wide)] and not wide
-    return wrap_sparse(rows, values, shape, sparse_coo, whole)
+    return wrap_sparse(rows, values, shape, sparse_coo, source.coalesced and not wide)
 
 
 @sparse_rule("_sparse_broadcast_to", "expand", "broadcast_to")
@@ -296,8 +301,12 @@ def _expand(input: Any, *size: Any) -> Any:
     return broadcast_sparse(input, shape_of("expand", size))
 
 
-@sparse_rule("sparse_resize_")
-def _sparse_resize_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+def sparse_resize_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    """Change the size in place; a tensor with values keeps its kinds of dimensions, and its sizes grow.
+
+    Raises:
+        ShapeError: The size is another one.
+    """
     shape = tuple(size)
     _check_resize(input, shape, sparse_dim, dense_dim)
     dense = shape[sparse_dim:]
@@ -322,15 +331,19 @@ def _check_resize(input: Any, shape: tuple[int, ...], sparse_dim: int, dense_dim
         raise ShapeError("sparse_resize_", f"another number of {changed} dimensions: changing the number of {changed} "
                          "dimensions of a tensor with values", "a tensor with values keeps it",
                          "call sparse_resize_and_clear_")
-    for kind, old, new in (("sparse", input.shape[:count], shape[:count]), ("dense", input.shape[count:], shape[count:])):
-        if any(m > n for m, n in zip(old, new, strict=True)):
+    for kind, part in (("sparse", slice(count)), ("dense", slice(count, None))):
+        if any(m > n for m, n in zip(input.shape[part], shape[part], strict=True)):
             raise ShapeError("sparse_resize_", f"size {list(shape)} for {list(input.shape)}: shrinking the size of "
                              f"{kind} dimensions of a tensor with values", "its sizes grow",
                              "call sparse_resize_and_clear_")
 
 
-@sparse_rule("sparse_resize_and_clear_")
-def _sparse_resize_and_clear_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+def sparse_resize_and_clear_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    """Change the size in place to any one, without values.
+
+    Raises:
+        ShapeError: The numbers of dimensions do not fit the size.
+    """
     shape = tuple(size)
     if sparse_dim + dense_dim != len(shape):
         raise ShapeError("sparse_resize_and_clear_", f"{sparse_dim} sparse and {dense_dim} dense dimensions for "
@@ -345,12 +358,15 @@ def _resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> 
         raise ArgumentError("resize_as_", "a sparse and a dense tensor", "both have one layout", "convert one of them")
     if tuple(input.shape) == tuple(the_template.shape) and input.sparse_dim() == the_template.sparse_dim():
         return input
-    return _sparse_resize_(input, the_template.shape, the_template.sparse_dim(), the_template.dense_dim())
+    return sparse_resize_(input, the_template.shape, the_template.sparse_dim(), the_template.dense_dim())
 
 
 @sparse_rule("zero_")
 def _zero_(input: Any) -> Any:
-    return _sparse_resize_and_clear_(input, input.shape, input.sparse_dim(), input.dense_dim())
+    return sparse_resize_and_clear_(input, input.shape, input.sparse_dim(), input.dense_dim())
 
+
+for _function in (sparse_resize_, sparse_resize_and_clear_):
+    setattr(SparseTensor, _function.__name__, _function)
 
 __all__ = ["broadcast_sparse"]
