@@ -211,6 +211,7 @@ class RowsOfSum(Function):
         return tc.sparse_coo_tensor(PLACES, VALUES, (2, 3)) * grad.item()
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize(("kinds", "expected", "is_sparse"), [
     ("s", DENSE, True), ("ss", 2 * DENSE, True), ("sd", DENSE + 3, False), ("ds", DENSE + 3, False),
