@@ -134,10 +134,10 @@ is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autoca
 set_autocast_enabled set_autocast_gpu_dtype
 """
 LEGACY = """
-GradScaler celu_ compiled_with_cxx11_abi dsmm eig frobenius_norm get_num_interop_threads is_distributed
+GradScaler celu_ compiled_with_cxx11_abi dsmm eig frobenius_norm get_num_interop_threads hsmm hspmm is_distributed
 is_vulkan_available is_warn_always_enabled lstsq matrix_rank norm_except_dim nuclear_norm range rrelu_ selu_
-set_anomaly_enabled set_flush_denormal set_num_interop_threads set_warn_always smm solve spmm sym_float sym_int sym_ite
-sym_max sym_min sym_not symeig threshold_
+set_anomaly_enabled set_flush_denormal set_num_interop_threads set_warn_always smm solve spmm sspaddmm sym_float
+saddmm sym_int sym_ite sym_max sym_min sym_not symeig threshold_
 """
 REST = "__version__ e inf load nan pi save"
 SPATIAL = """
@@ -204,7 +204,7 @@ def test_names_of_the_package():
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
      svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
     (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor addmm log_softmax mm sampled_addmm
-     softmax sum"""),
+     softmax spdiags sum"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
     (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize
