@@ -319,7 +319,8 @@ def _function(operator: Operator) -> str:
     lines: list[str] = []
     lines += [f"{p.name} = {p.name}_ if {p.name} is None else ({p.name},)"
               for p in operator.schema.parameters if p.type == "int..."]
-    lines += ["if last is not None:", f"    {_old_form(operator)}"] if _old_form(operator) else []
+    if _old_form(operator):
+        lines += ["if last is not None:", f"    warn_old_form({operator.name!r})", f"    {_old_form(operator)}"]
     for name, (default, statement) in _keywords(operator).items():
         test = f"{name} is not None" if default == "None" else f"{name} != {default}"
         parameter = statement.partition(" ")[0]
@@ -391,7 +392,7 @@ def functions_source() -> str:
         _HEAD.format(title="Operator functions."),
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
-        "from ..dispatch.call import collected_key, key_of\n",
+        "from ..dispatch.call import collected_key, key_of, warn_old_form\n",
         "from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
         "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",

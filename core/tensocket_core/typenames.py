@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -29,6 +30,18 @@ class _Kind(type):
 
     dtype: DType
     place: str
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> Any:
+        """A kind of tensors; programs derive classes from ``Tensor`` instead.
+
+        Raises:
+            ArgumentTypeError: There are bases.
+        """
+        if bases:
+            raise ArgumentTypeError("class", f"{name} of {bases[0].__name__}",
+                                    "this type is not an acceptable base type",
+                                    f"derive it from {package_name()}.Tensor")
+        return super().__new__(mcs, name, bases, content)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return (isinstance(instance, tensors.Tensor) and instance.dtype is cls.dtype
@@ -101,6 +114,8 @@ def set_default_tensor_type(t: Any) -> None:
     Raises:
         ArgumentTypeError: It is nothing of these, or its dtype is no real floating-point one.
     """
+    warnings.warn("set_default_tensor_type is deprecated as of PyTorch 2.1, please use set_default_dtype() and "
+                  "set_default_device() as alternatives", UserWarning, stacklevel=2)
     place, dtype = _named(t) if isinstance(t, str) else ("", getattr(t, "dtype", None))
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         raise ArgumentTypeError("set_default_tensor_type", repr(t), "the default type is of real floats",

@@ -121,7 +121,7 @@ _LATER = frozenset({
     "__future__", "_VF", "_jit_internal", "_tensor", "futures",
     "__config__", "_dynamo", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
-    "profiler", "quasirandom", "storage", "testing", "torch_version", "types", "xpu",
+    "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
 })
 #: Functions of such modules.
 _LATER_NAMES = {

@@ -142,3 +142,11 @@ def test_shapes_stay_shapes():
         (3, 4), 2, (2, 3, 4, 5), (7, 2, 3, 4))
     assert repr(shape[:2]) == "tensocket.Size([2, 3])"
     assert shape.numel() == 24
+
+
+def test_the_first_operand_orders_the_result(device):
+    last = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    rows = torch.ones(2, 3, 4, 5)
+    assert (last + rows).is_contiguous(memory_format=torch.channels_last)
+    assert (rows + last).is_contiguous()
+    assert (torch.ones(3, 2).t() * torch.ones(2, 3)).stride() == (1, 2)

@@ -203,7 +203,7 @@ def test_lower_categories_convert(device: str) -> None:
     (lambda: torch.zeros(3).add_(torch.zeros(2)), ShapeError, "[add_] shapes [3] and [2] — sizes at dimension 0"),
     (lambda: torch.zeros(2, 1).expand(2, 3).add_(1), ShapeError,
      "[add_] an expanded tensor of shape [2, 3] — elements that are written have memory of their own — clone() it"),
-    (lambda: torch.zeros(1).expand(3).fill_(1), ShapeError, "[fill_] an expanded tensor of shape [3]"),
+    (lambda: torch.zeros(1).expand(3).exp_(), ShapeError, "[exp_] an expanded tensor of shape [3]"),
     (lambda: torch.zeros(1).expand(3).copy_(torch.zeros(3)), ShapeError, "[copy_] an expanded tensor of shape [3]"),
     (lambda: torch.zeros(3).copy_(torch.zeros(2)), ShapeError, "[copy_] shapes [3] and [2]"),
     (lambda: torch.zeros(3).copy_(torch.zeros(2, 3)), ShapeError, "[copy_] src [2, 3] for a tensor of shape [3]"),
@@ -363,3 +363,26 @@ def test_functions_in_place_have_their_aliases() -> None:
     assert torch.negative_(torch.fix_(x)) is x
     assert x.tolist() == [1.0, -2.0]
     assert torch.zero_(torch.fill_(x, 3)).tolist() == [0.0, 0.0]
+
+
+def test_expanded_tensors_are_filled(device):
+    x = torch.zeros(3)
+    x.unsqueeze(0).expand(4, 3).fill_(2)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+    x.expand(4, 3).zero_()
+    assert x.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(ShapeError, match="elements that are written have memory of their own"):
+        x.expand(4, 3).add_(1)
+
+
+def test_masks_are_of_bools(device):
+    x = torch.ones(2)
+    for mask in (torch.ones(2, dtype=torch.uint8), torch.ones(2, dtype=torch.int64)):
+        with pytest.raises(DtypeError, match="a mask is of bools"):
+            x.masked_select(mask)
+
+
+def test_a_complex_number_fills_no_real_tensor(device):
+    for dtype in (torch.bool_, torch.int32, torch.float32):
+        with pytest.raises(DtypeError, match="a complex number has no real form"):
+            torch.ones(2, dtype=dtype).index_fill_(0, torch.tensor([0]), 1 + 1j)

@@ -111,6 +111,7 @@ def test_streams_need_not_be_recorded(x):
     assert x.record_stream(None) is None
 
 
+@pytest.mark.filterwarnings("ignore:.*This overload of")
 def test_numbers_between_tensors():
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])
     assert x.add(0.5, y).tolist() == torch.add(x, 0.5, y).tolist() == [2, 4]
@@ -118,3 +119,11 @@ def test_numbers_between_tensors():
     assert torch.addcmul(x, 2, y, y).tolist() == [9, 34]
     assert x.addcdiv(2, y, y).tolist() == [3, 4]
     assert x.add_(0.5, y).addcmul_(0.5, y, y).addcdiv_(1, y, y).tolist() == [5, 13]
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_numbers_between_tensors_are_deprecated(name):
+    a, b, c = torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([2.0])
+    with pytest.warns(UserWarning, match=f"This overload of {name} is deprecated"):
+        result = getattr(torch, name)(a, 0.5, b, c)
+    assert result.tolist() == [1 + 0.5 * 3 * 2 if name == "addcmul" else 1 + 0.5 * 3 / 2]

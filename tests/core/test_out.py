@@ -76,3 +76,30 @@ def test_overlap(device: str) -> None:
     assert not overlapping(whole[::2]._array, a)  # gaps: as far as anybody knows
     assert not overlapping(torch.zeros(6, device=device)._array, a)
     assert not overlapping(whole[:0]._array, a)
+
+
+def test_an_out_without_elements_lies_in_memory_as_the_result(device):
+    x = torch.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
+    for operator in (torch.exp, lambda x, out: torch.eq(x, x, out=out), lambda x, out: torch.add(x, x, out=out)):
+        out = torch.empty(0, dtype=torch.float32)
+        assert operator(x, out=out).stride() == (1, 12, 4)
+        assert out.tolist() == operator(x, out=torch.empty(4, 2, 3)).tolist()
+
+
+def test_several_copies_go_to_tensors(device):
+    x = torch.arange(6.0).reshape(3, 2)
+    outs = [torch.zeros(1, 2), torch.zeros(2, 2)]
+    assert torch.split_with_sizes_copy(x, [1, 2], out=outs) is None
+    assert [out.tolist() for out in outs] == [[[0, 1]], [[2, 3], [4, 5]]]
+    parts = (torch.zeros(2), torch.zeros(2), torch.zeros(2))
+    torch.unbind_copy(x, out=parts)
+    assert [part.tolist() for part in parts] == x.tolist()
+    torch.split_copy(x, 2, 1, out=(whole := torch.empty(3, 2),))
+    assert whole.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float64", "bool_"])
+def test_draws_of_zeros_and_ones_go_to_any_dtype(device, dtype, dtypes):
+    out = torch.full((40,), 1, dtype=torch.bool_ if dtype == "bool_" else dtypes[dtype])
+    torch.bernoulli(torch.full((40,), 0.5), out=out)
+    assert set(out.tolist()) == {0, 1}

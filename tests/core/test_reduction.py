@@ -321,3 +321,10 @@ def test_any_shape_and_dimensions(data):
     assert x.sum(dims, keepdim).tolist() == v.sum(axis=tuple(dims), keepdims=keepdim).tolist()
     assert x.amax(dims, keepdim).tolist() == v.max(axis=tuple(dims), keepdims=keepdim).tolist()
     assert x.argmin(dims[0]).tolist() == v.argmin(axis=dims[0]).tolist()
+
+
+def test_results_with_names_are_printed_and_pickled():
+    result = torch.tensor([[1.0, 3.0], [5.0, 2.0]]).max(1)
+    assert repr(result) == ("tensocket.return_types.max(\nvalues=" + repr(result.values) + ",\nindices="
+                            + repr(result.indices) + ")")
+    assert result.values.tolist() == [3.0, 5.0]

@@ -42,6 +42,7 @@ def test_precision_is_kept() -> None:
 
 
 @pytest.mark.skipif(not torch.is_available("cpu"), reason="the old default types are on the host")
+@pytest.mark.filterwarnings("ignore:set_default_tensor_type is deprecated")
 def test_default_type() -> None:
     torch.set_default_tensor_type("torch.DoubleTensor")
     assert torch.ones(1).dtype is torch.float64
@@ -51,6 +52,11 @@ def test_default_type() -> None:
     assert (torch.ones(1).device.type, torch.ones(1).dtype) == ("meta", torch.float32)
     torch.set_default_tensor_type(torch.FloatTensor)
     assert torch.ones(1).device == open_entry(None).device
+
+
+def test_default_types_are_deprecated() -> None:
+    with pytest.warns(UserWarning, match="deprecated as of PyTorch 2.1, please use set_default_dtype"):
+        torch.set_default_tensor_type(torch.FloatTensor)
 
 
 def test_seeds_that_nobody_knows() -> None:
@@ -70,6 +76,7 @@ def test_seeds_that_nobody_knows() -> None:
     (torch.set_default_tensor_type, 3, ArgumentTypeError, "the default type is of real floats"),
     (torch.set_default_tensor_type, "Float", ArgumentError, "a name is like 'tensocket.FloatTensor'"),
 ])
+@pytest.mark.filterwarnings("ignore:set_default_tensor_type is deprecated")
 def test_refusals(function: Any, value: Any, kind: type[Exception], rule: str) -> None:
     with pytest.raises(kind, match=rule):
         function(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch.call import collected_key, key_of
+from ..dispatch.call import collected_key, key_of, warn_old_form
 from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.overrides import overridden
@@ -1532,6 +1532,7 @@ _c_masked_normalize_table = _c_masked_normalize.table
 def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Any:
     """Sum: input + alpha * other."""
     if last is not None:
+        warn_old_form('add')
         alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
@@ -1595,6 +1596,7 @@ def __radd__(input: Any, other: Any) -> Any:
 def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = None) -> Any:
     """Difference: input - alpha * other."""
     if last is not None:
+        warn_old_form('sub')
         alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
@@ -2071,6 +2073,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 * tensor2."""
     if last is not None:
+        warn_old_form('addcmul')
         value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
@@ -2092,6 +2095,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1, out: Any = None) -> Any:
     """input + value * tensor1 / tensor2."""
     if last is not None:
+        warn_old_form('addcdiv')
         value, tensor1, tensor2 = tensor1, tensor2, last
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
@@ -5362,6 +5366,7 @@ def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any
 def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """In-place form of add."""
     if last is not None:
+        warn_old_form('add_')
         alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
@@ -5405,6 +5410,7 @@ def __iadd__(input: Any, other: Any) -> Any:
 def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> Any:
     """In-place form of sub."""
     if last is not None:
+        warn_old_form('sub_')
         alpha, other = other, last
     if alpha != 1:
         if overridden(input, other):
@@ -5687,6 +5693,7 @@ def method_clamp_max_(input: Any, max: Any) -> Any:
 def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1) -> Any:
     """In-place form of addcmul."""
     if last is not None:
+        warn_old_form('addcmul_')
         value, tensor1, tensor2 = tensor1, tensor2, last
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -5704,6 +5711,7 @@ def method_addcmul_(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *,
 def method_addcdiv_(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: float = 1) -> Any:
     """In-place form of addcdiv."""
     if last is not None:
+        warn_old_form('addcdiv_')
         value, tensor1, tensor2 = tensor1, tensor2, last
     try:
         key = input._key | tensor1._key | tensor2._key
@@ -15880,61 +15888,61 @@ def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
     return run(input)
 
 
-def split_copy(input: Any, split_size: int, dim: int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``split``'s parts."""
+def split_copy(input: Any, split_size: int, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``split``'s parts, in the tensors of ``out`` if it is given."""
     if axis is not None:
         if overridden(input):
-            return asked(_c_split_copy, input, split_size, dim, axis=axis)
+            return asked(_c_split_copy, input, split_size, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_split_copy, (input, split_size, dim,))
+        key = foreign_key(_c_split_copy, (input, split_size, dim, out,))
     if ACTIVE:
-        return run_with_modes(_c_split_copy, key, (input, split_size, dim))
+        return run_with_modes(_c_split_copy, key, (input, split_size, dim, out))
     try:
         run = _c_split_copy_table[key]
     except KeyError:
         run = _c_split_copy.resolve(key)
-    return run(input, split_size, dim)
+    return run(input, split_size, dim, out=out)
 
 
-def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``split_with_sizes``' parts."""
+def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``split_with_sizes``' parts, in the tensors of ``out`` if it is given."""
     if axis is not None:
         if overridden(input):
-            return asked(_c_split_with_sizes_copy, input, split_sizes, dim, axis=axis)
+            return asked(_c_split_with_sizes_copy, input, split_sizes, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_split_with_sizes_copy, (input, split_sizes, dim,))
+        key = foreign_key(_c_split_with_sizes_copy, (input, split_sizes, dim, out,))
     if ACTIVE:
-        return run_with_modes(_c_split_with_sizes_copy, key, (input, split_sizes, dim))
+        return run_with_modes(_c_split_with_sizes_copy, key, (input, split_sizes, dim, out))
     try:
         run = _c_split_with_sizes_copy_table[key]
     except KeyError:
         run = _c_split_with_sizes_copy.resolve(key)
-    return run(input, split_sizes, dim)
+    return run(input, split_sizes, dim, out=out)
 
 
-def unbind_copy(input: Any, dim: int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``unbind``'s parts."""
+def unbind_copy(input: Any, dim: int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``unbind``'s parts, in the tensors of ``out`` if it is given."""
     if axis is not None:
         if overridden(input):
-            return asked(_c_unbind_copy, input, dim, axis=axis)
+            return asked(_c_unbind_copy, input, dim, out, axis=axis)
         dim = axis
     try:
         key = input._key
     except AttributeError:
-        key = foreign_key(_c_unbind_copy, (input, dim,))
+        key = foreign_key(_c_unbind_copy, (input, dim, out,))
     if ACTIVE:
-        return run_with_modes(_c_unbind_copy, key, (input, dim))
+        return run_with_modes(_c_unbind_copy, key, (input, dim, out))
     try:
         run = _c_unbind_copy_table[key]
     except KeyError:
         run = _c_unbind_copy.resolve(key)
-    return run(input, dim)
+    return run(input, dim, out=out)
 
 
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0, *, axis: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,12 @@ def collected_key(values: Any) -> int:
         if bits & WRAPPER:
             return WRAPPER
     return 0
+
+
+def warn_old_form(operator: str) -> None:
+    """Warn of a call with a number between the tensors, as PyTorch had it before there were keywords."""
+    warnings.warn(f"[{operator}] a number between the tensors — This overload of {operator} is deprecated — pass the "
+                  "number by its name", UserWarning, stacklevel=3)
 
 
 def key_of(operator: Operator, args: tuple[Any, ...]) -> int:

@@ -26,7 +26,7 @@ _ZEROS: Final = frozenset({"empty", "zeros", "empty_like", "zeros_like", "new_em
 #: Factories of other layouts: ``make(operator, args, keywords)``, with a method's tensor first among the arguments.
 LAYOUTS: Final[dict[layout, Callable[..., Any]]] = {}
 #: Factories that say so when they change the shape of an ``out`` with elements.
-_WARNING: Final = frozenset({"arange", "range"})
+_WARNING: Final = frozenset({"arange", "normal", "range"})
 
 
 def completed(make: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], rest: dict[str, Any],

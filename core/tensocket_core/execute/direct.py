@@ -147,6 +147,8 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closur
             r = run(x, y)
         except REFUSED:
             return general(a, b)
+        if x.ndim > 1 and not x.flags.c_contiguous and r.flags.c_contiguous:
+            return general(a, b)  # where orders in memory differ, NumPy takes rows, and PyTorch the first operand's
         t = _new(Tensor)
         t._array = r
         t._key = key
@@ -162,6 +164,8 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closur
             r = np.asarray(run(x, y))
         except REFUSED:
             return general(a, b)
+        if x.ndim > 1 and not x.flags.c_contiguous and r.flags.c_contiguous:
+            return general(a, b)  # where orders in memory differ, NumPy takes rows, and PyTorch the first operand's
         t = _new(Tensor)
         t._array = r
         t._key = key if r.shape else key | DIM0

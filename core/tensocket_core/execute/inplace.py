@@ -34,8 +34,8 @@ def bump(target: Any) -> None:
         counter[0] += 1
 
 
-def check_writable(operator: str, target: Any) -> None:
-    """Refuse tensors whose elements share memory.
+def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
+    """Refuse tensors whose elements share memory, unless writing an element ``repeated``ly makes no difference.
 
     Raises:
         ShapeError: A dimension of more than one element has stride 0.
@@ -45,7 +45,9 @@ def check_writable(operator: str, target: Any) -> None:
     if target._version_counter is not None:
         target._version_counter[0]  # refuses
     array = target._array
-    if array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
+    if repeated:
+        pass
+    elif array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):
         raise ShapeError(
             operator,
             f"an expanded tensor of shape {list(array.shape)}",
@@ -167,18 +169,28 @@ class InPlace(InPlaceOperator):
 
 
 class Assign(InPlaceOperator):
-    """An in-place operator run by one function ``function(entry, target, *args)``."""
+    """An in-place operator run by one function ``function(entry, target, *args)``.
 
-    def __init__(self, schema: str, doc: str, run: Callable[..., Any], **record: Any) -> None:
+    Args:
+        schema: Its schema.
+        doc: Its documentation.
+        run: The function.
+        repeated: Whether elements that share memory get the same value, so that they may.
+        record: The rest of the record.
+    """
+
+    def __init__(self, schema: str, doc: str, run: Callable[..., Any], *, repeated: bool = False,
+                 **record: Any) -> None:
         super().__init__(schema, doc, function=False, **record)
         self.run = run
+        self.repeated = repeated
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """One closure for all devices, also mixed ones: the target's is in charge."""
-        run = self.run
+        run, repeated = self.run, self.repeated
 
         def assign(target: Any, *args: Any) -> Any:
-            check_writable(self.name, target)
+            check_writable(self.name, target, repeated)
             run(target._entry, target, *args)
             bump(target)
             return target

@@ -354,7 +354,8 @@ class Pointwise(Operator):
             given = [x if type(x) is np.ndarray else direct.number_array(x, dtype) for x, dtype in typed]
             made = np.asarray(direct.quietly(kernel)(*given, *extras))
             if out is None:
-                return to_dtype(made, result) if made.dtype != result.numpy else made
+                made = to_dtype(made, result) if made.dtype != result.numpy else made
+                return self._laid_out(entry, made, result, given)
             out[...] = to_dtype(made, target.dtype)
             return out
         stored = result if target is None else target.dtype
@@ -362,6 +363,16 @@ class Pointwise(Operator):
             out = empty_pointwise(entry, shape, stored, [x for x, _ in typed])
         if 0 not in shape:
             self._run_kernel(entry, compute, stored, typed, extras, shape, out)
+        return out
+
+    def _laid_out(self, entry: DeviceEntry, made: Any, result: DType, operands: list[Any]) -> Any:
+        """What NumPy made, in the layout that PyTorch gives it: NumPy takes rows where operands differ in theirs."""
+        if made.ndim < 2 or all(x.flags.c_contiguous for x in operands):
+            return made
+        out = empty_pointwise(entry, made.shape, result, operands)
+        if out.strides == made.strides:
+            return made
+        out[...] = made
         return out
 
     def _typed(self, position: int, operand: Any, compute: DType) -> tuple[Any, DType]:

@@ -15,7 +15,7 @@ from ..dispatch.modes import STATE
 
 def _called(operator: str, input: Any, function: Callable[..., Any], *others: Any) -> Any:
     """Write what a function gives for every element of some tensors of one shape into the first of them."""
-    if input._key & AUTOGRAD and STATE.grad_enabled:
+    if STATE.grad_enabled and any(tensor._key & AUTOGRAD for tensor in (input, *others)):
         raise AutogradError(operator, "a tensor that requires grad", "functions of Python numbers have no gradient",
                             "call it on .detach()")
     columns = [tensor.expand(input.shape).reshape(-1).tolist() for tensor in (input, *others)]

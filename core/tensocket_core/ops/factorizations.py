@@ -6,7 +6,6 @@ reflectors from the recurrence R = H_0 (H_1 (... (H_k X))), H_i = 1 - tau_i v_i 
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator
 from . import lapack
@@ -27,14 +27,14 @@ from .decompositions import _cholesky_gradient as cholesky_gradient
 from .selection import positions
 
 #: Results with PyTorch's names.
-CholeskyResult: Final = namedtuple("linalg_cholesky_ex", ("L", "info"))  # type: ignore[name-match]
-LUFactorResult: Final = namedtuple("linalg_lu_factor", ("LU", "pivots"))  # type: ignore[name-match]
-LUFactorExResult: Final = namedtuple("linalg_lu_factor_ex", ("LU", "pivots", "info"))  # type: ignore[name-match]
-LUResult: Final = namedtuple("linalg_lu", ("P", "L", "U"))  # type: ignore[name-match]
-UnpackResult: Final = namedtuple("lu_unpack", ("P", "L", "U"))  # type: ignore[name-match]
-LDLResult: Final = namedtuple("linalg_ldl_factor", ("LD", "pivots"))  # type: ignore[name-match]
-LDLExResult: Final = namedtuple("linalg_ldl_factor_ex", ("LD", "pivots", "info"))  # type: ignore[name-match]
-QRFactors: Final = namedtuple("geqrf", ("a", "tau"))  # type: ignore[name-match]
+CholeskyResult: Final = named_result("linalg_cholesky_ex", ("L", "info"))
+LUFactorResult: Final = named_result("linalg_lu_factor", ("LU", "pivots"))
+LUFactorExResult: Final = named_result("linalg_lu_factor_ex", ("LU", "pivots", "info"))
+LUResult: Final = named_result("linalg_lu", ("P", "L", "U"))
+UnpackResult: Final = named_result("lu_unpack", ("P", "L", "U"))
+LDLResult: Final = named_result("linalg_ldl_factor", ("LD", "pivots"))
+LDLExResult: Final = named_result("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+QRFactors: Final = named_result("geqrf", ("a", "tau"))
 
 
 def check_info(operator: str, info: Any, what: str) -> None:

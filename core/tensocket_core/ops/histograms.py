@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,12 +12,13 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from .. import creation
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.math import arithmetic_dtype
 from .choices import extremes
 
 #: What ``histogram`` and ``histogramdd`` return, under PyTorch's names.
-HistogramResult: Final = namedtuple("histogram", ("hist", "bin_edges"))  # type: ignore[name-match]
-HistogramddResult: Final = namedtuple("histogramdd", ("hist", "bin_edges"))  # type: ignore[name-match]
+HistogramResult: Final = named_result("histogram", ("hist", "bin_edges"))
+HistogramddResult: Final = named_result("histogramdd", ("hist", "bin_edges"))
 
 
 def _check_floating(name: str, input: Any) -> None:

@@ -95,7 +95,7 @@ basic_put_: Final = Assign(
     ),
 )
 fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill,
-                      derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
+                      repeated=True, derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
 
 
 @composite("zero_(Tensor! input) -> Tensor", function=False)

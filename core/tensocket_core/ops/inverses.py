@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator, same_shape
 from . import decompositions as parts
@@ -23,7 +23,7 @@ from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded, pack
 from .selection import positions
 
 #: Result with PyTorch's names.
-SlogdetResult: Final = namedtuple("linalg_slogdet", ("sign", "logabsdet"))  # type: ignore[name-match]
+SlogdetResult: Final = named_result("linalg_slogdet", ("sign", "logabsdet"))
 
 
 def _solution_shape(matrix: tuple[int, ...], right: tuple[int, ...], *rest: Any) -> tuple[int, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import normalize_axes, normalize_axis
 from ..promotion import promote_types
 from . import decompositions as parts
@@ -20,10 +20,10 @@ from .reduction import length
 from .selection import crossed, positions
 
 #: Results with PyTorch's names.
-QRResult: Final = namedtuple("linalg_qr", ("Q", "R"))  # type: ignore[name-match]
-SVDResult: Final = namedtuple("linalg_svd", ("U", "S", "Vh"))  # type: ignore[name-match]
-EighResult: Final = namedtuple("linalg_eigh", ("eigenvalues", "eigenvectors"))  # type: ignore[name-match]
-EigResult: Final = namedtuple("linalg_eig", ("eigenvalues", "eigenvectors"))  # type: ignore[name-match]
+QRResult: Final = named_result("linalg_qr", ("Q", "R"))
+SVDResult: Final = named_result("linalg_svd", ("U", "S", "Vh"))
+EighResult: Final = named_result("linalg_eigh", ("eigenvalues", "eigenvectors"))
+EigResult: Final = named_result("linalg_eig", ("eigenvalues", "eigenvectors"))
 
 # ---------------------------------------------------------------------------------------------------- decompositions
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
@@ -13,6 +12,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import normalize_axes
 from ..execute.views import Custom
 from . import decompositions as parts
@@ -23,8 +23,8 @@ from .linalg import qr as linalg_qr
 from .selection import positions
 
 #: Results with PyTorch's names.
-QRResult: Final = namedtuple("qr", ("Q", "R"))  # type: ignore[name-match]
-SVDResult: Final = namedtuple("svd", ("U", "S", "V"))  # type: ignore[name-match]
+QRResult: Final = named_result("qr", ("Q", "R"))
+SVDResult: Final = named_result("svd", ("U", "S", "V"))
 
 # --------------------------------------------------------------------------------------------------- exponentials
 

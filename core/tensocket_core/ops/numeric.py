@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -15,13 +14,14 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
+from ..dispatch.results import named_result
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
 from .arithmetic import is_float
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
 _INNER: Final[dict[str, Any]] = {"method": False, "function": False}
-FrexpResult: Final = namedtuple("frexp", ("mantissa", "exponent"))  # type: ignore[name-match]
+FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
 
 
 def is_nan(m: Any, x: Any) -> Any:

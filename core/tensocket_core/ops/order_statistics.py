@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -17,15 +16,16 @@ from tensocket_plugins.contract.errors import (
 
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import normalize_axis
 from .choices import true_somewhere
 from .selection import positions
 
 #: Results along a dimension, under PyTorch's names.
-MedianResult: Final = namedtuple("median", ("values", "indices"))  # type: ignore[name-match]
-NanmedianResult: Final = namedtuple("nanmedian", ("values", "indices"))  # type: ignore[name-match]
-ModeResult: Final = namedtuple("mode", ("values", "indices"))  # type: ignore[name-match]
-KthvalueResult: Final = namedtuple("kthvalue", ("values", "indices"))  # type: ignore[name-match]
+MedianResult: Final = named_result("median", ("values", "indices"))
+NanmedianResult: Final = named_result("nanmedian", ("values", "indices"))
+ModeResult: Final = named_result("mode", ("values", "indices"))
+KthvalueResult: Final = named_result("kthvalue", ("values", "indices"))
 
 _INTERPOLATIONS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
 

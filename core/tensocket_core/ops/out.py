@@ -14,8 +14,9 @@ from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
-from ..execute.geometry import overlapping
+from ..execute.geometry import as_strided, element_strides, overlapping
 from ..execute.inplace import check_writable
+from ..execute.layout import is_dense
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
 
@@ -143,6 +144,9 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
                          "out keeps the result's dtype category", "pass an out of the result's dtype")
     if out._array.shape != result._array.shape:
         _resize(operator, out, tuple(result.shape))
+        strides = element_strides(result._array)
+        if strides != element_strides(out._array) and is_dense(result._array.shape, strides):
+            out._array = as_strided(out._array, tuple(result.shape), strides, 0)  # it lies in memory as the result does
     if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
         raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
                          "out has memory of its own here", "clone() the operand first")

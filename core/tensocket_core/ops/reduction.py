@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.extremes import largest_value, smallest_value
 from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
@@ -293,8 +293,8 @@ def min_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 #: What ``max`` and ``min`` along a dimension return, under PyTorch's names.
-MaxResult: Final = namedtuple("max", ("values", "indices"))  # type: ignore[name-match]
-MinResult: Final = namedtuple("min", ("values", "indices"))  # type: ignore[name-match]
+MaxResult: Final = named_result("max", ("values", "indices"))
+MinResult: Final = named_result("min", ("values", "indices"))
 
 
 def _along(input: Any, position: Callable[..., Any], dim: int, keepdim: bool) -> tuple[Any, Any]:

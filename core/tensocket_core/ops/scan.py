@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.extremes import largest_value, smallest_value
 from ..execute.geometry import normalize_axis
 from ..execute.scan_nests import Scan
@@ -131,8 +131,8 @@ bottom_places: Final[SequenceOperator] = scan_operator(
     _extreme(False), result="int64", wide=False, kinds="bif")
 
 #: What ``cummax`` and ``cummin`` return, under PyTorch's names.
-CumMaxResult: Final = namedtuple("cummax", ("values", "indices"))  # type: ignore[name-match]
-CumMinResult: Final = namedtuple("cummin", ("values", "indices"))  # type: ignore[name-match]
+CumMaxResult: Final = named_result("cummax", ("values", "indices"))
+CumMinResult: Final = named_result("cummin", ("values", "indices"))
 
 
 def picked(record: SequenceOperator, input: Any, *args: Any) -> tuple[Any, Any]:

@@ -89,6 +89,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
                              "a complex number has no real form", "pass its real part")
         value = value.to(input.dtype)
     else:
+        if isinstance(value, complex) and input.dtype.kind != "complex":
+            raise DtypeError("index_fill", f"the value {value} for {input.dtype.name}",
+                             "a complex number has no real form", "pass its real part")
         value = input.new_full((), value)
     marks = places.new_zeros(shape[axis] if shape else 1, dtype=dtypes.bool_)
     marks = call(scatter_valid, marks, 0, places, marks.new_ones(places.shape), False)
@@ -114,7 +117,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def _mask(operator: str, mask: Any) -> Any:
-    if mask.dtype is not dtypes.bool_ and mask.dtype is not dtypes.uint8:
+    if mask.dtype is not dtypes.bool_:
         raise DtypeError(operator, f"a mask of dtype {mask.dtype.name}", "a mask is of bools", "compare first")
     return mask
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator
 from . import lapack
@@ -25,11 +25,11 @@ from .inverses import pinv, solution
 from .selection import positions
 
 #: Results with PyTorch's names.
-InverseResult: Final = namedtuple("linalg_inv_ex", ("inverse", "info"))  # type: ignore[name-match]
-SolveResult: Final = namedtuple("linalg_solve_ex", ("result", "info"))  # type: ignore[name-match]
-LstsqResult: Final = namedtuple(  # type: ignore[name-match]
+InverseResult: Final = named_result("linalg_inv_ex", ("inverse", "info"))
+SolveResult: Final = named_result("linalg_solve_ex", ("result", "info"))
+LstsqResult: Final = named_result(
     "linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
-TriangularResult: Final = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))  # type: ignore[name-match]
+TriangularResult: Final = named_result("triangular_solve", ("solution", "cloned_coefficient"))
 _DRIVERS: Final = ("gels", "gelsy", "gelsd", "gelss")
 
 

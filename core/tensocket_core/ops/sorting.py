@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from .. import tensors
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import dtype_bit
+from ..dispatch.results import named_result
 from ..execute.geometry import normalize_axis
 from ..execute.searching import search_rows
 from ..execute.selecting import top_positions
@@ -62,8 +62,8 @@ order: Final[SequenceOperator] = SequenceOperator(
     many=_MANY)
 
 #: What ``sort`` and ``topk`` return, under PyTorch's names.
-SortResult: Final = namedtuple("sort", ("values", "indices"))  # type: ignore[name-match]
-TopkResult: Final = namedtuple("topk", ("values", "indices"))  # type: ignore[name-match]
+SortResult: Final = named_result("sort", ("values", "indices"))
+TopkResult: Final = named_result("topk", ("values", "indices"))
 
 
 @composite("argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")

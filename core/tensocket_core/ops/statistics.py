@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.results import named_result
 from ..execute.geometry import is_integer, normalize_axes, normalize_axis
 from ..execute.math import ArrayMath
 from ..execute.nests import Fold
@@ -33,7 +33,7 @@ from .elementary import added_logarithms
 from .reduction import spread
 
 #: What ``aminmax`` returns, under PyTorch's names.
-AminmaxResult: Final = namedtuple("aminmax", ("min", "max"))  # type: ignore[name-match]
+AminmaxResult: Final = named_result("aminmax", ("min", "max"))
 
 _SPREAD: Final = ("(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) "
                   "-> any")

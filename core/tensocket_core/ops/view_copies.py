@@ -7,6 +7,7 @@ from typing import Any
 from .._generated import functions
 from ..dispatch.composite import composite
 from ..formats import contiguous_format
+from .out import write_out
 
 
 def _owned(view: Any) -> Any:
@@ -14,8 +15,12 @@ def _owned(view: Any) -> Any:
     return view.clone(memory_format=contiguous_format)
 
 
-def _several(views: Any) -> tuple[Any, ...]:
-    return tuple(_owned(view) for view in views)
+def _several(operator: str, views: Any, out: Any) -> Any:
+    """Copies of views; in the tensors of ``out``, which is returned as None then, as in PyTorch."""
+    if out is None:
+        return tuple(_owned(view) for view in views)
+    write_out(operator, tuple(out), tuple(views))
+    return None
 
 
 @composite("alias_copy(Tensor input) -> Tensor", method=False)
@@ -125,22 +130,22 @@ def view_as_complex_copy(input: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------ several views
 
 
-@composite("split_copy(Tensor input, int split_size, int dim=0) -> any", method=False)
-def split_copy(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
-    """Copies of ``split``'s parts."""
-    return _several(input.split(split_size, dim))
+@composite("split_copy(Tensor input, int split_size, int dim=0, *, any out=None) -> any", method=False)
+def split_copy(input: Any, split_size: int, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of ``split``'s parts, in the tensors of ``out`` if it is given."""
+    return _several("split_copy", input.split(split_size, dim), out)
 
 
-@composite("split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0) -> any", method=False)
-def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Copies of ``split_with_sizes``' parts."""
-    return _several(input.split_with_sizes(split_sizes, dim))
+@composite("split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, any out=None) -> any", method=False)
+def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of ``split_with_sizes``' parts, in the tensors of ``out`` if it is given."""
+    return _several("split_with_sizes_copy", input.split_with_sizes(split_sizes, dim), out)
 
 
-@composite("unbind_copy(Tensor input, int dim=0) -> any", method=False)
-def unbind_copy(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Copies of ``unbind``'s parts."""
-    return _several(input.unbind(dim))
+@composite("unbind_copy(Tensor input, int dim=0, *, any out=None) -> any", method=False)
+def unbind_copy(input: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of ``unbind``'s parts, in the tensors of ``out`` if it is given."""
+    return _several("unbind_copy", input.unbind(dim), out)
 
 
 def _unrelated(views: Any) -> tuple[Any, ...]:

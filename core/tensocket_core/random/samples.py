@@ -120,7 +120,10 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     if _watched(input):
         return seen(bernoulli, input, *(() if p is None else (p,)), generator=generator)
     probability = checked_probability("bernoulli", input if p is None else p)
-    result = _connected((uniforms(input.detach(), generator) < probability).to(input.dtype), input)
+    drawn = uniforms(input.detach(), generator) < probability
+    if out is not None and not input.requires_grad:
+        return write_out("bernoulli", out, drawn)  # of any dtype
+    result = _connected(drawn.to(input.dtype), input)
     return result if out is None else write_out("bernoulli", out, result)
 
 

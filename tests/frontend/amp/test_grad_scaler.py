@@ -214,7 +214,8 @@ def test_state_goes_on() -> None:
 
 def test_switched_off() -> None:
     p, optimizer, _ = pair()
-    scaler = torch.cpu.amp.GradScaler(enabled=False)
+    with pytest.warns(FutureWarning, match=r"`torch.cpu.amp.GradScaler\(args...\)` is deprecated"):
+        scaler = torch.cpu.amp.GradScaler(enabled=False)
     loss = p.sum()
     assert scaler.scale(loss) is loss
     assert scaler.scale(3) == 3
@@ -231,6 +232,7 @@ def test_switched_off() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
 def test_missing_devices_switch_off() -> None:
-    for make in (GradScaler, torch.cuda.amp.GradScaler):
-        with pytest.warns(UserWarning, match="no device of type 'cuda'"):
-            assert not make().is_enabled()
+    with pytest.warns(UserWarning, match="no device of type 'cuda'"):
+        assert not GradScaler().is_enabled()
+    with pytest.warns(UserWarning, match="no device of type 'cuda'"), pytest.warns(FutureWarning, match="deprecated"):
+        assert not torch.cuda.amp.GradScaler().is_enabled()

@@ -134,6 +134,7 @@ def test_every_use_of_typed_storages_can_warn():
         storage._set_always_warn_typed_storage_removal(False)
 
 
+@pytest.mark.filterwarnings("ignore:set_default_tensor_type is deprecated")
 def test_tensors_as_they_were_made_before_there_were_dtypes():
     assert torch.Tensor(2, 3).shape == (2, 3)
     assert torch.Tensor([1, 2]).tolist() == [1, 2]
@@ -152,6 +153,8 @@ def test_functions_of_python_numbers():
     assert x.apply_(math.sqrt) is x
     assert x.tolist() == [[0, 1], [2, 3]]
     assert x.map_(torch.tensor([1.0, 2.0]), lambda a, b: a * b).tolist() == [[0, 2], [2, 6]]
+    with pytest.raises(RuntimeError, match="functions of Python numbers have no gradient"):
+        x.map2_(x, torch.ones(2, 2, requires_grad=True), lambda a, b, c: a)
     assert x.map2_(x, torch.ones(2, 2), lambda a, b, c: a - b + c).tolist() == [[1, 1], [1, 1]]
     assert torch.tensor([1, 2]).apply_(lambda a: a + 1).tolist() == [2, 3]
     with pytest.raises(errors.AutogradError, match="functions of Python numbers have no gradient"):
@@ -244,3 +247,17 @@ def test_norms_under_old_names_write_to_out():
     assert torch.nuclear_norm(torch.eye(3), keepdim=True, out=out) is out
     assert out.tolist() == [[pytest.approx(3)]]
     assert torch.frobenius_norm(torch.ones(4), out=out.resize_(0)).item() == pytest.approx(2)
+
+
+def test_results_with_names():
+    result = torch.tensor([[1.0, 3.0], [5.0, 2.0]]).sort(1)
+    assert type(result) is torch.return_types.sort
+    again = pickle.loads(pickle.dumps(result))
+    assert type(again) is type(result)
+    assert again.indices.tolist() == [[0, 1], [1, 0]]
+
+
+def test_kinds_of_tensors_have_no_subclasses():
+    with pytest.raises(TypeError, match="this type is not an acceptable base type"):
+        class Own(torch.FloatTensor):
+            pass

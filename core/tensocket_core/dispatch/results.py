@@ -1,0 +1,28 @@
+"""Results with names: tuples of tensors that PyTorch has in ``return_types``."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, Final
+
+from tensocket_plugins.contract.naming import package_name
+
+#: All of them by name.
+RESULTS: Final[dict[str, Any]] = {}
+
+
+def named_result(name: str, fields: tuple[str, ...]) -> Any:
+    """The class of an operator's results, a named tuple that is printed as PyTorch prints it."""
+    made: Any = namedtuple(name, fields)  # type: ignore[misc]  # names are arguments
+
+    def represent(self: Any) -> str:
+        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
+        return f"{package_name()}.return_types.{name}(\n{parts})"
+
+    made.__repr__ = represent
+    made.__module__ = "tensocket.return_types"
+    RESULTS[name] = made
+    return made
+
+
+__all__ = ["RESULTS", "named_result"]
