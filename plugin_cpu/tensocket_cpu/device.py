@@ -25,7 +25,7 @@ from tensocket_plugins.kit.host_kernels import register_host_kernels
 from . import DESCRIPTOR
 from .code.executable import make_executable
 from .code.pointers import address_of
-from .code.tapes import limit
+from .code.tapes import TAPES, constant, guard, limit
 from .kernels.attention import Attention
 from .kernels.convolution import Convolutions
 from .kernels.recurrent import Recurrences
@@ -210,13 +210,24 @@ class CpuDevice(OpenDevice):
         """Say what was checked of an array."""
         limit(array, low, high, other)
 
+    def assume(self, array: Any, low: int, high: int) -> None:
+        """Say what callers guarantee of an array."""
+        limit(array, low, high, low, checked=False)
+
+    def constant(self, array: Any) -> None:
+        """Say that an array follows from shapes and arguments."""
+        constant(array)
+
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Any:
         """An uninitialised C-contiguous array of ``dtype.numpy``.
 
         Raises:
             OutOfMemoryError: There is no memory.
         """
-        return self.allocator.array(shape, dtype)
+        made = self.allocator.array(shape, dtype)
+        if TAPES:
+            guard(made)
+        return made
 
     def copy(self, dst: Any, src: Any, stream: Stream) -> None:
         """Copy bytes between two contiguous arrays of equal size, when what is queued on ``stream`` is done."""

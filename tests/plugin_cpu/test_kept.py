@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensocket_cpu.native as native
-from tensocket_cpu.code.tapes import TAPES, refuse
+from tensocket_cpu.code.tapes import TAPES, expect_zero, recorded, refuse
 from tensocket_cpu.device import CpuDevice
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.native import Box, Kept
@@ -186,7 +186,8 @@ def test_what_launches_do_not_explain_is_not_kept() -> None:
     x, y = values(4), values(4)
 
     def partly(x: Any, y: Any) -> Kept:
-        out = scaled(x, y, 1.0)
+        out = np.empty(4)
+        RUN((out, x, y), (4, 1, 1.0), DEVICE.default_stream)
         out[0] = x[0]
         return kept(out)
 
@@ -221,6 +222,152 @@ def test_zeros_that_are_added_to_are_not_taken_for_results() -> None:
 
     call = keep(function, {0: values(4), 1: values(4)})
     assert call is None
+
+
+def test_results_of_numpy_are_not_taken_for_constants() -> None:
+    """Also where they are the same for zeros and ones, or are read by a kernel that hides them."""
+    table = np.arange(4.0)
+    scratch = np.zeros(4)
+
+    def product(x: Any, y: Any) -> Kept:
+        return kept(scaled(np.minimum(x, 1e300), y, 1.0))
+
+    def written(x: Any, y: Any) -> Kept:
+        np.multiply(x, 2.0, out=scratch)
+        return kept(scaled(scratch, y, 1.0))
+
+    def beside(x: Any, y: Any) -> Kept:
+        both = np.empty(8)
+        RUN((both, x, y), (4, 1, 1.0), DEVICE.default_stream)
+        both[4:] = x
+        return kept(scaled(both[4:], y, 1.0))
+
+    def afterwards(x: Any, y: Any) -> Kept:
+        out = np.empty(4)
+        RUN((out, x, y), (4, 1, 1.0), DEVICE.default_stream)
+        np.maximum(out, -1e200, out=out)
+        return kept(out)
+
+    def hidden(x: Any, y: Any) -> Kept:
+        return kept(scaled(np.sign(x) * 0.0, y, 1.0))
+
+    def unnamed(x: Any, y: Any) -> Kept:
+        return kept(scaled(table, y, 1.0))
+
+    for function in (product, written, beside, afterwards, hidden, unnamed):
+        assert keep(function, {0: values(4), 1: values(4)}) is None, function.__name__
+
+
+def test_numpy_cannot_write_to_memory_of_launches() -> None:
+    """What it writes for some contents alone can't be told from what kernels write."""
+    def function(x: Any, y: Any) -> Kept:
+        out = scaled(x, y, 1.0)
+        out[x == 0.123] = 0.0
+        return kept(out)
+
+    with pytest.raises(ValueError, match="read-only"):
+        keep(function, {0: values(4), 1: values(4)})
+    out = scaled(values(4), values(4), 1.0)
+    out[0] = 1.0
+
+
+def test_declared_constants_are_read() -> None:
+    table = np.arange(4.0)
+
+    def function(x: Any, y: Any) -> Kept:
+        DEVICE.constant(table)
+        return kept(scaled(table, y, 2.0))
+
+    call = keep(function, {0: values(4), 1: values(4)})
+    assert call(hold(values(4)), hold(np.ones(4))).array.tolist() == [1.0, 3.0, 5.0, 7.0]
+
+    def wrong(x: Any, y: Any) -> Kept:
+        found = x + 0.0
+        DEVICE.constant(found)
+        return kept(scaled(found, y, 2.0))
+
+    def changed(x: Any, y: Any) -> Kept:
+        own = np.arange(4.0)
+        DEVICE.constant(own)
+        RUN((own, x, y), (4, 1, 1.0), DEVICE.default_stream)
+        return kept(scaled(own, y, 2.0))
+
+    assert keep(wrong, {0: values(4), 1: values(4)}) is None
+    assert keep(changed, {0: values(4), 1: values(4)}) is None
+
+
+def test_memory_in_between_is_not_that_of_the_recorded_call() -> None:
+    blocks: list[Any] = []
+
+    def function(x: Any, y: Any) -> Kept:
+        blocks.append(scaled(x, y, 2.0))
+        return kept(scaled(blocks[-1], y, 1.0))
+
+    call = keep(function, {0: values(5), 1: values(5)})
+    before = [block.copy() for block in blocks]
+    assert call(hold(np.ones(5)), hold(np.ones(5))).array.tolist() == [4.0] * 5
+    np.testing.assert_array_equal(blocks, before)
+
+
+def branching(rare: Callable[[Any], bool]) -> Callable[..., Kept]:
+    """A function that goes another way for some values."""
+    return lambda x, y: kept(scaled(x, y, 3.0 if rare(x) else 2.0))
+
+
+@pytest.mark.parametrize("rare", [
+    lambda x: bool(np.isnan(x).any()), lambda x: bool(np.isinf(x).any()), lambda x: bool((x < 0).any()),
+    lambda x: bool((np.signbit(x) & (x == 0)).any()), lambda x: float(np.abs(x).max()) > 1e30,
+    lambda x: len(np.unique(x)) < x.size])
+def test_functions_that_branch_on_rare_values_are_not_kept(rare: Callable[[Any], bool]) -> None:
+    assert keep(branching(rare), {0: values(60), 1: values(60)}) is None
+
+
+def test_integers_of_the_whole_range_are_tried() -> None:
+    def function(x: Any, labels: Any) -> Kept:
+        return kept(scaled(x, x, 2.0 if int(labels.max()) < 5 else 3.0))
+
+    assert keep(function, {0: values(4), 1: np.zeros(4, np.int64)}) is None
+
+
+def test_an_element_that_is_looked_at_has_to_be_zero() -> None:
+    """The first kernel computes x * 1 + y; where its first element is zero, the function goes on with it."""
+    def function(x: Any, y: Any) -> Kept:
+        total = scaled(x, y, 1.0)
+        expect_zero(total[:1])
+        return kept(scaled(x if total[0] else total, y, 1.0))
+
+    def tame(x: Any, y: Any) -> Kept:
+        return function(x, -x) if y is None else function(x, y)
+
+    opposite = keep(lambda x, y: function(x, scaled(x, scaled(x, x, -1.0), -1.0)), {0: values(4), 1: values(4)})
+    x, y = np.arange(1.0, 5.0), np.ones(4)
+    assert opposite(hold(x), hold(y)).array.tolist() == [-1.0, -2.0, -3.0, -4.0]
+    assert opposite(hold(np.full(4, np.inf)), hold(y)) is None
+    assert keep(tame, {0: values(4), 1: values(4)}) is None
+
+
+def test_an_element_that_changes_later_is_not_looked_at_afterwards() -> None:
+    def function(x: Any, y: Any) -> Kept:
+        total = scaled(x, scaled(x, scaled(x, x, -1.0), -1.0), 1.0)
+        expect_zero(total[:1])
+        RUN((total, x, y), (4, 1, 1.0), DEVICE.default_stream)
+        return kept(scaled(total, y, 1.0))
+
+    assert keep(function, {0: values(4), 1: values(4)}) is None
+
+
+def test_a_recording_inside_of_another_one() -> None:
+    made: list[Any] = []
+
+    def outer(x: Any, y: Any) -> Kept:
+        made.append(keep(lambda x, y: kept(scaled(x, y, 2.0)), {0: x, 1: y}))
+        return kept(scaled(x, y, 1.0))
+
+    assert keep(outer, {0: values(4), 1: values(4)}) is None
+    assert made[0](hold(np.ones(4)), hold(np.ones(4))).array.tolist() == [3.0] * 4
+    assert TAPES == {}
+    _, tape = recorded(lambda: recorded(lambda: scaled(np.ones(4), np.ones(4), 1.0)))
+    assert not tape.whole
 
 
 def test_large_and_empty_arrays_are_not_kept() -> None:
@@ -272,6 +419,18 @@ def test_limits_of_several_dimensions_and_of_a_part() -> None:
     call = keep(first, {0: x, 1: np.zeros(4, np.int64)})
     assert call(hold(x), hold(np.array([4, 4, 9, 9]))) is not None
     assert call(hold(x), hold(np.array([4, 9, 0, 0]))) is None
+
+
+def test_assumed_integers_are_not_checked() -> None:
+    def function(x: Any, places: Any) -> Kept:
+        DEVICE.assume(places[::2], 0, 5)
+        assert places[::2].min() >= 0
+        assert places[::2].max() < 5
+        return kept(scaled(x, x, 2.0))
+
+    x = values(4)
+    call = keep(function, {0: x, 1: np.zeros(8, np.int64)})
+    np.testing.assert_array_equal(call(hold(x), hold(np.full(8, 9))).array, 3 * x)
 
 
 def test_limits_of_what_is_no_operand_are_not_kept() -> None:

@@ -36,8 +36,9 @@ REFUSED: Final = (ValueError, RuntimeWarning, FloatingPointError)
 # A flag that NumPy would report belongs to a kernel, not to the user's own NumPy code.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(core|plugins)\.")
 
-#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0) and NaN are not
-#: kept. Operators that refuse numbers have caches of their own (``number_cache``).
+#: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0), NaN and
+#: numbers of complex dtypes (1 == 1 - 0j) are not kept. Operators that refuse numbers have caches of their own
+#: (``number_cache``).
 NUMBERS: Final[dict[DType, dict[Any, Any]]] = {dtype: {} for dtype in dtypes.ALL}
 _CACHES: Final[dict[Convert, dict[Any, Any]]] = {}
 _CACHED_NUMBERS: Final = 4096
@@ -66,7 +67,7 @@ def _kept_number(value: Any, dtype: DType, convert: Convert | None, cache: dict[
         return cache[value]
     except KeyError:
         array = to_dtype(np.asarray(value if convert is None else convert(value)), dtype)
-        if value == value and value != 0:
+        if value == value and value != 0 and dtype.kind != "complex":
             if len(cache) >= _CACHED_NUMBERS:
                 cache.clear()
             cache[value] = array

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import TensocketError
 from tensocket_plugins.contract.native import Kept
 
 from .. import tensors
@@ -23,6 +22,7 @@ from ..device import DeviceEntry
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import ACTIVE, STATE
 from ..recording import REPLACED
+from .arguments import frozen, identical
 from .native import ENABLED, tensor_box
 
 Closure = Callable[..., Any]
@@ -33,10 +33,12 @@ _TRIES: Final = 4
 _KEPT: Final = 256
 #: Most elements of the first operand.
 _ELEMENTS: Final = 1 << 14
-#: An entry for each thread that is looking what to keep: its calls go the long way.
-_LOOKING: Final[list[None]] = []
-#: Threads in which an operator asked not to be kept meanwhile.
-_REFUSED: Final[set[int]] = set()
+#: Threads that are looking what to keep: calls go the long way meanwhile.
+_LOOKING: Final[set[int]] = set()
+
+
+class _Refused(Exception):
+    """An operator asked not to be kept, in the thread that looks."""
 
 
 def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: Closure) -> Closure:
@@ -65,19 +67,14 @@ def kept(entry: DeviceEntry, tensor_positions: Sequence[int], count: int, run: C
         try:
             key = args[0]._array.shape, pick(args)
             place = places.get(key)
+            if place is None or not place.takes(args):
+                place = _find_place(places, key, {k: args[k] for k in rest})
         except (TypeError, IndexError, AttributeError):  # a list among the arguments, or one that is left out
             return run(*args)
-        if place is None:
-            if len(places) >= _KEPT:
-                places.clear()
-            place = places[key] = _Place({k: args[k] for k in rest})
         if place.launches:
             given = list(args)
             for k, value in place.rest.items():
-                if args[k] is not value:
-                    if not _same(args[k], value):
-                        return run(*args)
-                    given[k] = value
+                given[k] = value
             for known in place.launches:
                 result = known(*given)
                 if result is not None:
@@ -112,20 +109,39 @@ def checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | No
 
 
 def looking() -> bool:
-    """Whether launches may be looked at now: what else does the same is to be done by a launch."""
-    return bool(_LOOKING)
+    """Whether this thread looks at launches now: what else does the same is to be done by a launch."""
+    return get_ident() in _LOOKING if _LOOKING else False
 
 
 def refuse() -> None:
-    """Say that an operator goes a way that depends on values, or on how they compare: what it launches is not kept."""
+    """Say that an operator goes a way that depends on values, on how they compare, or on a state.
+
+    While this thread looks at its launches, that ends at once.
+    """
+    if _LOOKING and get_ident() in _LOOKING:
+        raise _Refused
+
+
+def constant(entry: DeviceEntry, array: Any) -> Any:
+    """Return an array that follows from shapes and arguments, for kernels that are kept to read.
+
+    Other memory of a launch that is kept is the operands', or was written by its kernels.
+    """
     if _LOOKING:
-        _REFUSED.add(get_ident())
+        entry.runtime.constant(array)
+    return array
 
 
 def note_checked(entry: DeviceEntry, array: Any, low: int, high: int, other: int | None = None) -> None:
     """Say that an operator has done what ``checked`` does; it matters while its launches are looked at."""
     if _LOOKING:
         entry.runtime.limit(array, low, high, low if other is None else other)
+
+
+def note_valid(entry: DeviceEntry, array: Any, low: int, high: int) -> None:
+    """Say that callers guarantee integers from ``low`` to below ``high``, which nobody checks again."""
+    if _LOOKING:
+        entry.runtime.assume(array, low, high)
 
 
 class _Place:
@@ -144,10 +160,21 @@ class _Place:
         self.launches: tuple[Closure, ...] = ()
         self.missed = 0
 
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Whether arguments are identical to these; shape and values are equal."""
+        return all(args[k] is value or identical(args[k], value) for k, value in self.rest.items())
 
-def _same(x: Any, y: Any) -> bool:
-    """Whether two equal values are of the same types, too: an operator may refuse 2.0 where it takes 2."""
-    return type(x) is type(y) and (type(x) is not tuple or all(map(_same, x, y)))
+
+def _find_place(places: dict[Any, _Place], key: Any, rest: dict[int, Any]) -> _Place:
+    """The place of a shape and of identical arguments, which is also found by equal ones if it comes first."""
+    exact = key[0], frozen(tuple(rest.values()))
+    place = places.get(exact)
+    if place is None:
+        if len(places) >= 2 * _KEPT:
+            places.clear()
+        place = places[exact] = _Place(rest)
+        places.setdefault(key, place)
+    return place
 
 
 def _nothing(*args: Any) -> None:
@@ -170,15 +197,14 @@ def _look(entry: DeviceEntry, place: _Place, positions: Sequence[int], run: Clos
             return None
         return Kept(tuple([x._array for x in results]), tuple([tensor_box(x._key & ~DIM0) for x in results]), many)
 
-    _LOOKING.append(None)
+    me = get_ident()
+    _LOOKING.add(me)
     try:
         made = entry.runtime.keep(function, {
             k: None if x is None else x._array for k, x in operands.items()}, place.rest)
-    except TensocketError:  # of values that the operator does not take; or machine code cannot be made
-        made = None
+    except Exception:  # other contents than those of this call may be wrong; its own errors come from ``run``
+        return
     finally:
-        _LOOKING.pop()
-        refused = get_ident() in _REFUSED
-        _REFUSED.discard(get_ident())
-    if made is not None and not refused:
+        _LOOKING.discard(me)
+    if made is not None:
         place.launches = (*place.launches, made)

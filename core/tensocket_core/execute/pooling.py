@@ -31,6 +31,7 @@ from tensocket_plugins.ir.schedule import Strategy
 
 from ..device import DeviceEntry
 from .geometry import coalesce, element_strides
+from .kept import constant
 from .math import arithmetic_dtype
 from .nests import Nest, dot, linear, parallel
 from .programs import index_dtype, program
@@ -58,7 +59,7 @@ def _launch(entry: DeviceEntry, place: tuple[Any, ...], arrays: Sequence[Any], p
         key, build, scalars, tables = plan()
         found = _PLANS[place] = program(entry, key, build, Strategy.SERIAL), scalars, tables
     run, scalars, tables = found
-    buffers, stream = (*arrays, *tables), entry.stream
+    buffers, stream = (*arrays, *[constant(entry, table) for table in tables]), entry.stream
     note_use(buffers, stream)
     run(buffers, scalars, stream)
 

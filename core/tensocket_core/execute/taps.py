@@ -15,6 +15,7 @@ from tensocket_plugins.contract.dtypes import DType, int32
 
 from ..device import DeviceEntry
 from .copying import from_host
+from .kept import constant
 
 #: What stands for no element.
 NONE: Final = -1
@@ -77,4 +78,4 @@ class Taps:
         if found is None:
             values = np.ascontiguousarray(getattr(self, part), dtype.numpy)
             found = self._held[key] = from_host(entry, values, dtype)
-        return found
+        return constant(entry, found)

@@ -28,7 +28,7 @@ from ..execute.copying import converted
 from ..execute.generated import run_generated
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
-from ..execute.kept import note_checked
+from ..execute.kept import note_checked, note_valid
 from ..execute.views import Custom
 from .choices import extremes
 
@@ -123,6 +123,7 @@ scatter_valid: Final[Custom] = Custom(
 
 def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
     dtype = grad.dtype
+    note_valid(entry, index._array, 0, shape[axis])
     work = dtype if dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
     out = entry.runtime.empty(shape, work, entry.stream)
     run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])

@@ -20,6 +20,7 @@ from ..dispatch.keys import dtype_bit
 from ..execute.borders import border_array
 from ..execute.copying import copy_elements, from_host
 from ..execute.geometry import contiguous
+from ..execute.kept import note_valid
 from ..execute.layout import empty_strided_array, format_strides, in_format
 from ..execute.pooling import pool_array, pool_gradient_array, pool_spread_array
 from ..execute.taps import Taps
@@ -211,6 +212,7 @@ def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, 
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
         return laid_like(upstream.new_zeros(lines).scatter_add(-1, *flat).reshape(shape), grad)
+    note_valid(entry, places._array, 0, math.prod(window.size for window in windows))
     out = empty_image(entry, shape, dtype, grad)
     # Sums in memory are rounded each time, which 16-bit elements do not bear.
     if entry.runtime.profile.host_resident and dtype.itemsize >= 4 and contiguous(out):

@@ -14,6 +14,7 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from ..creation import from_values
 from ..device import DeviceEntry, entries, open_entry
+from ..execute.kept import refuse
 
 _SEED_LIMIT: Final = 1 << 64
 _DEFAULT_SEED: Final = 67280421310721
@@ -105,6 +106,7 @@ class Generator:
 
     def take(self, blocks: int) -> tuple[int, int]:
         """Reserve counter blocks; returns the seed and the first block."""
+        refuse()  # before the position changes: each call draws other numbers
         with self._lock:
             offset = self._offset
             self._offset += blocks

@@ -1,7 +1,8 @@
 """Recording what is launched, so that it can be launched again without the steps in between.
 
-While a tape is on, executables write to it which kernels they call with which arguments. What depends on values says so
-with ``refuse``.
+While a tape is on, executables write to it which kernels they call with which arguments. Code that depends on values in
+any other way says so with ``refuse``; arrays that kernels read and no kernel wrote are operands, or declared with
+``constant``.
 """
 
 from __future__ import annotations
@@ -35,12 +36,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What was checked of an array: int64 numbers from ``low`` to below ``high``, or ``other``."""
+    """What is known of an array: whole numbers from ``low`` to below ``high``, or ``other``.
+
+    Attributes:
+        array: It.
+        low: The smallest number.
+        high: The first one that is too large.
+        other: A number that is allowed as well.
+        checked: Whether the function looked; else whoever calls it sees to it.
+    """
 
     array: Any
     low: int
     high: int
     other: int
+    checked: bool = True
 
 
 @dataclass(slots=True)
@@ -50,12 +60,16 @@ class Tape:
     Attributes:
         calls: In order.
         limits: What this depends on.
+        constants: Arrays that depend on shapes and arguments only, as their makers say.
+        zeros: Elements that the function read, after so many calls, and whether all of their bits were zero.
         whole: Whether nothing else happened, as far as is known.
         divided: Whether a kernel may have been divided over threads.
     """
 
     calls: list[Call] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+    zeros: list[tuple[Any, int, bool]] = field(default_factory=list)
     whole: bool = True
     divided: bool = False
 
@@ -65,12 +79,21 @@ TAPES: Final[dict[int, Tape]] = {}
 
 
 def recorded(function: Callable[[], T]) -> tuple[T, Tape]:
-    """Call a function; what it returns, and what it launched."""
-    tape = TAPES[get_ident()] = Tape()
+    """Call a function; return its result and what it launched.
+
+    A recording inside of another one takes calls from it, so that the outer tape is not whole.
+    """
+    me = get_ident()
+    outer = TAPES.get(me)
+    tape = TAPES[me] = Tape()
     try:
         return function(), tape
     finally:
-        del TAPES[get_ident()]
+        if outer is None:
+            del TAPES[me]
+        else:
+            outer.whole = False
+            TAPES[me] = outer
 
 
 def note(entry: Any, arrays: Sequence[Any], written: Sequence[bool], args: bytes, count: int, divided: bool) -> None:
@@ -81,11 +104,34 @@ def note(entry: Any, arrays: Sequence[Any], written: Sequence[bool], args: bytes
         tape.calls.append(Call(entry, tuple(arrays), written, args[8 * len(arrays):], count))
 
 
-def limit(array: Any, low: int, high: int, other: int) -> None:
-    """Write to this thread's tape what was checked of an array."""
+def limit(array: Any, low: int, high: int, other: int, checked: bool = True) -> None:
+    """Write to this thread's tape what is known of an array."""
     tape = TAPES.get(get_ident())
     if tape is not None:
-        tape.limits.append(Limit(array, low, high, other))
+        tape.limits.append(Limit(array, low, high, other, checked))
+
+
+def constant(array: Any) -> None:
+    """Write to this thread's tape that an array follows from shapes and arguments, and that nobody writes to it."""
+    tape = TAPES.get(get_ident())
+    if tape is not None:
+        tape.constants.append(array)
+
+
+def guard(array: Any) -> None:
+    """Let only kernels write to a new array while this thread records: what NumPy wrote would be missing later."""
+    if get_ident() in TAPES:
+        array.flags.writeable = False
+
+
+def expect_zero(array: Any) -> None:
+    """Write to this thread's tape that code looks whether an element that kernels wrote is zero.
+
+    What is recorded is right where all of the element's bits are zero.
+    """
+    tape = TAPES.get(get_ident()) if TAPES else None
+    if tape is not None:
+        tape.zeros.append((array, len(tape.calls), not any(array.tobytes())))
 
 
 def refuse() -> None:

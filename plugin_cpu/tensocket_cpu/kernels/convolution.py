@@ -22,8 +22,10 @@ from tensocket_plugins.contract.dtypes import DType, dtype_from_name, float32
 from tensocket_plugins.ir.schedule import convolution as programs
 from tensocket_plugins.ir.schedule.tiles import lanes
 
+from ..code.tapes import TAPES, constant, expect_zero
 from ..threads.streams import CpuQueue
 from . import narrow_convolution, winograd
+from .clearing import clear
 from .convolution_plans import (
     Flat,
     Plan,
@@ -191,11 +193,14 @@ class Convolutions:
                 narrow_convolution.convolve(self, self._device, call, out, x, w, scalars[3])
             return
         if not call.complete:
-            out[...] = 0
+            clear(self._device, out.reshape((1, -1)), 0, dtype, stream)
         if not call.parts:
             return
         image = self.filled(call.image, work, x, stream)
         for part in call.parts:
+            if TAPES:
+                for table in (part.places, part.offsets, part.rows):
+                    constant(table)
             weight = self._device.empty((part.size,), work, stream)
             run, numbers = part.gather
             run((weight, w, part.places), numbers, stream)
@@ -234,9 +239,13 @@ class Convolutions:
             call = self._weight_call(dtype, work, out, grad, x, scalars)
         image = self.filled(call.image, work, x, stream)
         upstream = self.filled(call.upstream, work, grad, stream)
+        if TAPES:
+            constant(call.offsets)
         run, numbers = call.multiply
         run((out, upstream, image, call.offsets), numbers, stream)
-        if image[0, -1]:
+        wrong = image[0, -1:]
+        expect_zero(wrong)
+        if wrong[0]:
             run = self._device.program(programs.weight_gradient, dtype, work, call.channels, True)
             there = _there(call.plan, upstream.shape[1], work)
             run((out, upstream, image, call.offsets, there), numbers, stream)
@@ -256,7 +265,7 @@ class Convolutions:
     def filled(self, flat: Flat, work: DType, x: Any, stream: Stream) -> Any:
         """A flat image of ``x``."""
         made = self._device.empty(flat.shape, work, stream)
-        made[:, flat.used:] = 0
+        clear(self._device, made, flat.used, work, stream)
         for run, numbers in flat.launches:
             run((made, x), numbers, stream)
         return made

@@ -5,9 +5,10 @@ function of machine code, the same for all tables, checks the operands of a call
 where slots point to, and calls the kernels one after the other. It answers None where an operand is another one than
 expected.
 
-Temporary memory and constants are those of the recorded call, which nobody else has: the interpreter's lock is held
-from the first address to the last kernel. What changes with every call is told from them by memory: the recorded call
-was made with operands of its own. A second call on other values shows whether the table does the same as the function.
+Contents of the recorded call are never used: memory in between is a table's own, and the interpreter's lock is held
+from the first address to the last kernel. A function is recorded several times, on operands with contents of every
+kind; all recordings have to be the same, their launches alone have to make the function's results, and so does the
+table (``recordings``).
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import numpy as np
 from tensocket_plugins.contract.native import Box, Kept
 
 from ..code.pointers import POINTER_FIELD, address_of
-from ..code.tapes import Call, Limit, Tape, recorded
+from ..code.tapes import recorded
 from .boxes import slot_offsets
+from .contents import KINDS, operands_like
 from .entries import Words, make_method
 from .kept_code import NAME, RESULTS, Head, kept_text
+from .recordings import ELSEWHERE, Elsewhere, Launch, Place, Range, Recording, Unexplained, aligned, span
 from .writer import Text
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from .layout import Layout
 
 Array = Any
+Function = Callable[..., Kept | None]
 #: Most bytes of an array; the memory of larger ones comes from the pool.
 _BYTES: Final = 1 << 16
 #: Most operands, kernels of a call, and words of a table.
@@ -61,20 +65,27 @@ class KeptCalls:
         """See ``OpenDevice.keep``."""
         if len(operands) > _OPERANDS or not all(x is None or _small(x) for x in operands.values()):
             return None
-        first, second = ([None if x is None else _like(x, seed) for x in operands.values()] for seed in (1, 2))
-        kept, tape = recorded(partial(function, *first))
-        if kept is None or not tape.whole or not 0 < len(tape.calls) <= _CALLS or not 0 < len(kept.arrays) <= RESULTS:
+        given = [*operands.values()]
+        draws = [operands_like(given, 0)]
+        first, divided = _recorded(function, draws[0])
+        if not isinstance(first, Recording):
             return None
-        if not all(_small(x) and _whole(x) and _written(x, tape) for x in kept.arrays):
+        draws += [operands_like(given, kind, first.ranges) for kind in range(1, KINDS)]
+        recordings = [first, *[_recorded(function, contents)[0] for contents in draws[1:]]]
+        if not all(x is ELSEWHERE or (x is not None and first.same(x)) for x in recordings):
             return None
-        code = self._code(kept.boxes[0])
-        made = None if code is None else _builtin(code, kept, tape, dict(zip(operands, first, strict=True)), rest)
+        if not all(x is ELSEWHERE or x.agrees(contents, x.kept.arrays)
+                   for x, contents in zip(recordings[1:3], draws[1:3], strict=True)):
+            return None
+        code, box = self._code(first.kept.boxes[0]), first.kept.boxes[0]
+        made = None if code is None else _builtin(code, first, dict(zip(operands, draws[0], strict=True)), rest)
         if made is None:
             return None
-        call = _boxed(made, dict(zip(operands, second, strict=True)), rest, kept.boxes[0])
-        if not _agrees(call, function, second, kept.boxes[0].array) or (tape.divided and _seconds(call) > _DIVIDED):
+        calls = [_boxed(made, dict(zip(operands, contents, strict=True)), rest, box) for contents in draws]
+        if not all(call() is None if x is ELSEWHERE else _agrees(call, x.kept, contents, box.array)
+                   for x, contents, call in zip(recordings, draws, calls, strict=True)):
             return None
-        return made
+        return None if divided and _seconds(calls[0]) > _DIVIDED else made
 
     def _code(self, box: Box) -> _Code | None:
         if box.kind not in self._codes:
@@ -134,51 +145,74 @@ class _Writer:
         values = [value if x.ndim else value_0d for _, value, value_0d in box.slots]
         return [id(x.dtype), x.ndim, self.put(x.shape), self.put(x.strides), *map(id, values)]
 
-    def limit(self, limit: Limit, operands: Sequence[Array | None]) -> list[int]:
-        """The record of what was checked of an operand.
+    def limit(self, limit: Range) -> list[int]:
+        """The record of what was checked of an operand."""
+        return [limit.operand, limit.count, limit.low, max(limit.high - limit.low, 0), limit.other]
 
-        Raises:
-            ValueError: It is none, or no array of numbers side by side.
+    def kernel(self, launch: Launch, fixed: Callable[[Place], int], operands: int
+               ) -> tuple[list[int], list[list[int]]]:
+        """The record of a kernel, and those of the addresses that change with every call.
+
+        Args:
+            launch: The kernel's call.
+            fixed: Gives the addresses of constants and blocks.
+            operands: How many operands there are: results are numbered behind them.
         """
-        x = limit.array
-        if x.dtype != np.int64 or not x.flags.c_contiguous:
-            raise ValueError("limits are for int64 without gaps")
-        places = [None if y is None else address_of(y) for y in operands]
-        return [places.index(address_of(x)), x.size, limit.low, max(limit.high - limit.low, 0), limit.other]
-
-    def kernel(self, call: Call, owners: Sequence[Array | None]) -> tuple[list[int], list[list[int]]]:
-        """The record of a kernel, and those of the addresses that change with every call."""
-        cells = self.put([address_of(x) for x in call.arrays])
-        slots = self.put([cells + 8 * k - (POINTER_FIELD or 0) for k in range(len(call.arrays))])
-        self.put(struct.unpack(f"={len(call.words) // 8}Q", call.words))
-        patches = []
-        for k, x in enumerate(call.arrays):
-            place = address_of(x)
-            for number, owner in enumerate(owners):
-                if owner is not None and 0 <= place - address_of(owner) < _span(owner):
-                    patches.append([cells + 8 * k, number, place - address_of(owner)])
-        return [call.entry.address, slots, call.count], patches
+        moving = [place.kind in ("operand", "result") for place in launch.places]
+        cells = self.put([0 if moves else fixed(place) for place, moves in zip(launch.places, moving, strict=True)])
+        slots = self.put([cells + 8 * k - (POINTER_FIELD or 0) for k in range(len(launch.places))])
+        self.put(struct.unpack(f"={len(launch.words) // 8}Q", launch.words))
+        patches = [[cells + 8 * k, place.number + (operands if place.kind == "result" else 0), place.offset]
+                   for k, place in enumerate(launch.places) if moving[k]]
+        return [launch.entry.address, slots, launch.count], patches
 
 
-def _builtin(code: _Code, kept: Kept, tape: Tape, operands: Mapping[int, Array | None],
+def _recorded(function: Function, operands: Sequence[Array | None]) -> tuple[Any, bool]:
+    """What a function launches for operands, and whether threads may divide it.
+
+    The first is a ``Recording``, ``ELSEWHERE`` where the function went another way than other calls, and None where its
+    launches can't be kept.
+    """
+    before = _bytes(operands)
+    with np.errstate(all="ignore"):  # there are NaN and infinities among the contents
+        kept, tape = recorded(partial(function, *operands))
+    if kept is None or not tape.whole or not 0 < len(tape.calls) <= _CALLS or not 0 < len(kept.arrays) <= RESULTS:
+        return None, False
+    if not all(_small(x) and _whole(x) for x in kept.arrays) or before != _bytes(operands):
+        return None, False
+    try:
+        return Recording(kept, tape, operands), tape.divided
+    except Elsewhere:
+        return ELSEWHERE, False
+    except Unexplained:
+        return None, False
+
+
+def _builtin(code: _Code, known: Recording, operands: Mapping[int, Array | None],
              rest: Mapping[int, Any]) -> Callable[..., Any] | None:
     """What was recorded as a built-in function; None where it is too much."""
     w = _Writer(code)
-    owners = [*operands.values(), *kept.arrays]
+    kept, blocks = known.kept, [aligned(nbytes) for nbytes in known.blocks]
+
+    def fixed(place: Place) -> int:
+        owner = known.constants if place.kind == "constant" else blocks
+        return address_of(owner[place.number]) + place.offset
+
     try:
         w.part(Head.OPERANDS, [w.operand(k, x) for k, x in operands.items()])
         w.part(Head.REST, [[k, id(value)] for k, value in rest.items()])
         w.part(Head.RESULTS, [w.result(x, box) for x, box in zip(kept.arrays, kept.boxes, strict=True)])
-        kernels, patches = zip(*[w.kernel(call, owners) for call in tape.calls], strict=True)
+        kernels, patches = zip(*[w.kernel(launch, fixed, len(operands)) for launch in known.launches], strict=True)
         w.part(Head.KERNELS, kernels)
         w.part(Head.PATCHES, [patch for some in patches for patch in some])
-        w.part(Head.LIMITS, [w.limit(limit, [*operands.values()]) for limit in tape.limits])
-    except (IndexError, ValueError):
+        w.part(Head.LIMITS, [w.limit(limit) for limit in known.ranges if limit.checked])
+        w.part(Head.ZEROS, [[fixed(place), (1 << 8 * nbytes) - 1] for place, nbytes in known.zeros])
+    except IndexError:
         return None
     w.table[Head.MANY] = kept.many
     w.table[Head.ARGUMENTS] = max((*operands, *rest)) + 1
     # Kernels belong to their entries; dtypes to the arrays.
-    w.table.alive = tape, kept, operands, rest, code
+    w.table.alive = known, blocks, operands, rest, code
     return make_method(NAME, code.address, w.table)
 
 
@@ -193,13 +227,9 @@ def _boxed(made: Callable[..., Any], operands: Mapping[int, Array | None], rest:
     return partial(made, *[arguments.get(k) for k in range(max(arguments) + 1)])
 
 
-def _agrees(call: Callable[[], Any], function: Callable[..., Kept | None], operands: Sequence[Array | None],
-            name: str) -> bool:
-    """Whether a call and the function give the same bytes for the same operands, and neither changes any."""
+def _agrees(call: Callable[[], Any], wanted: Kept, operands: Sequence[Array | None], name: str) -> bool:
+    """Whether a call gives the same bytes as the function did for the same operands, and changes none of these."""
     before = _bytes(operands)
-    wanted = function(*operands)
-    if wanted is None:
-        return False
     # So that what is not written differs: new memory is often that which was returned last.
     _ = [np.full(x.nbytes, _MARK, np.uint8) for x in wanted.arrays for _ in range(_MARKED)]
     del _
@@ -226,14 +256,9 @@ def _bytes(operands: Sequence[Array | None]) -> list[bytes | None]:
     return [None if x is None else x.tobytes() for x in operands]
 
 
-def _span(x: Array) -> int:
-    """Bytes from the first element to the end of the last one."""
-    return int(x.itemsize + sum((n - 1) * s for n, s in zip(x.shape, x.strides, strict=True))) if x.size else 0
-
-
 def _small(x: Array) -> bool:
     """Whether an array is not empty, not large, and lies behind its first element."""
-    return type(x) is np.ndarray and 0 < _span(x) <= _BYTES and min(x.strides, default=0) >= 0
+    return type(x) is np.ndarray and 0 < span(x) <= _BYTES and min(x.strides, default=0) >= 0
 
 
 def _whole(x: Array) -> bool:
@@ -241,24 +266,4 @@ def _whole(x: Array) -> bool:
     owner = x
     while type(owner.base) is np.ndarray:
         owner = owner.base
-    return bool(_span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))
-
-
-def _written(x: Array, tape: Tape) -> bool:
-    """Whether a kernel on the tape writes to an array."""
-    return any(written and 0 <= address_of(y) - address_of(x) < _span(x)
-               for call in tape.calls for y, written in zip(call.arrays, call.written, strict=True))
-
-
-def _like(x: Array, seed: int) -> Array:
-    """An array of the dtype, shape and strides of another one, with values of its own: numbers near 1, or 0 and 1.
-
-    Two bytes may be the bits of a float.
-    """
-    made = np.ndarray(x.shape, x.dtype, np.zeros(_span(x), np.uint8), 0, x.strides)
-    values = np.random.default_rng(seed).random(x.shape)
-    if x.dtype == np.uint16:
-        made[...] = 0x3F00 + values * 256
-    else:
-        made[...] = (values > 0.5 if x.dtype.kind in "biu" else values + 0.5).astype(x.dtype)
-    return made
+    return bool(span(x) == x.nbytes == owner.nbytes and address_of(x) == address_of(owner))

@@ -22,8 +22,8 @@ _ARRAYS: Final = 24
 #: Words of a record. Operands: position, dtype (0: None), rank, sizes with strides behind them. Results: dtype, rank,
 #: sizes, strides; behind these what the slots hold. Patches: where, of which array, bytes behind its first element.
 #: Kernels: function, slots, iterations. Other arguments: position, object. Limits: of which array, its elements, the
-#: smallest one, how many are allowed from there on, and another one that is.
-_OPERAND, _RESULT, _PATCH, _KERNEL, _REST, _LIMIT = 4, 4, 3, 3, 2, 5
+#: smallest one, how many are allowed from there on, and another one that is. Zeros: where, the bits that are looked at.
+_OPERAND, _RESULT, _PATCH, _KERNEL, _REST, _LIMIT, _ZERO = 4, 4, 3, 3, 2, 5, 2
 
 
 class Head(IntEnum):
@@ -37,12 +37,14 @@ class Head(IntEnum):
     ARGUMENTS = 10
     MANY = 11
     LIMITS = 12
+    ZEROS = 14
     OPERAND_PLACE = 1
     RESULT_PLACE = 3
     PATCH_PLACE = 5
     KERNEL_PLACE = 7
     REST_PLACE = 9
     LIMIT_PLACE = 13
+    ZERO_PLACE = 15
 
 
 class _Loops:
@@ -103,6 +105,7 @@ def kept_text(w: Text, layout: Layout, box: Box, offsets: dict[str, int]) -> str
     with loops.records(Head.KERNELS, _KERNEL) as (_, record):
         w.do(f"call void {w.item(record, 0, 'ptr')}(ptr {w.item(record, 1, 'ptr')}, i64 0, i64 "
              f"{w.item(record, 2, 'i64')})")
+    _check_zeros(w, loops, layout)
     _answer(w, loops, layout, box, offsets)
     w.do("slow:")
     none = w.known(id(None))
@@ -151,6 +154,19 @@ def _check_limits(w: Text, loops: _Loops) -> None:
             value = w.item(elements, k, "i64")
             inside = w.op(f"icmp ult i64 {w.op(f'sub i64 {value}, {low}')}, {span}")
             w.branch([w.op(f"or i1 {inside}, {w.op(f'icmp eq i64 {value}, {other}')}")])
+
+
+def _check_zeros(w: Text, loops: _Loops, layout: Layout) -> None:
+    """Look at what kernels found; the results are given up where that is not zero."""
+    with loops.records(Head.ZEROS, _ZERO) as (_, record):
+        found = w.op(f"load i64, ptr {w.item(record, 0, 'ptr')}, align 1")
+        kept = w.op(f"and i64 {found}, {w.item(record, 1, 'i64')}")
+        fits, lost = w.label(), w.label()
+        w.do(f"br i1 {w.op(f'icmp eq i64 {kept}, 0')}, label %{fits}, label %{lost}")
+        w.do(f"{lost}:")
+        _release(w, loops, layout, "0", w.item("%table", Head.RESULTS, "i64"))
+        w.do("br label %slow")
+        w.do(f"{fits}:")
 
 
 def _opened(w: Text, layout: Layout, kind: str, offset: int, item: str) -> str:

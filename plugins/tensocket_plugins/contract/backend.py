@@ -221,7 +221,8 @@ class OpenDevice(ABC):
         """What a function launches for arrays like these, as a function that does the same, faster.
 
         Only asked of host-resident devices. Nothing but launches may depend on the operands: ``function`` is called
-        several times, with other arrays of the same dtypes, shapes and strides.
+        several times, with arrays of the same dtypes, shapes and strides that hold other numbers, of the dtype's whole
+        range if neither ``limit`` nor ``assume`` says which.
 
         Args:
             function: Takes an array, or None, for each operand; it returns None where nothing can be kept.
@@ -246,6 +247,26 @@ class OpenDevice(ABC):
             low: The smallest one.
             high: The first one that is too large.
             other: A number that is allowed as well.
+        """
+
+    def assume(self, array: Array, low: int, high: int) -> None:
+        """Say, in a function that is given to ``keep``, which values its callers guarantee an operand to have.
+
+        Nothing is checked: the function is called with such values only, by the device, too.
+
+        Args:
+            array: Integers; of an operand, from its first element on.
+            low: The smallest one.
+            high: The first one that is too large.
+        """
+
+    def constant(self, array: Array) -> None:
+        """Say, in a function that is given to ``keep``, that an array follows from shapes and other arguments.
+
+        What a kernel reads is an operand, such a constant, or was written by a kernel; else nothing is kept.
+
+        Args:
+            array: An array that nobody writes to.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, stream: Stream) -> Array:

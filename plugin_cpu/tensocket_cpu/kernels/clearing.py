@@ -1,0 +1,36 @@
+"""Zeros in a part of an array: NumPy writes them, and a kernel while launches are recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensocket_plugins.contract.backend import Stream
+from tensocket_plugins.contract.dtypes import DType, int64
+from tensocket_plugins.ir.nodes import Buffer, Kernel, LoopKind, Program, Scalar, Store, Var, const, loop
+
+from ..code.tapes import TAPES
+
+if TYPE_CHECKING:
+    from ..device import CpuDevice
+
+
+def zeros(dtype: DType) -> Program:
+    """``out[row * pitch + first + k] = 0`` for ``rows`` rows and ``count`` numbers k."""
+    names = ("rows", "count", "pitch", "first")
+    rows, count, pitch, first = (Var(name, int64) for name in names)
+    row, k = Var("row", int64), Var("k", int64)
+    body = loop(k, count, (Store("out", row * pitch + (first + k), const(0, dtype)),))
+    return Program("zeros", (Buffer("out", dtype, True), *(Scalar(name, int64) for name in names)),
+                   (Kernel("zeros", (loop(row, rows, (body,), LoopKind.PARALLEL),)),))
+
+
+def clear(device: CpuDevice, array: Any, first: int, dtype: DType, stream: Stream) -> None:
+    """Fill rows of a contiguous array [rows, columns] with zeros from a column on.
+
+    What NumPy writes is no part of launches that are recorded.
+    """
+    if not TAPES:
+        array[:, first:] = 0
+    elif first < array.shape[1]:
+        run = device.program(zeros, dtype)
+        run((array,), (array.shape[0], array.shape[1] - first, array.shape[1], first), stream)

@@ -1,0 +1,78 @@
+"""Contents of operands with which launches are recorded and compared: what real programs have, and what is rare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .recordings import Range, span
+
+Array = Any
+#: How many kinds of contents there are.
+KINDS: Final = 4
+#: Share of elements that are the number that is allowed beside a range.
+_SHARE: Final = 0.25
+
+
+def operands_like(arrays: Sequence[Array | None], kind: int, ranges: Sequence[Range] = ()) -> list[Array | None]:
+    """Arrays of the same dtypes, shapes and strides in memory of their own.
+
+    Args:
+        arrays: Arrays, or None.
+        kind: 0: floats near 1, integers 0 and 1. 1: numbers of both signs and of many magnitudes, zeros of both signs,
+            integers of the whole range. 2: the largest and smallest numbers and infinities as well. 3: NaN instead.
+        ranges: Which integers are accepted, apart from 0 and 1.
+    """
+    rng = np.random.default_rng(kind)
+    limits: Mapping[int, Range] = {limit.operand: limit for limit in ranges}
+    return [None if x is None else _like(x, kind, rng, limits.get(k)) for k, x in enumerate(arrays)]
+
+
+def _like(x: Array, kind: int, rng: np.random.Generator, limit: Range | None) -> Array:
+    made = np.ndarray(x.shape, x.dtype, np.zeros(span(x), np.uint8), 0, x.strides)
+    if kind == 0:
+        made[...] = _tame(x, rng)
+    elif limit is not None:
+        values = rng.integers(limit.low, max(limit.high, limit.low + 1), x.shape)
+        made[...] = np.where(rng.random(x.shape) < _SHARE, limit.other, values)
+    elif x.dtype.kind == "f":
+        made[...] = _floats(x, kind, rng)
+    elif x.dtype.kind == "c":
+        parts = np.empty(x.shape, np.float32 if x.dtype.itemsize == 8 else np.float64)
+        made.real, made.imag = _floats(parts, kind, rng), _floats(parts, kind, rng)
+    elif x.dtype.kind == "b":
+        made[...] = rng.random(x.shape) < 0.5
+    else:
+        made[...] = _integers(x, kind, rng)
+    return made
+
+
+def _tame(x: Array, rng: np.random.Generator) -> Array:
+    """Numbers near 1, or 0 and 1; two bytes without a sign may be the bits of a float."""
+    values = rng.random(x.shape)
+    if x.dtype == np.uint16:
+        return 0x3F00 + values * 256
+    return (values > 0.5 if x.dtype.kind in "biu" else values + 0.5).astype(x.dtype)
+
+
+def _floats(x: Array, kind: int, rng: np.random.Generator) -> Array:
+    """Of both signs; a few magnitudes near 1 are frequent, some elements are equal, and every special one is there."""
+    info = np.finfo(x.dtype)
+    large = [float(info.max), float(info.min), -0.0, float(info.smallest_subnormal), np.inf, -np.inf, float(info.tiny)]
+    special = [[], large, [np.nan, -np.inf, np.inf, -np.nan]][kind - 1] + [0.0, -0.0, 1.0, -1.0, 0.5, -2.0]
+    flat = (rng.standard_normal(x.size) * 2.0 ** rng.integers(-6, 7, x.size)).astype(x.dtype)
+    some = rng.permutation(x.size)[:max(x.size // 4, len(special))]
+    flat[some] = np.resize(np.array(special, x.dtype), some.size)
+    return flat.reshape(x.shape)
+
+
+def _integers(x: Array, kind: int, rng: np.random.Generator) -> Array:
+    """Of the whole range, which may be the bits of floats, too; in half of the cases small ones."""
+    info = np.iinfo(x.dtype)
+    values = rng.integers(info.min, info.max, x.shape, x.dtype, endpoint=True)
+    if x.dtype == np.uint16 and kind == 1:  # bfloat16 of many magnitudes, but no infinities or NaN
+        return (values & np.uint16(0x83FF)) | np.uint16(0x3C00)
+    small = rng.integers(max(info.min, -3), 4, x.shape).astype(x.dtype)
+    return np.where(rng.random(x.shape) < 0.5, small, values)
