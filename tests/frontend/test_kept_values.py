@@ -141,8 +141,8 @@ def test_numbers_of_several_types_each_have_launches(asked: list[bool]) -> None:
     for _ in range(2 * CALLS):
         for slope in (1, 1.0, np.float64(1.0), 0.25):
             assert F.leaky_relu(x, slope).tolist() == [-float(slope), 0.5, 2.0, 0.0]
-    assert len(asked) <= 12
-    assert sum(asked) in (0, 3, 4)
+    assert len(asked) <= 16
+    assert sum(asked) in (0, 3, 4)  # none without native entries
 
 
 def test_identical_arguments() -> None:
