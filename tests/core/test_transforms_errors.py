@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,9 +86,10 @@ def second_level() -> Any:
         fwd.enter_dual_level()
 
 
-def unaware_view() -> Any:
+def dual_of(what: str) -> Any:
     with fwd.dual_level():
-        torch.zeros(3)[:2].add_(fwd.make_dual(ONE, ONE))
+        dual = fwd.make_dual(ONE, ONE)
+        return fwd.make_dual(*((dual, ONE) if what == "primal" else (ONE, dual)))
 
 
 def typed_view(x: Any) -> Any:
@@ -196,8 +198,8 @@ CASES: list[Case] = [
     (lambda: fwd.make_dual(ONE, ONE), AutogradError, RuntimeError, "make_dual", "tangents live in a dual level"),
     (fwd.exit_dual_level, AutogradError, RuntimeError, "exit_dual_level", "the open level is closed"),
     (second_level, AutogradError, RuntimeError, "enter_dual_level", "dual levels do not nest"),
-    (unaware_view, AutogradError, RuntimeError, "dual_level",
-     "tangents are written into tensors that are no views, or views of dual ones"),
+    *[(partial(dual_of, what), AutogradError, RuntimeError, "make_dual", "a level has first derivatives only")
+      for what in ("primal", "tangent")],
     (lambda: t.grad(lambda x: Joined.apply(x).sum())(THREE), TransformError, RuntimeError, "Joined",
      "transforms call forward and setup_context separately"),
     (lambda: t.vmap(Both.apply)(THREE), TransformError, RuntimeError, "Both", "there is one rule for batches"),

@@ -45,6 +45,10 @@ class FunctionCtx:
     _to_save: tuple[Any, ...] = ()
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[Any, ...] = ()
+    #: Which results are marked as non-differentiable, once the call was recorded.
+    _fixed: frozenset[int] = frozenset()
+    #: Whether ``jvp`` runs, which is given what was saved for it.
+    _pushes: bool = False
     _node: Callable[[], FunctionNode | None] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -77,11 +81,13 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What ``save_for_backward`` was given.
+        """What ``save_for_backward`` was given; in ``jvp``, what ``save_for_forward`` was given.
 
         Raises:
             AutogradError: The values were freed by an earlier backward, or modified in place since.
         """
+        if self._pushes:
+            return self.saved_for_forward
         node = None if self._node is None else self._node()
         return self._to_save if node is None else node.unpack(STATE.grad_enabled)
 
@@ -207,19 +213,7 @@ class Function:
             result = interceptor(cls, args)
             if result is not NotImplemented:
                 return result
-        ctx = make_context(cls, args)
-        edges = tuple([(a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None for a in args])
-        recording = STATE.grad_enabled and STATE.inference is None and any(edge is not None for edge in edges)
-        with no_grad():
-            if separate:
-                output = cls.forward(*args)
-                cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args)
-            several = isinstance(output, tuple)
-            outputs = record_function(cls, ctx, args, edges, output if several else (output,), recording)
-        return outputs if several else outputs[0]
-
+        return call_with_context(cls, args)[0]
 
     @classmethod
     def _rule(cls) -> Callable[..., Any]:
@@ -255,6 +249,22 @@ def _own(function: type[Function], name: str, make: Callable[[type[Function]], A
         value = make(function)
         setattr(function, name, value)
     return value
+
+
+def call_with_context(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Run and record a function; returns its result and the context of the call."""
+    ctx = make_context(function, args)
+    edges = tuple([(a._grad_fn or a) if getattr(a, "_key", 0) & AUTOGRAD else None for a in args])
+    recording = STATE.grad_enabled and STATE.inference is None and any(edge is not None for edge in edges)
+    with no_grad():
+        if has_setup(function):
+            output = function.forward(*args)
+            function.setup_context(ctx, args, output)
+        else:
+            output = function.forward(ctx, *args)
+        several = isinstance(output, tuple)
+        outputs = record_function(function, ctx, args, edges, output if several else (output,), recording)
+    return outputs if several else outputs[0], ctx
 
 
 def node_class(function: type[Function]) -> Any:

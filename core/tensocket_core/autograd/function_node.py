@@ -34,18 +34,16 @@ class FunctionNode(MultiNode):
 
     Attributes:
         ctx: What ``forward`` left for ``backward``; its attributes can be read from the node.
-        fixed: Which results are marked as non-differentiable.
         tensors: Whether each argument is a tensor.
         templates: Shape and options of all results that are tensors, with gradient or not.
         results: For each saved value, which differentiable result it is, -1 for others.
     """
 
-    __slots__ = ("ctx", "fixed", "results", "templates", "tensors")
+    __slots__ = ("ctx", "results", "templates", "tensors")
 
     ctx: FunctionCtx
     #: Set by the subclass of each function.
     function: ClassVar[type[Function]]
-    fixed: frozenset[int]
     results: tuple[int, ...]
     templates: tuple[tuple[tuple[int, ...], int] | None, ...]
     tensors: tuple[bool, ...]
@@ -91,7 +89,7 @@ class FunctionNode(MultiNode):
     def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients with zeros for those that do not arrive; at least one does."""
         some = next(g for g in grads if g is not None)
-        left = () if self.ctx._materialize_non_diff_grads else self.fixed
+        left = () if self.ctx._materialize_non_diff_grads else self.ctx._fixed
         return tuple([g if g is not None or template is None or k in left else some.new_zeros(
             template[0], dtype=DTYPE_OF[template[1] & DTYPE_MASK], device=BY_KEY[template[1] & DEVICE_MASK].device)
             for k, (g, template) in enumerate(zip(grads, self.templates, strict=True))])
@@ -146,6 +144,7 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
     if dirty:
         _check_dirty(function.__name__, dirty, inputs, raw)
         dirty &= inputs
+    ctx._fixed = places_of(ctx._non_differentiable, raw)
     if not recording:
         return tuple([_alias(value) if id(value) in inputs - dirty else value for value in raw])
     for value in raw:
@@ -157,13 +156,21 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
     fixed = {id(tensor) for tensor in ctx._non_differentiable}
     _check_dirty_views(function.__name__, dirty, fixed, raw)
     ctx._dirty = ctx._non_differentiable = ()  # results that the context holds would be reference cycles
-    node = _make_node(function, ctx, args, edges, raw, fixed)
+    node = _make_node(function, ctx, args, edges, raw)
     outputs = tuple([_output(node, index, value, id(value) in inputs, id(value) in dirty, id(value) in fixed)
                      for index, value in enumerate(raw)])
     _save(node, ctx, raw, outputs)
     for value in {id(v): v for v in raw if id(v) in dirty}.values():
         follow(value)
     return outputs
+
+
+def places_of(tensors: tuple[Any, ...], results: tuple[Any, ...]) -> frozenset[int]:
+    """Which of the results are among ``tensors``."""
+    if not tensors:
+        return frozenset()
+    known = {id(tensor) for tensor in tensors}
+    return frozenset([k for k, value in enumerate(results) if id(value) in known])
 
 
 def _check_dirty(operator: str, dirty: set[int], inputs: set[int], raw: tuple[Any, ...]) -> None:
@@ -196,11 +203,10 @@ def _check_dirty_views(operator: str, dirty: set[int], fixed: set[int], raw: tup
 
 
 def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
-               raw: tuple[Any, ...], fixed: set[int]) -> FunctionNode:
+               raw: tuple[Any, ...]) -> FunctionNode:
     node = _new(function._backward_cls)
     node.derivative = _OWN
     node.ctx = ctx
-    node.fixed = frozenset([k for k, value in enumerate(raw) if id(value) in fixed])
     node.edges = edges
     node.tensors = tuple([hasattr(a, "_key") for a in args])
     node.sequence = next(SEQUENCE)

@@ -132,7 +132,8 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
-    if result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()):
+    if (result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()) or getattr(result, "is_dual", False)
+            or getattr(out, "is_dual", False)):
         raise AutogradError(operator, "out for tensors that require grad", "what is written to out has no gradient",
                             "detach() the tensors, or use the result")
     if exact and result.dtype is not out.dtype:

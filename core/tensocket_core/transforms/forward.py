@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from ..autograd.jacobians import FORWARD
 from ..dispatch.call import call
 from ..pytree import tree_flatten, tree_map, tree_unflatten
-from .aliasing import AliasTensor, content, make_view, replace
+from .aliasing import AliasTensor, content, make_view, replace, root_of
 from .arguments import split_aux
 from .forward_rules import inplace_tangent, tangent_of
 from .levels import Transform, level_tensor, lowered, map_tensors
@@ -45,25 +45,19 @@ class DualTensor(AliasTensor):
         self._value.requires_grad = value
 
 
-
 class Forward(Transform):
     """Computes directional derivatives of what a function does.
 
-    Args:
-        name: What errors call it.
+    Attributes:
         lenient: Whether tensors without tangent stay as they are, and duals stand for their values after the end.
     """
 
-    kind = DualTensor
-
-    def __init__(self, name: str, lenient: bool = False) -> None:
-        super().__init__(name)
-        self.lenient = lenient
-        self.transparent = int(lenient)
+    kind: ClassVar[type[DualTensor]] = DualTensor
+    lenient: ClassVar[bool] = False
 
     def dual(self, primal: Any, tangent: Any) -> Any:
         """A lower tensor with a tangent."""
-        tensor = level_tensor(DualTensor, primal, self)
+        tensor = level_tensor(self.kind, primal, self)
         tensor._content = tangent
         return tensor
 
@@ -93,7 +87,7 @@ class Forward(Transform):
                 with lowered():
                     return call(operator, *args)
             if mutates and not self.owns(args[0]):
-                self._adopt(args[0])
+                self.adopt(args[0])
         elif mutates:
             self.check_mutation(operator, args)
         primals = self.unwrap(args)
@@ -131,43 +125,40 @@ class Forward(Transform):
             new = None if tangents is None else inplace_tangent(operator, primals, tangents)
             call(operator, *primals)
             if new is not None or content(target) is not None:
-                shape = tuple(target.shape)
-                replace(target, target._value.new_zeros(shape) if new is None and target._parent is not None else new,
-                        lambda root: root._value.new_zeros(tuple(root.shape)))
+                if new is None and target._parent is not None:
+                    new = target._value.new_zeros(tuple(target.shape))
+                self.move(target, new)
         return target
 
-    def _adopt(self, tensor: Any) -> None:
-        """Make a tensor without tangent, which is about to get one, a dual.
+    def move(self, target: Any, tangent: Any) -> None:
+        """Give a tensor of this level another tangent."""
+        replace(target, tangent, lambda root: root._value.new_zeros(tuple(root.shape)))
 
-        Raises:
-            AutogradError: It is a view of a tensor that would not know of it.
-        """
-        if tensor._base is not None and not self.owns(tensor._base):
-            raise AutogradError(self.name, f"a view of shape {list(tensor.shape)} that is written a dual tensor",
-                                "tangents are written into tensors that are no views, or views of dual ones",
-                                "index the base on the left of the assignment")
-        value = tensor._cut()
-        tensor.__class__ = DualTensor
-        dual = self.wrap(value)
-        tensor._array, tensor._key, tensor._version_counter = dual._array, dual._key, dual._version_counter
-        tensor._grad_fn = None
-        tensor._value, tensor._transform = value, self
+    def changed(self, target: Any) -> None:
+        """Say that the tangent of a tensor was modified in its memory."""
+        root = root_of(target)
+        root._generation += 1
+        target._seen = root._generation
+
+    def adopt(self, tensor: Any) -> None:
+        """Make a tensor without tangent, which is about to get one, a dual; lenient levels do."""
+        raise NotImplementedError
 
 
 def check_tangent(name: str, primal: Any, tangent: Any) -> None:
     """Refuse what is no pair of a tensor and its tangent.
 
     Raises:
-        ArgumentError: One is no tensor, or the primal's dtype has no derivatives.
+        ArgumentError: One is not a tensor, or its dtype has no derivatives.
         ShapeError: The shapes differ.
     """
     for what, value in (("primal", primal), ("tangent", tangent)):
         if not hasattr(value, "_key"):
             raise ArgumentError(name, f"a {what} of type {type(value).__name__}", "primals and tangents are tensors",
                                 "convert it")
-    if primal.dtype.kind not in ("float", "complex"):
-        raise ArgumentError(name, f"a primal of dtype {primal.dtype.name}",
-                            "floating-point and complex tensors have tangents", "convert it with .to(dtype)")
+        if value.dtype.kind not in ("float", "complex"):
+            raise ArgumentError(name, f"a {what} of dtype {value.dtype.name}",
+                                "floating-point and complex tensors have tangents", "convert it with .to(dtype)")
     if tuple(primal.shape) != tuple(tangent.shape):
         raise ShapeError(name, f"a tangent of shape {list(tangent.shape)} for a primal of shape {list(primal.shape)}",
                          "a tangent has its primal's shape", "pass one of that shape")

@@ -11,12 +11,14 @@ from typing import Any
 
 from tensocket_plugins.contract.errors import TransformError
 
-from ..autograd.function import INTERCEPTORS, Function, has_setup, make_context
-from ..autograd.function_node import record_function
+from ..autograd.function import INTERCEPTORS, Function, call_with_context, has_setup, make_context
+from ..autograd.function_node import places_of, record_function
+from ..autograd.record import DIFFERENTIABLE
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.modes import STATE, no_grad
+from .aliasing import make_view, root_of, shown
 from .batching import Batching, Info, dims_of
-from .forward import DualTensor, Forward
+from .forward import Forward
 from .levels import lowered, map_tensors, results_of
 from .reverse import Reverse
 
@@ -63,44 +65,106 @@ def _reverse(transform: Reverse, function: type[Function], args: tuple[Any, ...]
 def _forward(transform: Forward, function: type[Function], args: tuple[Any, ...]) -> Any:
     tangents = [transform.tangent(a) if hasattr(a, "_key") else None for a in args]
     primals = transform.unwrap(args)
+    moving = any(tangent is not None for tangent in tangents)
     with lowered():
-        result = function.apply(*primals)
-        if all(tangent is None for tangent in tangents):
-            derivative: Any = None
+        if moving and transform.lenient and not STATE.transforms:
+            result, ctx = call_with_context(function, primals)
         else:
-            derivative = _pushed(transform, function, primals, tangents, result)
-    several = isinstance(result, tuple)
-    if not several:
-        derivative = (derivative,)
-    results = result if several else (result,)
-    derivative = derivative if derivative is not None else (None,) * len(results)
-    outputs = tuple([_joined(transform, args, r, t) for r, t in zip(results, derivative, strict=True)])
+            result = function.apply(*primals)
+            ctx = _context(transform, function, primals, result) if moving else None
+        several = isinstance(result, tuple)
+        results = result if several else (result,)
+        pushed = _pushed(function, ctx, primals, tangents, results) if moving else (None,) * len(results)
+    outputs = tuple([_joined(transform, function, args, tangents, r, t) for r, t in zip(results, pushed, strict=True)])
     return outputs if several else outputs[0]
 
 
-def _joined(transform: Forward, args: tuple[Any, ...], result: Any, tangent: Any) -> Any:
-    if not hasattr(result, "_key") or (transform.lenient and tangent is None):
-        return result
-    for argument in args:
-        if type(argument) is DualTensor and argument._value is result:
-            return argument if tangent is None else transform.dual(result.alias(), tangent)
-    return transform.dual(result, tangent)
-
-
-def _pushed(transform: Forward, function: type[Function], primals: tuple[Any, ...], tangents: list[Any],
-            result: Any) -> Any:
-    """Tangents of the results by the function's ``jvp``."""
+def _context(transform: Forward, function: type[Function], primals: tuple[Any, ...], result: Any) -> Any:
+    """What the function leaves for ``jvp`` where its call went through further transforms."""
+    _needs_setup(function, transform)
     ctx = make_context(function, primals)
-    if has_setup(function):
-        function.setup_context(ctx, primals, result)
-    elif transform.lenient:
-        with no_grad():
-            function.forward(ctx, *primals)
+    function.setup_context(ctx, primals, result)
+    ctx._fixed = places_of(ctx._non_differentiable, result if isinstance(result, tuple) else (result,))
+    return ctx
+
+
+def _pushed(function: type[Function], ctx: Any, primals: tuple[Any, ...], tangents: list[Any],
+            results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tangents of the results by the function's ``jvp``.
+
+    Raises:
+        TransformError: There is one for a result that has no derivative, or another number than results.
+    """
+    given = [x.new_zeros(tuple(x.shape)) if t is None and getattr(x, "_key", 0) & DIFFERENTIABLE
+             and ctx.materialize_grads else t for x, t in zip(primals, tangents, strict=True)]
+    ctx._pushes = True
+    try:
+        made = function.jvp(ctx, *given)
+    finally:
+        ctx._pushes = False
+    made = made if isinstance(made, tuple) else (made,)
+    if len(made) != len(results):
+        raise TransformError(function.__name__, f"{len(made)} tangents from jvp for {len(results)} results",
+                             "jvp returns a tangent or None for each result", "return as many")
+    for index, (result, tangent) in enumerate(zip(results, made, strict=True)):
+        if tangent is not None and (index in ctx._fixed or not getattr(result, "_key", 0) & DIFFERENTIABLE):
+            raise TransformError(function.__name__, f"a tangent from jvp for result {index}, which has no derivative",
+                                 "results that are not differentiable have no tangent",
+                                 "return None at that position instead")
+    return made
+
+
+def _joined(transform: Forward, function: type[Function], args: tuple[Any, ...], tangents: list[Any], result: Any,
+            tangent: Any) -> Any:
+    """A result with its tangent: an argument that was modified, a view of one, or a new tensor.
+
+    Raises:
+        TransformError: The tangent is not to that of the argument what the result is to the argument.
+    """
+    if not hasattr(result, "_key"):
+        return result
+    for argument, old in zip(args, tangents, strict=True):
+        if not hasattr(argument, "_key"):
+            continue
+        value = argument._value if transform.owns(argument) else argument
+        if value is result:
+            return _modified(transform, function, argument, old, tangent)
+        if tangent is not None and old is not None and result._base is not None and (
+                result._base is value or result._base is value._base):
+            return _viewed(transform, function, argument, old, result, tangent)
+    return result if transform.lenient and tangent is None else transform.dual(result, tangent)
+
+
+def _modified(transform: Forward, function: type[Function], argument: Any, old: Any, tangent: Any) -> Any:
+    if old is None:
+        if tangent is None:
+            return argument
+        if not transform.owns(argument):
+            transform.adopt(argument)
+        transform.move(argument, tangent)
+    elif tangent is not old:
+        raise TransformError(function.__name__, "another tangent from jvp for an argument that forward modifies",
+                             "jvp modifies the tangent of such an argument in place and returns it",
+                             "use an in-place operator on the tangent")
     else:
-        _needs_setup(function, transform)
-    given = [x.new_zeros(tuple(x.shape)) if t is None and hasattr(x, "_key") and ctx.materialize_grads else t
-             for x, t in zip(primals, tangents, strict=True)]
-    return function.jvp(ctx, *given)
+        transform.changed(argument)
+    return argument
+
+
+def _viewed(transform: Forward, function: type[Function], argument: Any, old: Any, result: Any, tangent: Any) -> Any:
+    if tangent._base is None or tangent._base is not (old if old._base is None else old._base):
+        raise TransformError(function.__name__, "a tangent from jvp that is not a view of the argument's",
+                             "where forward returns a view, or an argument as it is, jvp returns the same view of "
+                             "the tangent", "use the operator that forward uses")
+    dual = transform.dual(result, tangent)
+    parent = root_of(argument)
+
+    def replay(whole: Any) -> Any:
+        with lowered(depth=transform.level - 1):
+            return shown(whole, parent._array, dual._array)
+
+    make_view(dual, parent, replay)
+    return dual
 
 
 # ----------------------------------------------------------------------------------------------------------- batches

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from tensocket_core.transforms.dual_levels import (
     UnpackedDualTensor,
+    current_level,
     dual_level,
     enter_dual_level,
     exit_dual_level,
+    is_forward_grad_enabled,
     make_dual,
     set_forward_grad_enabled,
     unpack_dual,
 )
+
+_is_fwd_grad_enabled = is_forward_grad_enabled
+_set_fwd_grad_enabled = set_forward_grad_enabled
+
+
+def __getattr__(name: str) -> int:
+    """``_current_level``, which changes."""
+    if name == "_current_level":
+        return current_level()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "UnpackedDualTensor",
