@@ -21,6 +21,7 @@ from tensocket_core import (
     sparse_csr_tensor,
 )
 from tensocket_core.creation.base import finish
+from tensocket_core.interop.pickling import build_wrapper, own_slots
 from tensocket_core.storages import array_in, entry_of, untyped
 from tensocket_core.typed_storages import TypedStorage
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
@@ -129,13 +130,25 @@ def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> An
 def _with_attributes(tensor: Any, state: Any) -> Any:
     """Set attributes; ``state`` is their dict, or a pair of that and the dict of slots."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    if slots:
-        raise ArgumentError("_rebuild_from_type_v2", "a tensor with slots", "attributes are those of its dict",
-                            "give its class no __slots__")
+    unknown = sorted((slots or {}).keys() - own_slots(type(tensor)))
+    if unknown:
+        raise ArgumentError("_rebuild_from_type_v2", f"values of {unknown}", "slots are those of the tensor's class",
+                            "the file is damaged; get it again")
+    for name, value in (slots or {}).items():
+        setattr(tensor, name, value)
     for name, value in (attributes or {}).items():
         if name not in TRANSIENT:
             tensor.__dict__[name] = value
     return tensor
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any, dtype: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int, layout: Any, device: Any,
+    requires_grad: bool,
+) -> Any:
+    """A tensor without memory, whose class holds the values."""
+    shape, steps = _sizes("_rebuild_wrapper_subclass", size, stride)
+    return build_wrapper(cls, _dtype(dtype), shape, steps, storage_offset, layout, device, requires_grad)
 
 
 def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:

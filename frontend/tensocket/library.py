@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from tensocket_core.library import (
     CustomOpDef,
     Library,
@@ -23,6 +27,17 @@ from tensocket_core.library import (
     register_torch_dispatch,
     register_vmap,
 )
+
+
+@contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library that goes at the end of the block."""
+    library = Library(*args, **kwargs)
+    try:
+        yield library
+    finally:
+        library._destroy()
+
 
 __all__ = [
     "CustomOpDef",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import signature
 from typing import Any, TypeVar
 
 from tensocket_core import Tensor
 from tensocket_core.dispatch.catalogue import names_of_functions
-from tensocket_core.dispatch.modes import STATE
+from tensocket_core.dispatch.keys import AUTOGRAD
+from tensocket_core.dispatch.modes import STATE, thread_state
 from tensocket_core.dispatch.overrides import NOWRAP, BaseTorchFunctionMode, TorchFunctionMode, handle, overridden
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
@@ -151,9 +153,17 @@ def _get_current_function_mode_stack() -> list[Any]:
     return list(STATE.function_modes)
 
 
+@contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Within ``__torch_dispatch__``: operators record gradients again, as where it was called."""
+    with thread_state(exclude=STATE.exclude & ~AUTOGRAD | STATE.before_dispatch & AUTOGRAD):
+        yield
+
+
 __all__ = [
     "BaseTorchFunctionMode",
     "TorchFunctionMode",
+    "enable_reentrant_dispatch",
     "get_default_nowrap_functions",
     "get_ignored_functions",
     "get_overridable_functions",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -122,7 +121,7 @@ CASES: list[Case] = [
      "a mode's or class's __torch_dispatch__ implements the call"),
     (lambda: hollow().tolist(), MissingDataError, NotImplementedError, "numpy",
      "a class with __torch_dispatch__ holds its values itself"),
-    (lambda: copy.deepcopy(hollow()), ArgumentTypeError, TypeError, "deepcopy",
+    (lambda: hollow().share_memory_(), ArgumentTypeError, TypeError, "share_memory_",
      "tensors of transforms live within their call, and other classes know their elements"),
     (lambda: torch.Tensor._make_wrapper_subclass(torch.Tensor, (2,)), ArgumentTypeError, TypeError,
      "_make_wrapper_subclass", "tensors without memory belong to a class with __torch_dispatch__"),
@@ -157,7 +156,7 @@ CASES: list[Case] = [
     (lambda: library.register_autograd("add", print), ArgumentError, ValueError, "register_autograd",
      "operators of libraries are completed"),
     (lambda: library.Library("broken", "X"), ArgumentError, ValueError, "Library",
-     "the kind is 'DEF', 'FRAGMENT' or 'IMPL'"),
+     "Unsupported kind: it is 'DEF', 'FRAGMENT' or 'IMPL'"),
     (lambda: library.Library("aten", "DEF"), ArgumentError, ValueError, "Library", "a namespace has one owner"),
     (with_operator(lambda op, lib: op(f(1))), UnsupportedOperator, NotImplementedError, "broken::f",
      "no kernel is registered for this device"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import Any, ClassVar
 
@@ -133,10 +135,16 @@ def test_modes_may_answer_or_leave_the_call_to_classes() -> None:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
-    x = wrapped(1)
-    with Silent():
+    class Polite(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(types)
+            return NotImplemented if types else func(*args, **kwargs)
+
+    x, seen = wrapped(1), []
+    with Polite():
         y = x + 1
     assert y.elem.tolist() == [2.0]
+    assert seen == [(Wrapped,), ()]  # the call, and the one that the class makes of it
     with pytest.raises(ArgumentTypeError, match=re.escape("[add] a call for Silent — a mode's or class's")), Silent():
         x.elem + 1
     with pytest.raises(NotImplementedError, match="defines no __torch_dispatch__"), TorchDispatchMode():
@@ -238,15 +246,18 @@ def test_subclasses_come_before_bases() -> None:
     class Finer(Wrapped):
         @classmethod
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return types
+            asked.append(types)
+            return Finer(torch.ones(1))
 
     class Unable(Wrapped):
         @classmethod
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return NotImplemented
 
-    assert wrapped(1) + Finer(torch.ones(1)) == (Finer, Wrapped)
-    assert Unable(torch.ones(1)) + Finer(torch.ones(1)) == (Unable, Finer)
+    asked: list[Any] = []
+    assert type(wrapped(1) + Finer(torch.ones(1))) is Finer
+    assert type(Unable(torch.ones(1)) + Finer(torch.ones(1))) is Finer
+    assert asked == [(Finer, Wrapped), (Unable, Finer)]
     with pytest.raises(ArgumentTypeError, match=r"\[exp\] a call for Unable — "):
         Unable(torch.ones(1)).exp()
 
@@ -327,3 +338,42 @@ def test_classes_print_what_they_hold() -> None:
     x = Tensor._make_wrapper_subclass(Wrapped, (2,), dtype=torch.float64, requires_grad=True)
     assert Tensor.__repr__(x, tensor_contents="held") == (
         "Wrapped(held, device='ref:0', dtype=tensocket.float64, requires_grad=True)")
+
+
+class Slotted(Wrapped):
+    __slots__ = ("more",)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = tree_map(lambda x: x.elem if isinstance(x, Wrapped) else x, (args, kwargs))
+        return tree_map(lambda x: Slotted(x) if isinstance(x, Tensor) else x, func(*args, **kwargs))
+
+
+def test_copies_and_pickles_of_wrappers() -> None:
+    x = Slotted(torch.tensor([1.0, 2.0]), requires_grad=True)
+    x.more = [3]
+    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert type(made) is Slotted
+        assert (made.elem.tolist(), made.more, made.requires_grad, made.dtype) == ([1.0, 2.0], [3], True, torch.float32)
+        assert made.elem is not x.elem
+        assert made.more is not x.more
+
+
+def test_copies_need_a_clone_of_the_class() -> None:
+    class Unwraps(Wrapped):
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return args[0].elem.clone()
+
+    with pytest.raises(RuntimeError, match="for which cloning returns another instance of the same subclass"):
+        copy.deepcopy(Unwraps(torch.ones(1)))
+
+
+def test_operators_that_return_tensors_get_tensors() -> None:
+    class Texts(Wrapped):
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return "text"
+
+    with pytest.raises(RuntimeError, match="Unable to cast the result to Tensor, which the operator returns"):
+        Texts(torch.ones(1)).neg()

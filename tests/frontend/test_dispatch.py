@@ -298,3 +298,42 @@ def test_parameters_of_distributions_may_be_like_tensors():
     from tensocket.distributions.utils import broadcast_all
 
     assert "".join(broadcast_all(Like(), 2.0)) == "broadcast_tensors"
+
+
+def test_reentrant_dispatch_records_as_outside():
+    recorded = []
+
+    class Looks(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            with torch.overrides.enable_reentrant_dispatch():
+                recorded.append((args[0] * 2).requires_grad)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, requires_grad=True)
+    with Looks():
+        x.exp()
+        with torch.no_grad():
+            x.exp()
+    assert recorded == [True, False]
+
+
+def test_stack_of_dispatch_modes():
+    class Mode(TorchDispatchMode):
+        pass
+
+    first, second = Mode(), Mode()
+    assert _python_dispatch._get_current_dispatch_mode_stack() == []
+    with first, second:
+        assert _python_dispatch._get_current_dispatch_mode_stack() == [first, second]
+
+
+def test_libraries_for_a_block():
+    with library._scoped_library("scoped", "DEF") as made:
+        made.define("f(Tensor x) -> Tensor")
+        made.impl("f", lambda x: x + 1)
+        assert torch.ops.scoped.f(torch.ones(1)).item() == 2
+    assert not hasattr(torch.ops.scoped, "f")
+
+
+def test_leaves_of_arguments():
+    assert _pytree.arg_tree_leaves(1, [2, (3,)], x={"y": 4}) == [1, 2, 3, 4]

@@ -19,17 +19,27 @@ class RemovableHandle:
     """Removes a hook; also a context manager that removes it at the end of the block.
 
     Args:
-        hooks: The table that holds the hook under ``handle.id``. The handle does not keep it alive.
+        hooks_dict: The table that holds the hook under ``handle.id``. The handle does not keep it alive.
         extra: Further tables that may hold something under the same id.
+        extra_dict: The same as one table or a list, as PyTorch takes them.
+
+    Attributes:
+        id: The hook's number.
+        hooks_dict_ref: A weak reference to the table.
+        extra_dict_ref: Weak references to the further tables.
     """
 
-    def __init__(self, hooks: MutableMapping[int, Any], *extra: MutableMapping[int, Any]) -> None:
+    def __init__(
+        self, hooks_dict: MutableMapping[int, Any], *extra: MutableMapping[int, Any], extra_dict: Any = ()
+    ) -> None:
         self.id = next(_NEXT[0])
-        self._tables = tuple(weakref.ref(table) for table in (hooks, *extra))
+        self.hooks_dict_ref: weakref.ref[Any] = weakref.ref(hooks_dict)
+        more = extra_dict if isinstance(extra_dict, (list, tuple)) else () if extra_dict is None else (extra_dict,)
+        self.extra_dict_ref = tuple([weakref.ref(table) for table in (*extra, *more)])
 
     def remove(self) -> None:
         """Take the hook away; a second call does nothing."""
-        for table in self._tables:
+        for table in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = table()
             if hooks is not None:
                 hooks.pop(self.id, None)
@@ -41,12 +51,12 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> tuple[Any, int, tuple[Any, ...]]:
-        first, *rest = (table() for table in self._tables)
-        return first, self.id, tuple(rest)
+        return self.hooks_dict_ref(), self.id, tuple(table() for table in self.extra_dict_ref)
 
     def __setstate__(self, state: tuple[Any, int, tuple[Any, ...]]) -> None:
         first, self.id, rest = state
-        self._tables = tuple(weakref.ref(OrderedDict() if table is None else table) for table in (first, *rest))
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if first is None else first)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if table is None else table) for table in rest)
         # Hooks that are added from now on have other numbers.
         _NEXT[0] = itertools.count(max(next(_NEXT[0]), self.id + 1))
 

@@ -44,6 +44,7 @@ class _ThreadState(threading.local):
         exclude: Key bits that every call loses.
         function_modes: Active ``__torch_function__`` modes, innermost last.
         dispatch_modes: Active ``__torch_dispatch__`` modes, innermost last.
+        before_dispatch: ``exclude`` as it was when the innermost ``__torch_dispatch__`` was called.
         overrides_off: Whether ``__torch_function__`` of subclasses is not asked.
         transforms: Running transforms, innermost last; while there are any, ``include`` has ``WRAPPER``.
         inference: What inference mode does with results; None outside of it.
@@ -54,6 +55,7 @@ class _ThreadState(threading.local):
     exclude = 0
     function_modes: tuple[Any, ...] = ()
     dispatch_modes: tuple[Any, ...] = ()
+    before_dispatch = 0
     overrides_off = False
     transforms: tuple[Any, ...] = ()
     inference: Callable[[Any], Any] | None = None

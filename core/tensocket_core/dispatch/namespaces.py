@@ -82,5 +82,8 @@ class Namespaces:
             raise AttributeError(name)
         return Namespace(name)
 
+    def __delattr__(self, name: str) -> None:
+        """Nothing is kept of a namespace but its operators, which go with their library."""
+
 
 ops: Final = Namespaces()

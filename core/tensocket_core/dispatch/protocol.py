@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .autocast import applied
 from .call import call, key_of
@@ -135,6 +135,10 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
     """Below autograd: the innermost dispatch mode, else dispatching subclasses, else the kernel."""
     result = ask_dispatch(operator, operator.name, args, lambda: packed(operator, args, spread=False),
                           operator.dispatch_rules)
+    unknown = result is not UNSEEN and result is not None and not hasattr(result, "_key")
+    if unknown and operator.schema.returns == "Tensor":
+        raise ArgumentError(operator.name, f"a {type(result).__name__} from __torch_dispatch__",
+                            "Unable to cast the result to Tensor, which the operator returns", "return a tensor")
     if result is UNSEEN:
         return operator.invoke(operator.below(_key(operator, args) & ~(WRAPPER | AUTOGRAD)), args)
     target: Any = args[0] if args else None
@@ -176,7 +180,10 @@ def ask_dispatch(function: Any, name: str, args: tuple[Any, ...],
     types = tuple(kinds)
     for handler in (*modes[-1:], *kinds):
         kind = handler if isinstance(handler, type) else type(handler)
-        with thread_state(exclude=STATE.exclude | AUTOGRAD, dispatch_modes=modes[:-1]):
+        # A mode does not see its own calls; it does see those of the class that it leaves a call to.
+        inner = modes if isinstance(handler, type) else modes[:-1]
+        before = STATE.exclude
+        with thread_state(exclude=before | AUTOGRAD, dispatch_modes=inner, before_dispatch=before):
             rule = rules.get(kind)
             result = (handler.__torch_dispatch__(function, types, given, kwargs)
                       if rule is None else rule(handler, function, types, given, kwargs))

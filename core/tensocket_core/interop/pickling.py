@@ -9,6 +9,7 @@ view of a large tensor first.
 from __future__ import annotations
 
 import copy
+import copyreg
 import threading
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -153,9 +154,43 @@ def attributes(tensor: Any) -> dict[str, Any]:
     return {name: value for name, value in tensor.__dict__.items() if name not in _TRANSIENT}
 
 
+def is_wrapper(tensor: Any) -> bool:
+    """Whether the tensor has no memory of its own because its class holds the values."""
+    return not tensor._level and hasattr(tensor, "_array") and without_memory(tensor)
+
+
+def build_wrapper(cls: Any, dtype: Any, size: Any, stride: Any, storage_offset: int, layout: Any, device: Any,
+                  requires_grad: bool) -> Any:
+    """A tensor without memory; its state holds the values."""
+    return tensors.Tensor._make_wrapper_subclass(cls, size, stride, storage_offset, dtype=dtype, layout=layout,
+                                                 device=device, requires_grad=requires_grad)
+
+
+def wrapper_parts(tensor: Any) -> tuple[Any, ...]:
+    """Arguments of ``build_wrapper``."""
+    array = tensor._array
+    return (type(tensor), tensor.dtype, tuple(array.shape), tuple(array.strides), array.offset, tensor.layout,
+            str(tensor.device), tensor.requires_grad)
+
+
+def slots_of(tensor: Any) -> dict[str, Any]:
+    """What is in the slots that the tensor's class adds."""
+    return {name: getattr(tensor, name) for name in own_slots(type(tensor)) if hasattr(tensor, name)}
+
+
+def own_slots(cls: type) -> set[str]:
+    """Slots that a class adds to those of tensors."""
+    return set(copyreg._slotnames(cls)) - set(copyreg._slotnames(tensors.Tensor))  # type: ignore[attr-defined]
+
+
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
     """``Tensor.__reduce_ex__``: memory, place, whether it requires grad, class and attributes; the gradient stays."""
-    return build, _parts("pickle", tensor), attributes(tensor) or None
+    if is_wrapper(tensor):
+        made: tuple[Any, ...] = (build_wrapper, wrapper_parts(tensor))
+    else:
+        made = (build, _parts("pickle", tensor))
+    slots = slots_of(tensor)
+    return *made, ((attributes(tensor), slots) if slots else attributes(tensor) or None)
 
 
 def copy_tensor(tensor: Any) -> Any:
@@ -176,8 +211,31 @@ def deepcopy_tensor(tensor: Any, memo: dict[int, Any]) -> Any:
     if tensor.grad_fn is not None:
         raise AutogradError("deepcopy", "a tensor made by an operator", "only leaf tensors can be deep-copied",
                             "detach() it first")
+    if is_wrapper(tensor):
+        return _copy_wrapper(tensor, memo)
     cls, memory, *place = _parts("deepcopy", tensor)
     copied = memo[id(tensor)] = build(cls, copy.deepcopy(memory, memo), *place)
-    copied.__dict__.update(copy.deepcopy(attributes(tensor), memo))
+    _copy_attributes(tensor, copied, memo)
     copied._grad = copy.deepcopy(tensor._grad, memo)
+    return copied
+
+
+def _copy_attributes(tensor: Any, copied: Any, memo: dict[int, Any]) -> None:
+    copied.__dict__.update(copy.deepcopy(attributes(tensor), memo))
+    for name, value in slots_of(tensor).items():
+        setattr(copied, name, copy.deepcopy(value, memo))
+
+
+def _copy_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
+    copied = tensor.clone()
+    if type(copied) is not type(tensor):
+        name = type(tensor).__name__
+        raise AutogradError(
+            "deepcopy", f"a {name}, whose clone() returned a {type(copied).__name__}", "The default implementation of "
+            "__deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone() and "
+            "for which cloning returns another instance of the same subclass",
+            "correct clone(), or define __deepcopy__() in the class")
+    copied = memo[id(tensor)] = copied.detach() if copied._grad_fn is not None else copied
+    copied.requires_grad_(tensor.requires_grad)
+    _copy_attributes(tensor, copied, memo)
     return copied

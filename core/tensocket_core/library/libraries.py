@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from ..dispatch.composite import Composite
 from ..dispatch.fallback import DECOMPOSITIONS, FALLBACKS
@@ -193,8 +193,11 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
-            raise ArgumentError("Library", f"kind {kind!r}", "the kind is 'DEF', 'FRAGMENT' or 'IMPL'",
-                                "pass one of these")
+            raise ArgumentError("Library", f"kind {kind!r}", "Unsupported kind: it is 'DEF', 'FRAGMENT' or "
+                                "'IMPL'", "pass one of these")
+        if kind != "IMPL" and ns == "prim":
+            raise ArgumentError("Library", f"kind {kind!r} for namespace {ns!r}", "it is a reserved namespace, for "
+                                "which kernels can be registered only", "choose another name")
         if kind == "DEF" and (ns in _DEFINED or ns == BUILT_IN):
             raise ArgumentError("Library", f"a second owner of namespace {ns!r}", "a namespace has one owner",
                                 "use kind 'FRAGMENT'")
@@ -248,7 +251,11 @@ class Library:
 
         Raises:
             ArgumentError: The operator or the key does not exist, or there is a kernel.
+            ArgumentTypeError: ``fn`` is not a function.
         """
+        if not callable(fn):
+            raise ArgumentTypeError("impl", f"a {type(fn).__name__}", "Input function is required to be a callable",
+                                    "pass a function")
         if with_keyset:
             raise ArgumentError("impl", "with_keyset=True", "kernels are not given keys",
                                 "use tensocket.dispatch.exclude_keys around the call below")

@@ -54,23 +54,35 @@ def _own(operator: Any, what: str) -> LibraryOperator:
     return found
 
 
-def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
-    """Define an operator.
+def define(
+    qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library | None = None, tags: Any = ()
+) -> Any:
+    """Define an operator; given a library first, a decorator for its kernel, as PyTorch's former form.
 
     Args:
-        qualname: ``ns::name``.
+        qualname: ``ns::name``; or a library, with the name in ``schema``.
         schema: ``(Tensor x, int n=1) -> Tensor``.
         lib: What it lives with.
+        alias_analysis: Of the form with a library; accepted as in PyTorch.
         tags: For users.
 
     Raises:
         ArgumentError: The name has no namespace.
         ValueError: The text is no schema.
     """
+    if isinstance(qualname, Library):
+        owner = qualname
+
+        def register(function: Function) -> Function:
+            owner.impl(owner.define(schema, alias_analysis), function)
+            return function
+
+        return register
     if "::" not in qualname:
         raise ArgumentError("define", f"the name {qualname!r}", "the name has a namespace", "write namespace::name")
     operator = define_operator(qualname + schema.strip(), tags if isinstance(tags, tuple) else (tags,))
     _keep(lib, partial(remove_operator, operator))
+    return None
 
 
 def add_kernels(operator: LibraryOperator, device_types: str | Iterable[str] | None, function: Function,
@@ -105,8 +117,19 @@ def register_kernel(op: Any, device_types: str | Iterable[str] | None, func: Fun
     return func
 
 
-def impl(qualname: Any, types: str | Iterable[str], func: Function | None = None, *, lib: Library | None = None) -> Any:
-    """Register a function for devices (``cpu``, several, or ``default`` for all); also a decorator."""
+def impl(qualname: Any, types: str | Iterable[str], func: Any = None, *, lib: Library | None = None) -> Any:
+    """Register a function for devices (``cpu``, several, or ``default`` for all); also a decorator.
+
+    PyTorch's former form is ``impl(library, name, key)``, a decorator for a kernel of that library.
+    """
+    if isinstance(qualname, Library):
+        owner, name, key = qualname, types, func or ""
+
+        def register(function: Function) -> Function:
+            owner.impl(name, function, key)
+            return function
+
+        return register
     return register_kernel(qualname, types, func, lib=lib)
 
 

@@ -32,7 +32,7 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 def __getattr__(name: str) -> Any:
     """What few programs need, imported when it is first asked for."""
-    if name in ("attention", "common_types", "grad", "parallel"):
+    if name in ("_reduction", "attention", "common_types", "grad", "parallel"):
         return import_module(f"tensocket.nn.{name}")
     if name == "DataParallel":
         return import_module("tensocket.nn.parallel").DataParallel

@@ -64,7 +64,7 @@ class Batch:
         _INCREASE([counts])
         self.steps = [count.item() for count in counts]
 
-    def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[float]) -> list[Any]:
+    def by_step(self, numbers: Callable[..., tuple[Any, ...]], *more: list[Any]) -> list[Any]:
         """``numbers(step, ...)`` of every parameter, as ``update`` takes them.
 
         Args:

@@ -81,13 +81,14 @@ class NAdam(ListOptimizer):
         products = [state["mu_product"] for state in batch.states]
         _MULTIPLY([products], batch.by_step(lambda step: (_momentum(beta1, step, fading),)))
 
-        def numbers(step: float, product: float) -> tuple[Any, ...]:
+        def numbers(step: float, product: Any) -> tuple[Any, ...]:
             now, then = _momentum(beta1, step, fading), _momentum(beta1, step + 1, fading)
             return (factor, 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, group["eps"],
                     rate * ((1 - now) / (1 - product)), rate * (then / (1 - product * then)))
 
         batch.update(_step(group["maximize"], decay), ("exp_avg", "exp_avg_sq"),
-                     batch.by_step(numbers, [product.item() for product in products]))
+                     batch.by_step(numbers, [product if group["differentiable"] else product.item()
+                                             for product in products]))
 
 
 _MULTIPLY: Final = ListFunction("mu_product", lambda product, factor: (product * factor,))

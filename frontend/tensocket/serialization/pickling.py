@@ -12,8 +12,8 @@ from tensocket import _utils
 from tensocket.errors import SerializationError, UnpicklableError
 from tensocket.nn.parameter import Parameter
 from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
-from tensocket_core.dispatch.subclasses import without_memory
 from tensocket_core.formats import layout
+from tensocket_core.interop.pickling import is_wrapper, slots_of, wrapper_parts
 from tensocket_core.sparse.tensor import SparseTensor
 from tensocket_core.typed_storages import typed
 from tensocket_plugins.contract.dtypes import DType, uint8
@@ -79,7 +79,9 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
             return _utils._rebuild_parameter_with_state, (*arguments, state)
         return _utils._rebuild_parameter, arguments
     function, arguments = _plain(tensor)
-    kind = type(tensor)
+    kind, slots = type(tensor), {} if isinstance(tensor, SparseTensor) else slots_of(tensor)
+    if slots:
+        return _utils._rebuild_from_type_v2, (function, kind, arguments, (state, slots))
     if state or kind not in (Tensor, SparseTensor):
         return _utils._rebuild_from_type_v2, (function, kind, arguments, state)
     return function, arguments
@@ -89,7 +91,7 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     """Function and arguments for a tensor without attributes.
 
     Raises:
-        UnpicklableError: It has no memory of its own: it belongs to a transform, or its class knows its elements.
+        UnpicklableError: It belongs to a transform.
     """
     if isinstance(tensor, SparseTensor):
         size = Size(tensor.shape)
@@ -98,10 +100,11 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         else:
             data = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), size)
         return _utils._rebuild_sparse_tensor, (tensor.layout, data)
-    if tensor._level or without_memory(tensor):
+    if is_wrapper(tensor):
+        return _utils._rebuild_wrapper_subclass, wrapper_parts(tensor)
+    if tensor._level:
         raise UnpicklableError("save", f"a {type(tensor).__name__} without memory of its own", "tensors of transforms "
-                               "live within their call, and other classes know their elements", "take it outside of "
-                               "the transform, or define __reduce_ex__ in its class")
+                               "live within their call", "take it outside of the transform")
     shape, stride, dtype = tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype
     if tensor.device.type == "meta":
         return _utils._rebuild_meta_tensor_no_storage, (dtype, shape, stride, tensor.requires_grad)

@@ -25,6 +25,11 @@ def _get_current_dispatch_mode() -> Any:
     return modes[-1] if modes else None
 
 
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """Active dispatch modes, innermost last."""
+    return list(STATE.dispatch_modes)
+
+
 def return_and_correct_aliasing(func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
     """What ``__torch_dispatch__`` of a wrapping class returns: the argument itself for in-place operators."""
     mutated = [k for k, parameter in enumerate(func._schema.parameters) if parameter.mutated]

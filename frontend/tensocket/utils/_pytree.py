@@ -74,8 +74,14 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None) -> No
     register_pytree_node(cls, lambda tree: ([getattr(tree, name) for name in names], None), unflatten)
 
 
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """The leaves of all arguments of a call."""
+    return [leaf for value in (*args, *kwargs.values()) for leaf in tree_leaves(value)]
+
+
 __all__ = [
     "TreeSpec",
+    "arg_tree_leaves",
     "register_dataclass",
     "register_pytree_node",
     "tree_all",

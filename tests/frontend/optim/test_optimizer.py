@@ -389,3 +389,22 @@ def test_options_are_numbers_of_numpy(kind):
     weight.grad = torch.tensor([1.0])
     optim.SGD([weight], lr=kind(2)).step()
     assert weight.tolist() == [2.0]
+
+
+def test_gradients_reach_the_product_of_momenta():
+    """The update is linear in 1 / (1 - product), whose derivative is known."""
+    def after(product):
+        parameter = torch.tensor([0.5], dtype=torch.float64, requires_grad=True).clone()
+        optimizer = optim.NAdam([parameter], lr=0.1, differentiable=True)
+        parameter.grad = torch.tensor([0.3], dtype=torch.float64)
+        optimizer.state[parameter] = {
+            "step": torch.tensor(3.0), "exp_avg": torch.tensor([0.2], dtype=torch.float64),
+            "exp_avg_sq": torch.tensor([0.1], dtype=torch.float64), "mu_product": product * 1}
+        optimizer.step()
+        return parameter.sum()
+
+    product = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    after(product).backward()
+    with torch.no_grad():
+        expected = (after(product + 1e-6) - after(product - 1e-6)) / 2e-6
+    assert product.grad.item() == pytest.approx(expected.item(), rel=1e-6)

@@ -299,7 +299,7 @@ def test_tensors_that_lie(with_pickle, text):
     (name_of("torch._utils", "_rebuild_qtensor") + b")R", "quantized dtypes cannot be read"),
     (name_of("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(N))\x89tR", "a dtype is an element type"),
     (name_of("torch._utils", "_rebuild_parameter_with_state") + b"(" + tensor()
-     + b"\x88N}}X\x01\x00\x00\x00aK\x01s\x86tR", "attributes are those of its dict"),
+     + b"\x88N}}X\x01\x00\x00\x00aK\x01s\x86tR", "slots are those of the tensor's class"),
 ])
 def test_errors_say_what_is_wrong(with_pickle, text, rule):
     for options in ({}, {"weights_only": False}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
@@ -256,15 +257,31 @@ class ModuleState(ModuleTree):
 
 
 class LoadHook:
-    """A hook on loading, with the module that it wants to be given."""
+    """A hook on loading, with the module that it wants to be given; the hook does not keep the module alive."""
 
     def __init__(self, hook: Hook, module: Any = None) -> None:
         self.hook = hook
-        self.module = module
+        self._module = None if module is None else weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        """Call the hook."""
-        return self.hook(*args) if self.module is None else self.hook(self.module, *args)
+        """Call the hook.
+
+        Raises:
+            StateDictError: Its module no longer exists.
+        """
+        if self._module is None:
+            return self.hook(*args)
+        module = self._module()
+        if module is None:
+            raise StateDictError("load_state_dict", "a hook on loading", "You are trying to call the hook of a dead "
+                                 "Module!", "keep the module as long as its hooks are called")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> tuple[Hook, Any]:
+        return self.hook, None if self._module is None else self._module()
+
+    def __setstate__(self, state: tuple[Hook, Any]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 class _Loading:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from tensocket.errors import ArgumentError
+from tensocket.errors import ArgumentError, UninitializedOperator
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
-from tensocket.nn.parameter import Parameter
+from tensocket.nn.parameter import Parameter, is_lazy
 from tensocket_core import Tensor, mv, no_grad, vdot
 
 M = TypeVar("M", bound=Module)
@@ -89,6 +89,10 @@ class SpectralNorm:
         if weight is None:
             raise ArgumentError("spectral_norm", f"{name!r}, which is None", "the parameter has a value",
                                 "choose another one")
+        if is_lazy(weight):
+            raise UninitializedOperator(
+                "spectral_norm", f"{name!r} of {type(module).__name__}", "The module passed to `SpectralNorm` can't "
+                "have uninitialized parameters.", "call forward() of the module with a dummy batch first")
         with no_grad():
             matrix = as_matrix(weight, dim)
             vectors = [normalize(weight.new_empty(size).normal_(0, 1), dim=0, eps=eps) for size in matrix.shape]
@@ -116,6 +120,7 @@ def spectral_norm(
 
     Raises:
         ArgumentError: The weight is normalized already, or there is not at least one step.
+        UninitializedOperator: The weight has no values yet.
     """
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -162,3 +163,9 @@ def test_spectral_norm_of_complex_weights():
         # The largest singular value of a diagonal matrix is its largest absolute value.
         expected = np.diag([(3 + 4j) / 5, 1j / 5])
         np.testing.assert_allclose(layer.weight.numpy(), expected, atol=1e-6)
+
+
+def test_spectral_norm_of_lazy_weights():
+    with pytest.raises(ValueError, match=re.escape(
+            "The module passed to `SpectralNorm` can't have uninitialized parameters.")):
+        utils.spectral_norm(nn.LazyLinear(7))
