@@ -594,26 +594,3 @@ def test_a_boxed_fallback_of_a_layer_sees_all_operators() -> None:
     assert not (f64(1) * 2).requires_grad
     helper._destroy()
     assert F.exp(f64(0)).requires_grad
-
-
-def test_former_forms_take_the_library_first(lib: Library) -> None:
-    @library.define(lib, "twice(Tensor x) -> Tensor", alias_analysis="")
-    def twice(x: Any) -> Any:
-        return x * 2
-
-    assert ops.probe.twice(f64(1.0, 2.0)).tolist() == [2.0, 4.0]
-    lib.define("thrice(Tensor x) -> Tensor")
-
-    @library.impl(lib, "thrice", "CompositeExplicitAutograd")
-    def thrice(x: Any) -> Any:
-        return x * 3
-
-    assert ops.probe.thrice(f64(1.0)).tolist() == [3.0]
-    with pytest.raises(TypeError, match="Input function is required to be a callable"):
-        lib.impl("thrice", 3)
-    with pytest.raises(ValueError, match="it is a reserved namespace"):
-        Library("prim", "DEF")
-    with pytest.raises(ValueError, match="Unsupported kind: it is 'DEF', 'FRAGMENT' or 'IMPL'"):
-        Library("probe", "BLA")
-    del ops.probe
-    assert ops.probe.thrice(f64(1.0)).tolist() == [3.0]
