@@ -12,7 +12,9 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core.autograd import Function, gradcheck, gradgradcheck
+from tensocket_core.autograd.former_jacobians import get_analytical_jacobian, get_numerical_jacobian
 from tensocket_core.autograd.gradcheck import GradcheckError
+from tensocket_core.transforms import dual_levels
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 MODES = [{}, {"fast_mode": True}]
@@ -71,7 +73,6 @@ def test_wrong_gradients_do_not(options: dict[str, Any]) -> None:
     with pytest.raises(GradcheckError, match="gradients agree with differences"):
         gradgradcheck(wrong(1.0, second=2.0), x, **options)
     assert gradcheck(wrong(1.01), x, rtol=0.1, **options)
-    assert gradcheck(wrong(1.01), x, check_backward_ad=False)
 
 
 @pytest.mark.parametrize("options", MODES)
@@ -183,11 +184,80 @@ def test_tangents_that_differ_in_batches() -> None:
 
         @staticmethod
         def jvp(ctx: Any, tangent: Any) -> Any:
-            return tangent * (2 if next(calls) < 2 else 3)
+            return tangent * (2 if next(calls) < 4 else 3)
 
     with pytest.raises(GradcheckError, match=r"batched tangents of output 0 — "
                        "batched tangents are those of each entry"):
-        gradcheck(Changing.apply, leaf([0.5, -1.0]), check_batched_forward_grad=True)
+        gradcheck(Changing.apply, leaf([0.5, -1.0]), check_forward_ad=True, check_batched_forward_grad=True,
+                  check_undefined_grad=False)
+
+
+def test_functions_see_duals_without_history_in_forward_mode() -> None:
+    calls: list[bool] = []
+
+    class Copies(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            if dual_levels.current_level() == 0:
+                calls.append(x.requires_grad or y.requires_grad)
+            return x.clone(), y.clone()
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any, u: Any) -> Any:
+            return t, u
+
+    more = {"check_forward_ad": True, "check_backward_ad": False}
+    x, y = leaf([0.5]), leaf([2.0])
+    assert gradcheck(Copies.apply, (x, y), check_undefined_grad=False, **more)
+    assert len(calls) == 2
+    assert gradcheck(Copies.apply, (x, y), check_batched_forward_grad=True, **more)
+    assert len(calls) == 2 + 12
+    assert not any(calls)
+
+
+def test_a_missing_tangent_that_is_no_zero() -> None:
+    class Careless(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.set_materialize_grads(False)
+            return x + y
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any, u: Any) -> Any:
+            return 2 * t if u is None else u if t is None else t + u
+
+        vjp = staticmethod(lambda ctx, g: (g, g))
+
+    x, y = leaf([0.5]), leaf([2.0])
+    assert gradcheck(Careless.apply, (x, y), check_undefined_grad=False, check_forward_ad=True)
+    with pytest.raises(GradcheckError, match=r"tangents of output 0 .* with a zero tangent of input 1 and with none — "
+                       "an input without tangent is like one whose tangent is zero"):
+        gradcheck(Careless.apply, (x, y), check_forward_ad=True)
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_functions_whose_results_change_their_form(options: dict[str, Any]) -> None:
+    x = leaf([1.0])
+    for function in (lambda a: torch.functions.cat([a, a]) if a.item() >= 1 else a,
+                     lambda a: a.float() if a.item() >= 1 else a):
+        with pytest.raises(AssertionError, match="results keep shape and dtype when the inputs are changed a little"):
+            gradcheck(function, x, **options)
+
+
+def test_jacobians_as_tensors() -> None:
+    a, b = leaf([[0.5, -1.0]]), leaf([[2.0, 0.3]])
+    function = lambda x: (2 * x[0] + x[1], x[0])
+    with pytest.warns(FutureWarning, match="get_numerical_jacobian"):
+        jacobians = get_numerical_jacobian(function, (a, b), eps=1e-6)
+    assert [np.round(j.tolist(), 6).tolist() for j in jacobians] == [[[2.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]]]
+    with pytest.warns(FutureWarning, match="get_analytical_jacobian"):
+        jacobians, same, shapes, dtypes = get_analytical_jacobian((a, b), function((a, b))[0].sum())
+    assert [j.tolist() for j in jacobians] == [[[2.0], [2.0]], [[1.0], [1.0]]]
+    assert (same, shapes, dtypes) == (True, True, True)
+    with pytest.warns(FutureWarning), pytest.raises(ArgumentError, match="the Jacobian is taken with grad_out 1"):
+        get_numerical_jacobian(function, (a, b), grad_out=2.0)
+    with pytest.warns(FutureWarning), pytest.raises(ArgumentError, match="these Jacobians are of real numbers"):
+        get_analytical_jacobian((leaf([1j], torch.complex128),), a)
 
 
 def test_gradients_that_differ_in_batches() -> None:
@@ -235,9 +305,13 @@ def test_single_precision_is_warned_about() -> None:
     (lambda: gradcheck(lambda a: a * 1, torch.ones(1, dtype=torch.float64).expand(2).requires_grad_()), ArgumentError,
      "[gradcheck] input 0 of shape [2] with elements that share memory — elements are changed one by one"),
     (lambda: gradcheck(lambda a: 3, leaf([1.0])), ArgumentTypeError, "[gradcheck] a result of type int"),
+    (lambda: gradcheck(lambda a: a, leaf([1.0]), check_backward_ad=False), AssertionError,
+     "[gradcheck] neither check_forward_ad nor check_backward_ad — one of the modes is checked"),
+    (lambda: gradcheck(lambda a: a, leaf([1.0]), check_batched_forward_grad=True), AssertionError,
+     "[gradcheck] check_batched_forward_grad without check_forward_ad — batches are checked in modes that are checked"),
     (lambda: gradgradcheck(lambda a: a, leaf([1.0]), check_fwd_over_rev=True), ArgumentError,
      "[gradgradcheck] check_fwd_over_rev — gradients of gradients are of backward mode"),
-], ids=range(4))
+], ids=range(6))
 def test_refusals(run: Any, kind: Any, message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):
         run()

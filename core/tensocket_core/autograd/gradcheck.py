@@ -21,16 +21,20 @@ from .jacobians import (
     evaluate,
     numerical,
     outputs_of,
+    places_of_outputs,
     pushed,
     pushed_in_batch,
+    pushed_once,
     reals,
     seeded,
     shaped_like,
     tensors_in,
     write,
+    zeros_like,
 )
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
 
 class GradcheckError(AutogradError):
     """Gradients and differences disagree."""
@@ -110,9 +114,10 @@ def _compare_projected(function: Callable[..., Any], inputs: tuple[Any, ...], wa
         direction = random.uniform(0.1, 1, count(x))
         direction /= math.sqrt(float(direction @ direction)) or 1
         values, sides = reals(x), []
+        places = [(tuple(y.shape), y.dtype) for y in outputs]
         for step in (settings.eps, -settings.eps):
             write(x, values + step * direction)
-            sides.append(evaluate(function, inputs))
+            sides.append(evaluate(function, inputs, places))
         write(x, values)
         for j, (high, low) in enumerate(zip(*sides, strict=True)):
             expected = float(seeds[j] @ (high - low)) / (2 * settings.eps)
@@ -162,35 +167,81 @@ def _check_dtypes(function: Callable[..., Any], inputs: tuple[Any, ...], wanted:
 
 def _check_forward(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any],
                    settings: _Settings) -> None:
-    """Tangents agree with differences, in batches as well if that is asked for."""
-    random = np.random.default_rng(3)
-    for i, x in enumerate(wanted):
-        expected, found = numerical(function, inputs, x, settings.eps), pushed(function, inputs, x)
+    """Tangents agree with differences."""
+    places = places_of_outputs(function, inputs)
+    moving = [k for k, x in enumerate(inputs) if any(x is y for y in wanted)]
+    for i, at in enumerate(moving):
+        expected = numerical(function, inputs, inputs[at], settings.eps)
+        found = pushed(function, inputs, moving, places, at)
         for j, (matrix, tangents) in enumerate(zip(expected, found, strict=True)):
             if not np.allclose(tangents, matrix, settings.rtol, settings.atol):
                 raise _fail(f"a Jacobian of output {j} with respect to input {i}\nby differences:\n{matrix}\n"
                             f"by forward mode:\n{tangents}\n", "tangents agree with differences")
-        if settings.batched_forward:
-            rows = [random.standard_normal(count(x)) for _ in range(2)]
-            batch = pushed_in_batch(function, inputs, x, rows)
-            for j, (tangents, together) in enumerate(zip(found, batch, strict=True)):
-                if not np.allclose(together, [tangents @ row for row in rows]):
-                    raise _fail(f"batched tangents of output {j}", "batched tangents are those of each entry")
+    if settings.undefined:
+        _check_undefined_forward(function, inputs, moving, places)
+    if settings.batched_forward:
+        _check_batched_forward(function, inputs, moving, places)
+
+
+def _check_undefined_forward(function: Callable[..., Any], inputs: tuple[Any, ...], moving: list[int],
+                             places: list[int]) -> None:
+    """An input without tangent is like one whose tangent is zero."""
+    random = np.random.default_rng(4)
+    given = {k: shaped_like(inputs[k], random.uniform(0.1, 1, count(inputs[k]))) for k in moving}
+    for at in moving:
+        tangents = [given.get(k) for k in range(len(inputs))]
+        found = []
+        for tangent in (zeros_like(inputs[at]), None):
+            tangents[at] = tangent
+            if any(t is not None for t in tangents):
+                found.append(pushed_once(function, inputs, places, tangents))
+        for j, (zero, none) in enumerate(zip(*found, strict=True) if len(found) > 1 else ()):
+            if not np.allclose(reals(zero), reals(none)):
+                raise _fail(f"tangents of output {j} that differ with a zero tangent of input {at} and with none",
+                            "an input without tangent is like one whose tangent is zero")
+
+
+def _check_batched_forward(function: Callable[..., Any], inputs: tuple[Any, ...], moving: list[int],
+                           places: list[int]) -> None:
+    """Batched tangents give the tangents of each."""
+    random = np.random.default_rng(3)
+    for at in moving:
+        rows = [random.standard_normal(count(inputs[at])) for _ in range(2)]
+        single, batch = pushed_in_batch(function, inputs, places, at, rows)
+        for j, (tangents, together) in enumerate(zip(single, batch, strict=True)):
+            if not np.allclose(together, tangents):
+                raise _fail(f"batched tangents of output {j}", "batched tangents are those of each entry")
 
 
 def _run(function: Callable[..., Any], inputs: tuple[Any, ...], settings: _Settings) -> None:
     wanted = _check_inputs(inputs)
-    if settings.forward or settings.batched_forward:
+    if settings.backward:
+        (_compare_projected if settings.fast else _compare)(function, inputs, wanted, settings)
+    if settings.forward:
         _check_forward(function, inputs, wanted, settings)
     if not settings.backward:
         return
-    (_compare_projected if settings.fast else _compare)(function, inputs, wanted, settings)
-    if settings.undefined:
-        _check_undefined(function, inputs, wanted)
     if settings.batched:
         _check_batched(function, inputs, wanted)
+    if settings.undefined:
+        _check_undefined(function, inputs, wanted)
     if settings.dtypes:
         _check_dtypes(function, inputs, wanted)
+
+
+class GradcheckRequestError(ArgumentError, AssertionError):
+    """Checks that do not go together; PyTorch asserts that they do."""
+
+
+def _check_request(backward: bool, forward: bool, batched: bool, batched_forward: bool) -> None:
+    if not (backward or forward):
+        raise GradcheckRequestError("gradcheck", "neither check_forward_ad nor check_backward_ad",
+                                    "one of the modes is checked", "pass True for one of them")
+    for name, asked, mode, there in (("check_batched_grad", batched, "check_backward_ad", backward),
+                                     ("check_batched_forward_grad", batched_forward, "check_forward_ad", forward)):
+        if asked and not there:
+            raise GradcheckRequestError("gradcheck", f"{name} without {mode}",
+                                        "batches are checked in modes that are checked", f"pass {mode}=True")
 
 
 def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
@@ -211,7 +262,7 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
         check_undefined_grad: Whether to check that zero gradients give zero gradients.
         check_grad_dtypes: Whether to check dtypes and shapes of gradients.
         check_batched_grad: Whether to check batched gradients.
-        check_batched_forward_grad: Whether to check batched tangents, which implies ``check_forward_ad``.
+        check_batched_forward_grad: Whether to check batched tangents.
         check_forward_ad: Whether to compare the tangents of forward mode, element by element.
         check_backward_ad: Whether to check backward at all.
         fast_mode: Compare along one random direction instead of element by element.
@@ -223,7 +274,10 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
     Raises:
         GradcheckError: They do not.
         ArgumentError: No input requires grad.
+        GradcheckRequestError: Neither mode is checked, or batches in a mode that is not.
+        InconstantFunction: Shapes or dtypes of results depend on the values of the inputs.
     """
+    _check_request(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     settings = _Settings(eps, atol, rtol, nondet_tol, check_undefined_grad, check_batched_grad, check_grad_dtypes,
                          fast_mode, check_backward_ad, check_forward_ad, check_batched_forward_grad)
     try:

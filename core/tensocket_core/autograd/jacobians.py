@@ -12,15 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 from .differentiate import BATCHED
 from .differentiate import grad as gradients
 
+
+class InconstantFunction(ArgumentError, AssertionError):
+    """A function whose differences cannot be taken, because what it returns depends on values in its form."""
+
+
 Vector = np.ndarray[Any, np.dtype[np.float64]]
-#: ``pushed_along`` of dual levels and the transform ``jvp``, which put themselves here: both stand on this package.
+#: ``pushed_along`` of dual levels, which puts itself here: they stand on this package.
 ALONG: Final[list[Callable[..., Any]]] = []
-FORWARD: Final[list[Callable[..., Any]]] = []
 
 
 def tensors_in(values: Any) -> tuple[Any, ...]:
@@ -57,7 +61,10 @@ def write(tensor: Any, values: Vector) -> None:
 
 def outputs_of(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Results that have gradients; where none has, those that could, whose differences are then zero."""
-    found = tensors_in(function(*inputs))
+    return _chosen(tensors_in(function(*inputs)))
+
+
+def _chosen(found: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in found:
         if not hasattr(value, "_key"):
             raise ArgumentTypeError("gradcheck", f"a result of type {type(value).__name__}",
@@ -75,14 +82,26 @@ def shaped_like(tensor: Any, values: Vector) -> Any:
 # ------------------------------------------------------------------------------------------------------ the two sides
 
 
-def evaluate(function: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Vector]:
-    """Results that have gradients, as real vectors."""
-    return [reals(y) for y in outputs_of(function, inputs)]
+def evaluate(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[tuple[Any, Any]]) -> list[Vector]:
+    """Results that have gradients, as real vectors.
+
+    Raises:
+        InconstantFunction: Their shapes and dtypes are not ``places``.
+    """
+    outputs = outputs_of(function, inputs)
+    for y, (shape, dtype) in zip(outputs, places, strict=True):
+        if tuple(y.shape) != shape or y.dtype is not dtype:
+            raise InconstantFunction("gradcheck", f"a result of shape {list(y.shape)} and {y.dtype.name} after one of "
+                                     f"shape {list(shape)} and {dtype.name}",
+                                     "results keep shape and dtype when the inputs are changed a little",
+                                     "check at another point")
+    return [reals(y) for y in outputs]
 
 
 def numerical(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, eps: float) -> list[Vector]:
     """By output, the real Jacobian with respect to one input: rows are outputs."""
     values, columns = reals(x), []
+    places = [(tuple(y.shape), y.dtype) for y in outputs_of(function, inputs)]
     parts = 2 if x.dtype.kind == "complex" else 1
     for k in range(len(values)):
         sides = []
@@ -90,7 +109,7 @@ def numerical(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, eps
             changed = values.copy()
             changed[k] += step
             _set(x, k // parts, changed)
-            sides.append(evaluate(function, inputs))
+            sides.append(evaluate(function, inputs, places))
         _set(x, k // parts, values)
         columns.append([(high - low) / (2 * eps) for high, low in zip(*sides, strict=True)])
     if not columns:
@@ -118,31 +137,63 @@ def analytical(output: Any, wanted: Sequence[Any]) -> list[Vector]:
     return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
-def _directions(x: Any) -> list[Any]:
-    """Tangents of an input, one for each of its real numbers."""
-    return [shaped_like(x, row) for row in np.eye(count(x))]
+# ------------------------------------------------------------------------------------------------------- forward mode
 
 
-def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any) -> list[Vector]:
-    """By output, the real Jacobian with respect to one input by forward mode."""
-    of_input = _of_one(function, inputs, x)
-    columns = [[reals(y) for y in ALONG[0](of_input, x, tangent)] for tangent in _directions(x)]
+def places_of_outputs(function: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
+    """Which results ``outputs_of`` chooses."""
+    found = tensors_in(function(*inputs))
+    chosen = {id(y) for y in _chosen(found)}
+    return [k for k, y in enumerate(found) if id(y) in chosen]
+
+
+def _tangents(inputs: tuple[Any, ...], wanted: list[int], moving: dict[int, Any]) -> list[Any]:
+    """A tangent for each input: of the wanted ones, what is given or zeros."""
+    return [(moving[k] if k in moving else zeros_like(x)) if k in wanted else None for k, x in enumerate(inputs)]
+
+
+def zeros_like(tensor: Any) -> Any:
+    """Zeros of a tensor's shape, without history."""
+    return tensor.detach().new_zeros(tuple(tensor.shape))
+
+
+def pushed_once(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[int],
+                tangents: list[Any]) -> list[Any]:
+    """Tangents of the results at ``places``; zeros where a result has none."""
+    found = ALONG[0](function, inputs, tangents)
+    return [zeros_like(found[k].primal) if found[k].tangent is None else found[k].tangent for k in places]
+
+
+def pushed(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[int], places: list[int],
+           at: int) -> list[Vector]:
+    """By output, the real Jacobian with respect to one input by forward mode.
+
+    Args:
+        function: Takes the inputs.
+        inputs: Tensors and other values.
+        wanted: Which inputs have tangents.
+        places: Which results are looked at.
+        at: Which input moves.
+    """
+    x = inputs[at]
+    columns = [[reals(y) for y in pushed_once(function, inputs, places, _tangents(
+        inputs, wanted, {at: shaped_like(x, row)}))] for row in np.eye(count(x))]
     if not columns:
         return [np.zeros((count(y), 0)) for y in outputs_of(function, inputs)]
     return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]
 
 
-def pushed_in_batch(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any, rows: list[Vector]) -> list[Vector]:
-    """By output, tangents for several tangents of one input, computed at once: a row of real numbers for each."""
+def pushed_in_batch(function: Callable[..., Any], inputs: tuple[Any, ...], places: list[int], at: int,
+                    rows: list[Vector]) -> tuple[list[list[Vector]], list[Vector]]:
+    """By output, tangents for several tangents of one input: computed one by one, and at once."""
+    x = inputs[at]
     tangents = x.detach().new_zeros((len(rows), *x.shape))
     for k, row in enumerate(rows):
         tangents[k] = shaped_like(x, row)
-    of_input = _of_one(function, inputs, x)
-    found = BATCHED[0](lambda tangent: FORWARD[0](of_input, (x,), (tangent,))[1])(tangents)
-    return [reals(y).reshape(len(rows), -1) for y in found]
 
+    def along(tangent: Any) -> tuple[Any, ...]:
+        return tuple(pushed_once(function, inputs, places, [tangent if k == at else None for k in range(len(inputs))]))
 
-def _of_one(function: Callable[..., Any], inputs: tuple[Any, ...], x: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """The function of one of its inputs."""
-    at = next(k for k, given in enumerate(inputs) if given is x)
-    return lambda value: outputs_of(function, (*inputs[:at], value, *inputs[at + 1:]))
+    single = [[reals(y) for y in along(tangent)] for tangent in tangents.unbind()]
+    return ([list(ys) for ys in zip(*single, strict=True)],
+            [reals(y).reshape(len(rows), -1) for y in BATCHED[0](along)(tangents)])

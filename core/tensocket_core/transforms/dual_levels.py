@@ -256,11 +256,19 @@ class set_forward_grad_enabled:
         _ENABLED.value = self._before
 
 
-def pushed_along(function: Callable[[Any], tuple[Any, ...]], x: Any, tangent: Any) -> list[Any]:
-    """Tangents of a function's results for one of its argument; zeros where a result does not depend on it."""
+def pushed_along(function: Callable[..., Any], inputs: tuple[Any, ...], tangents: list[Any]) -> list[Any]:
+    """Primals and tangents of a function's results; of results that are not tensors, and where there is none, None.
+
+    Args:
+        function: Takes the inputs, cut off from their graph, and returns a value or several.
+        inputs: Tensors and other values.
+        tangents: For each input its tangent or None.
+    """
     with dual_level():
-        found = [unpack_dual(y) for y in function(make_dual(x, tangent))]
-        return [y.primal.new_zeros(tuple(y.primal.shape)) if y.tangent is None else y.tangent for y in found]
+        given = [x.detach() if hasattr(x, "_key") else x for x in inputs]
+        found = function(*[x if t is None else make_dual(x, t) for x, t in zip(given, tangents, strict=True)])
+        found = found if isinstance(found, (tuple, list)) else (found,)
+        return [unpack_dual(y) if hasattr(y, "_key") else UnpackedDualTensor(None, None) for y in found]
 
 
 # Checks of gradients compare tangents, too.

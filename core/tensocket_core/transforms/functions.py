@@ -66,9 +66,11 @@ def _forward(transform: Forward, function: type[Function], args: tuple[Any, ...]
     tangents = [transform.tangent(a) if hasattr(a, "_key") else None for a in args]
     primals = transform.unwrap(args)
     moving = any(tangent is not None for tangent in tangents)
+    below = any(getattr(primal, "_level", 0) for primal in primals)
     with lowered():
-        if moving and transform.lenient and not STATE.transforms:
-            result, ctx = call_with_context(function, primals)
+        if moving and transform.lenient and not below:
+            with lowered(depth=0):
+                result, ctx = call_with_context(function, primals)
         else:
             result = function.apply(*primals)
             ctx = _context(transform, function, primals, result) if moving else None
