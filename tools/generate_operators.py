@@ -87,13 +87,15 @@ _EXACT_OUT: Final = frozenset({
     "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_matrix_norm", "linalg_matrix_power", "linalg_multi_dot",
     "linalg_norm", "linalg_qr", "linalg_slogdet", "linalg_solve", "linalg_solve_ex", "linalg_solve_triangular",
     "linalg_svd", "linalg_svdvals", "linalg_vecdot", "linalg_vector_norm", "log_softmax", "logcumsumexp",
-    "logsigmoid", "lu_solve", "lu_unpack", "masked_select", "matmul", "mm", "mode", "msort", "mv", "nan_to_num",
-    "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy", "polar", "qr", "quantile",
+    "logsigmoid", "lu_solve", "lu_unpack", "masked_select", "matmul", "median", "mm", "mode", "msort", "mv",
+    "nan_to_num", "nanmedian", "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy", "polar", "qr", "quantile",
     "renorm", "round", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "sgn", "sign", "signbit",
     "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take", "take_along_dim", "tensordot", "topk",
     "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy", "unsqueeze_copy", "vdot",
     "view_copy", "where",
 })
+#: Those whose ``out`` is of bools or of uint8, whatever the operands are.
+_TRUTH_OUT: Final = frozenset({"all", "any"})
 #: Those that are elementwise functions where they are given a second tensor.
 _PAIRS: Final = frozenset({"max", "min"})
 #: Those whose ``out`` shares no memory with the operands.
@@ -333,7 +335,7 @@ def _function(operator: Operator) -> str:
             n if not p.keyword_only else f"{n}={n}"
             for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True)
         )
-        rules = ", exact=True" if operator.name in _EXACT_OUT else ""
+        rules = _out_rules(operator)
         if operator.name in _APART:
             operands = f"({''.join(f'{p.name}, ' for p in operator.schema.parameters if p.is_tensor)})"
             # With two tensors it is the elementwise function, whose result may take an operand's place.
@@ -347,6 +349,17 @@ def _function(operator: Operator) -> str:
     doc = textwrap.indent(inspect.cleandoc(operator.doc), "    ").strip()
     end = "\n    " if "\n" in doc else ""
     return f'def {_function_name(operator)}({_signature(operator)}) -> Any:\n    """{doc}{end}"""\n{body}\n'
+
+
+def _out_rules(operator: Operator) -> str:
+    """What ``write_out`` checks of an ``out`` beside its category."""
+    if operator.name in _TRUTH_OUT:
+        return ", truth=True"
+    if operator.name in _EXACT_OUT:
+        return ", exact=True"
+    if operator.name in _PAIRS:  # with two tensors it is the elementwise function
+        return ', exact=dim is not None and not hasattr(dim, "_key")'
+    return ", exact=dtype is not None" if "dtype" in operator.schema.names else ""
 
 
 def _itself(operator: Operator) -> str:

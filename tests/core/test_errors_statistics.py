@@ -37,6 +37,8 @@ CASES: list[Case] = [
     # order
     (lambda: F.median(f(0, 2), 0), IndexError, "median", "the dimension has elements"),
     (lambda: F.median(c(2)), NotImplementedError, "median", "median is defined for real numbers"),
+    (lambda: F.kthvalue(f(0, 2), 1, 0), IndexError, "kthvalue", "the dimension has at least one element"),
+    (lambda: f(2).flip(), TypeError, "flip", "the dims to reverse are given"),
     (lambda: F.kthvalue(f(2), 3), RuntimeError, "kthvalue", "k lies between 1 and the dimension's size"),
     (lambda: F.quantile(i(1), 0.5), RuntimeError, "quantile", "quantiles are of float32 or float64"),
     (lambda: F.quantile(f(0), 0.5), RuntimeError, "quantile", "there are elements"),

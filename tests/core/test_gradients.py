@@ -312,7 +312,7 @@ NO_GRADIENT = {"allclose", "apply_", "argsort", "argwhere", "bool", "bucketize",
 ELSEWHERE_RECORDS = {"cholesky", "eigh", "eigvalsh", "eig", "eigvals", "fft_c2c", "fft_c2r", "fft_r2c"}
 ROUNDED = {"bfloat16", "float", "half"}
 # A backend that is not installed everywhere, the same as to; tests of indexing.
-ELSEWHERE = {"cpu", "cuda", "getitem", "setitem"}
+ELSEWHERE = {"cpu", "cuda", "getitem", "setitem", "gather_sparsely"}
 #: A step by one unit in the last place, which differences do not see; in test_ops_elementary.
 ELSEWHERE_RECORDS |= {"nextafter", "nextafter_"}
 #: Those about complex numbers, in test_complex.

@@ -103,3 +103,37 @@ def test_draws_of_zeros_and_ones_go_to_any_dtype(device, dtype, dtypes):
     out = torch.full((40,), 1, dtype=torch.bool_ if dtype == "bool_" else dtypes[dtype])
     torch.bernoulli(torch.full((40,), 0.5), out=out)
     assert set(out.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_truth_is_written_to_bools_and_bytes(name):
+    function, x = getattr(torch, name), torch.tensor([1.0, 2.0])
+    for dtype in (x.gt(0).dtype, torch.uint8):
+        out = torch.empty((), dtype=dtype)
+        assert function(x, 0, out=out) is out
+        assert out.dtype is dtype
+        assert out.item() == 1
+        assert function(x.to(torch.uint8), 0, out=out).item() == 1
+    with pytest.raises(RuntimeError, match="out is of bools or uint8"):
+        function(x, out=torch.empty(()))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: torch.sum(x, 0, dtype=torch.int32, out=out),
+    lambda x, out: torch.prod(x, 0, dtype=torch.int32, out=out),
+    lambda x, out: torch.cumsum(x, 0, dtype=torch.float64, out=out),
+    lambda x, out: torch.cumprod(x, 0, dtype=torch.float64, out=out),
+    lambda x, out: torch.mean(x, 0, dtype=torch.float64, out=out),
+    lambda x, out: torch.nansum(x, 0, dtype=torch.float64, out=out),
+    lambda x, out: torch.max(x, 0, out=(out, torch.empty(0, dtype=torch.int32))),
+    lambda x, out: torch.min(x, 0, out=(out.double(), torch.empty(0, dtype=torch.int64))),
+    lambda x, out: torch.median(x, 0, out=(out.double(), torch.empty(0, dtype=torch.int64))),
+    lambda x, out: torch.nanmedian(x, 0, out=(out.double(), torch.empty(0, dtype=torch.int64))),
+])
+def test_a_dtype_that_is_asked_for_is_that_of_out(call):
+    with pytest.raises(RuntimeError, match="out has the result's dtype"):
+        call(torch.ones(3, 3), torch.empty(0))
+
+
+def test_extremes_of_all_elements_convert_to_out():
+    assert torch.max(torch.tensor([1.0, 2.0]), out=torch.empty((), dtype=torch.float64)).item() == 2

@@ -325,3 +325,9 @@ def test_draws_in_inference_mode_are_marked() -> None:
         drawn = [torch.rand(2), torch.randn(2), torch.randint(3, (2,)), torch.randperm(2)]
         drawn.append(torch.rand_like(drawn[0]))
     assert all(x.is_inference() for x in drawn)
+
+
+def test_nothing_is_drawn_in_any_dtype():
+    assert torch.randn(0, 2, dtype=torch.int16).shape == (0, 2)
+    with pytest.raises(NotImplementedError, match="random floats have a floating-point dtype"):
+        torch.randn(1, dtype=torch.int16)

@@ -174,3 +174,13 @@ def test_masks_without_elements() -> None:
     assert F.masked_cumsum(x, 1, mask=kept).tolist() == [[1.0, 1.0]]
     np.testing.assert_allclose(F.masked_normalize(torch.tensor([[3.0, 4.0]]), 2.0, 1, mask=kept).tolist(), [[1.0, 0.0]])
     assert F.masked_std(torch.tensor([1.0, 3.0, 9.0]), correction=0, mask=torch.tensor([True, True, False])).item() == 1
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x[:1].var(), lambda x: x[:1].std(), lambda x: x.var(correction=2), lambda x: x.std(0, correction=5),
+    lambda x: x[:0].var(), lambda x: (x[:1] + 1j).var(), lambda x: torch.var_mean(x[:1])[0],
+    lambda x: torch.std_mean(x[:1])[0],
+])
+def test_spreads_without_degrees_of_freedom_warn(call):
+    with pytest.warns(UserWarning, match="degrees of freedom is <= 0"):
+        assert not math.isfinite(call(torch.tensor([1.0, 2.0])).item())

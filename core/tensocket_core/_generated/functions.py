@@ -6991,7 +6991,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     if out is not None:
         if overridden(input, out):
             return asked(_sum, input, dim, keepdim, dtype, out=out)
-        return write_out('sum', out, sum(input, dim, keepdim, dtype=dtype))
+        return write_out('sum', out, sum(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -7018,7 +7018,7 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_mean, input, dim, keepdim, dtype, out=out)
-        return write_out('mean', out, mean(input, dim, keepdim, dtype=dtype))
+        return write_out('mean', out, mean(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -7045,7 +7045,7 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_prod, input, dim, keepdim, dtype, out=out)
-        return write_out('prod', out, prod(input, dim, keepdim, dtype=dtype))
+        return write_out('prod', out, prod(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -7126,7 +7126,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_any, input, dim, keepdim, out=out)
-        return write_out('any', out, any(input, dim, keepdim))
+        return write_out('any', out, any(input, dim, keepdim), truth=True)
     try:
         key = input._key
     except AttributeError:
@@ -7153,7 +7153,7 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_all, input, dim, keepdim, out=out)
-        return write_out('all', out, all(input, dim, keepdim))
+        return write_out('all', out, all(input, dim, keepdim), truth=True)
     try:
         key = input._key
     except AttributeError:
@@ -7249,7 +7249,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     if out is not None:
         if overridden(input, out):
             return asked(_nansum, input, dim, keepdim, dtype, out=out)
-        return write_out('nansum', out, nansum(input, dim, keepdim, dtype=dtype))
+        return write_out('nansum', out, nansum(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -10250,7 +10250,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_max, input, dim, keepdim, out=out)
-        return write_out('max', out, max(input, dim, keepdim), apart=(input, ) if not hasattr(dim, "_key") else ())
+        return write_out('max', out, max(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input, ) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:
@@ -10281,7 +10281,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_min, input, dim, keepdim, out=out)
-        return write_out('min', out, min(input, dim, keepdim), apart=(input, ) if not hasattr(dim, "_key") else ())
+        return write_out('min', out, min(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input, ) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:
@@ -12865,7 +12865,11 @@ def stack(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> A
 
 
 def flip(input: Any, *dims_: int, dims: Any = None) -> Any:
-    """Elements in reverse order along dimensions; a copy."""
+    """Elements in reverse order along dimensions; a copy.
+
+    Raises:
+        ArgumentTypeError: No dimensions are given, not even an empty list.
+    """
     dims = dims_ if dims is None else (dims,)
     try:
         key = input._key
@@ -14167,7 +14171,7 @@ def cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumsum, input, dim, dtype, out=out)
-        return write_out('cumsum', out, cumsum(input, dim, dtype=dtype))
+        return write_out('cumsum', out, cumsum(input, dim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -14190,7 +14194,7 @@ def cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumprod, input, dim, dtype, out=out)
-        return write_out('cumprod', out, cumprod(input, dim, dtype=dtype))
+        return write_out('cumprod', out, cumprod(input, dim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -15089,7 +15093,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, axis: A
     if out is not None:
         if overridden(input, out):
             return asked(_c_median, input, dim, keepdim, out=out)
-        return write_out('median', out, median(input, dim, keepdim))
+        return write_out('median', out, median(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15121,7 +15125,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, axis
     if out is not None:
         if overridden(input, out):
             return asked(_c_nanmedian, input, dim, keepdim, out=out)
-        return write_out('nanmedian', out, nanmedian(input, dim, keepdim))
+        return write_out('nanmedian', out, nanmedian(input, dim, keepdim), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -15386,7 +15390,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     if out is not None:
         if overridden(input, out):
             return asked(_c_nanmean, input, dim, keepdim, dtype, out=out)
-        return write_out('nanmean', out, nanmean(input, dim, keepdim, dtype=dtype))
+        return write_out('nanmean', out, nanmean(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:

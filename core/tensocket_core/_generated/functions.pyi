@@ -2380,7 +2380,11 @@ def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: Any = None, out: An
     """Tensors of one shape joined along a new dimension."""
 
 def flip(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor:
-    """Elements in reverse order along dimensions; a copy."""
+    """Elements in reverse order along dimensions; a copy.
+
+    Raises:
+        ArgumentTypeError: No dimensions are given, not even an empty list.
+    """
 
 def method_repeat(input: Tensor, *repeats: _int | Sequence[_int]) -> Tensor:
     """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""

@@ -1440,7 +1440,11 @@ class Operators:
         """Kronecker product: every element of the first is replaced by its product with the second."""
 
     def flip(self, *dims: _int | Sequence[_int]) -> Tensor:
-        """Elements in reverse order along dimensions; a copy."""
+        """Elements in reverse order along dimensions; a copy.
+
+        Raises:
+            ArgumentTypeError: No dimensions are given, not even an empty list.
+        """
 
     def repeat(self, *repeats: _int | Sequence[_int]) -> Tensor:
         """Copies of the tensor along every dimension; more repeats than dimensions add leading ones."""

@@ -156,6 +156,9 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     _check_real("kthvalue", input)
     axis = normalize_axis("kthvalue", dim, input.ndim)
     size = input.shape[axis] if input.ndim else 1
+    if not size:
+        raise DimensionError("kthvalue", f"dim {axis} of a tensor of shape {list(input.shape)}",
+                             "the dimension has at least one element", "choose another dim")
     if not 1 <= k <= size:
         raise ArgumentError("kthvalue", f"k={k} of {size} elements", "k lies between 1 and the dimension's size",
                             "pass another k")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
 from ..dispatch.keys import AUTOGRAD, WRAPPER
@@ -108,7 +109,8 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
     return function(input, number)
 
 
-def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apart: tuple[Any, ...] = ()) -> Any:
+def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, truth: bool = False,
+              apart: tuple[Any, ...] = ()) -> Any:
     """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
 
     Args:
@@ -116,6 +118,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
         out: What is written.
         result: The values.
         exact: Whether ``out`` has the result's dtype.
+        truth: Whether ``out`` is of bools or uint8.
         apart: Operands that share no memory with ``out``.
 
     Raises:
@@ -128,7 +131,8 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
                                     f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
-        written = [write_out(operator, x, y, exact=exact, apart=apart) for x, y in zip(out, result, strict=True)]
+        written = [write_out(operator, x, y, exact=exact, truth=truth, apart=apart)
+                   for x, y in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
@@ -139,6 +143,11 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, apar
     if exact and result.dtype is not out.dtype:
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",
                          "out has the result's dtype", "pass an out of that dtype")
+    if truth:
+        if out.dtype not in (dtypes.bool_, dtypes.uint8):
+            raise DtypeError(operator, f"out of dtype {out.dtype.name}", "out is of bools or uint8",
+                             "pass an out of dtype bool")
+        result = result.to(out.dtype)
     check_writable(operator, out)
     if not can_cast(result.dtype, out.dtype):
         raise DtypeError(operator, f"a result of dtype {result.dtype.name} for out of dtype {out.dtype.name}",

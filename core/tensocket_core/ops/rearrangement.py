@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensocket_plugins.contract.errors import ShapeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, ShapeError
 
 from .. import tensors as tensors_module
 from .._generated import functions
@@ -80,7 +80,13 @@ reverse: Final[Custom] = Custom(
 
 @composite("flip(Tensor input, int... dims) -> Tensor")
 def flip(input: Any, *dims: Any) -> Any:
-    """Elements in reverse order along dimensions; a copy."""
+    """Elements in reverse order along dimensions; a copy.
+
+    Raises:
+        ArgumentTypeError: No dimensions are given, not even an empty list.
+    """
+    if not dims:
+        raise ArgumentTypeError("flip", "no dims", "the dims to reverse are given", "pass one or several")
     wanted = sizes(dims)
     axes = normalize_axes("flip", wanted, input.ndim) if wanted else ()
     return call(reverse, input, tuple(axes)) if axes and input.ndim else input.clone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -316,6 +317,14 @@ def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, fl
     return dim, correction
 
 
+def _warn_of_degrees(operator: str, input: Any, axes: tuple[int, ...], correction: float) -> None:
+    """Warn where there are not more elements than the correction: the quotient is NaN or infinite."""
+    if count_of(tuple(input.shape), axes) <= correction:
+        warnings.warn(f"[{operator}] degrees of freedom is <= 0: {count_of(tuple(input.shape), axes)} elements, "
+                      f"correction={correction} — the correction is less than the number of elements — reduce more "
+                      "elements, or pass a smaller correction", UserWarning, stacklevel=4)
+
+
 @composite(
     "var(Tensor input, any dim=None, bool? unbiased=None, bool keepdim=False, *, Scalar? correction=None) -> Tensor"
 )
@@ -325,6 +334,7 @@ def var(
     """Variance: mean squared distance to the mean, with ``n - correction`` in the denominator (default 1)."""
     dim, correction = _spread_arguments(dim, unbiased, correction)
     axes = normalize_axes("var", dim, input.ndim)
+    _warn_of_degrees("var", input, axes, correction)
     with blame("var"):
         if input.is_complex():
             centred = input - input.mean(axes, True)
@@ -343,10 +353,12 @@ def std(
     dim, correction = _spread_arguments(dim, unbiased, correction)
     with blame("std"):
         if input.is_complex():
-            squared = input.var(dim, keepdim=keepdim, correction=correction)
+            squared = input.var(dim, keepdim=keepdim, correction=correction)  # which warns
             nothing = squared == 0  # with no gradient
             return squared.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
-        return call(deviation, input, normalize_axes("std", dim, input.ndim), keepdim, float(correction))
+        axes = normalize_axes("std", dim, input.ndim)
+        _warn_of_degrees("std", input, axes, correction)
+        return call(deviation, input, axes, keepdim, float(correction))
 
 
 @composite("logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")

@@ -185,6 +185,8 @@ def floats(
             return functions.complex(*pairs.unbind(-1))
         return functions.view_as_complex(pairs * math.sqrt(0.5) if formulas is NORMAL else pairs)
     if kind_letter(dtype) != "f":
+        if 0 in shape:  # nothing is drawn
+            return tensors.wrap(entry.runtime.empty(shape, dtype, entry.stream), entry.key | dtype_bit(dtype))
         raise UndefinedDtype(
             operator,
             f"dtype {dtype.name}",
