@@ -88,11 +88,11 @@ _EXACT_OUT: Final = frozenset({
     "linalg_norm", "linalg_qr", "linalg_slogdet", "linalg_solve", "linalg_solve_ex", "linalg_solve_triangular",
     "linalg_svd", "linalg_svdvals", "linalg_vecdot", "linalg_vector_norm", "log_softmax", "logcumsumexp",
     "logsigmoid", "lu_solve", "lu_unpack", "masked_select", "matmul", "median", "mm", "mode", "msort", "mv",
-    "nan_to_num", "nanmedian", "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy", "polar", "qr", "quantile",
-    "renorm", "round", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "sgn", "sign", "signbit",
-    "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take", "take_along_dim", "tensordot", "topk",
-    "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy", "unsqueeze_copy", "vdot",
-    "view_copy", "where",
+    "nan_to_num", "nanmedian", "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy",
+    "polar", "qr", "quantile", "renorm", "round", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "sgn",
+    "sign", "signbit", "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take", "take_along_dim",
+    "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy",
+    "unsqueeze_copy", "vdot", "view_copy", "where",
 })
 #: Those whose ``out`` is of bools or of uint8, whatever the operands are.
 _TRUTH_OUT: Final = frozenset({"all", "any"})

@@ -57,6 +57,10 @@ class DatasetError(ArgumentError, AssertionError):
     """Data sets that do not fit what is made of them."""
 
 
+class PaddingIndexError(ArgumentError, AssertionError):
+    """A row of padding that a table does not have."""
+
+
 class WorkerError(TensocketError, RuntimeError):
     """A worker of a loader, or a started process, ended without being asked, or did not answer in time."""
 
@@ -134,6 +138,7 @@ __all__ = [
     "ModuleAttributeError",
     "NoClosedForm",
     "OutOfMemoryError",
+    "PaddingIndexError",
     "ProcessGroupError",
     "ScalerError",
     "SerializationError",

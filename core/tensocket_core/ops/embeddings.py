@@ -24,6 +24,7 @@ from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.modes import STATE
 from ..dispatch.registry import COMPOSITES
 from ..execute.bags import sum_bags
 from ..execute.geometry import element_strides
@@ -71,8 +72,9 @@ def embedding_gradient(grad: Any, indices: Any, shape: tuple[int, ...], padding_
     if padding_idx >= 0 or scale_grad_by_freq:
         counted = index.new_ones(tuple(index.shape), dtype=grad.dtype)
     if padding_idx >= 0:
-        counted = counted.masked_fill(index == padding_idx, 0)
-        rows = rows * counted.unsqueeze(1)
+        skipped = index == padding_idx
+        counted = counted.masked_fill(skipped, 0)
+        rows = rows.masked_fill(skipped.unsqueeze(1), 0)  # a factor would keep what is not finite
     if looking():  # with other positions than those of the forward pass
         index = checked_index("embedding", index, shape[0])
     total = added_at(rows, 0, rows_index(index, tuple(rows.shape), 0), shape)
@@ -190,6 +192,13 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
         UnsupportedOperator: Weights for another mode than ``sum``.
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
+    if mode == "max" and sparse:
+        raise ArgumentError("embedding_bag", "mode='max', sparse=True", "gradients of largest elements are dense",
+                            "pass sparse=False")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise ArgumentError("embedding_bag", f"padding_idx={padding_idx} for {weight.shape[0]} rows",
+                            "padding_idx is one of the rows", "pass another one")
+    _check_offsets(input, offsets)
     index = input.reshape(-1)
     skipped = -1 if padding_idx is None else padding_idx % weight.shape[0]
     if mode == "max":
@@ -205,6 +214,24 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, scale_grad_by_fr
     starts = _starts(input, offsets, include_last_offset)
     return call(COMPOSITES["bag_sums"], weight, index, starts, factors, mode == "mean", skipped, scale_grad_by_freq,
                 sparse)
+
+
+def _check_offsets(input: Any, offsets: Any) -> None:
+    """Check that the first bag begins with the first index, and none after the last.
+
+    Raises:
+        ArgumentError: This is not so.
+    """
+    if offsets is None or not offsets.shape[0] or not offsets._entry.holds_data:
+        return
+    if STATE.transforms or offsets._level or not offsets._entry.runtime.profile.host_resident:
+        first, last = extremes(offsets.select(0, 0))[0], extremes(offsets.select(0, -1))[1]
+    else:
+        first, last = (int(offsets._host()[place]) for place in (0, -1))
+    if first or last > input.numel():
+        raise ArgumentError("embedding_bag", f"offsets from {first} to {last} for {input.numel()} indices",
+                            "the first offset is 0, and the last one is at most the number of indices",
+                            "pass where each bag begins")
 
 
 def _starts(input: Any, offsets: Any, last: bool) -> Any:
@@ -313,6 +340,9 @@ def _largest_of_even(rows: Any, shape: tuple[int, int], kept: Any) -> Any:
 def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool, factors: Any) -> None:
     _check_table("embedding_bag", weight)
     _check_indices("embedding_bag", input)
+    if weight.dtype.kind != "float":
+        raise DtypeError("embedding_bag", f"a table of dtype {weight.dtype.name}", "the table holds floats",
+                         "convert it with .to(dtype)")
     if input.ndim not in (1, 2):
         raise ShapeError("embedding_bag", f"input {list(input.shape)}", "indices have one or two dimensions",
                          "pass [B, L], or [N] with offsets")
@@ -331,6 +361,9 @@ def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool,
     if tuple(factors.shape) != tuple(input.shape):
         raise ShapeError("embedding_bag", f"per_sample_weights {list(factors.shape)} and input {list(input.shape)}",
                          "there is one weight for each index", "reshape the weights")
+    if factors.dtype is not weight.dtype:
+        raise DtypeError("embedding_bag", f"per_sample_weights of {factors.dtype.name} for a table of "
+                         f"{weight.dtype.name}", "weights and the table have the same type", "convert the weights")
     if mode != "sum":
         raise UnsupportedOperator("embedding_bag", f"per_sample_weights, mode={mode!r}", "only sums are weighted",
                                   "use mode='sum'")

@@ -105,3 +105,28 @@ def test_under_transforms(rng):
         np.testing.assert_allclose(got.numpy(), bags(one).numpy(), rtol=1e-14)
     _, slope = torch.func.jvp(bags, (weights[0],), (weights[1],))
     np.testing.assert_allclose(slope.numpy(), bags(weights[1]).numpy(), rtol=1e-14)
+
+
+def test_gradients_that_are_not_finite_do_not_reach_a_row_of_padding():
+    weight = torch.ones(3, 2, requires_grad=True)
+    factors = torch.tensor([[1.0], [float("nan")], [1.0]])
+    (F.embedding(torch.tensor([0, 1, 2]), weight, padding_idx=1) * factors).sum().backward()
+    assert weight.grad.tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+def test_rows_are_scaled_down_without_their_tangents():
+    weight = torch.full((2, 2), 3.0)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(weight, torch.ones(2, 2))
+        rows, tangent = torch.autograd.forward_ad.unpack_dual(F.embedding(torch.tensor([0]), dual, max_norm=1.0))
+    assert torch.allclose(rows, torch.full((1, 2), 0.5 ** 0.5))
+    assert tangent.tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize("make", [torch.nn.Embedding, torch.nn.EmbeddingBag])
+def test_a_row_of_padding_is_one_of_the_rows(make):
+    for index in (10, -11):
+        with pytest.raises(AssertionError, match="padding_idx is one of the rows"):
+            make(10, 2, padding_idx=index)
+    with pytest.raises(AssertionError, match="padding_idx is one of the rows"):
+        F.embedding(torch.tensor([1]), torch.ones(3, 2), padding_idx=3)

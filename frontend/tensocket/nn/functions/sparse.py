@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tensocket.errors import ArgumentError
+from tensocket.errors import PaddingIndexError
 from tensocket_core import Tensor, no_grad
 from tensocket_core import functions as ops
 
@@ -32,18 +32,18 @@ def embedding(
 
     Raises:
         ShapeError: The weight is no matrix.
-        ArgumentError: ``padding_idx`` is not one of its rows.
+        PaddingIndexError: ``padding_idx`` is not one of its rows.
     """
     padding = -1
     if padding_idx is not None:
         count = weight.shape[0]
         if not -count <= padding_idx < count:
-            raise ArgumentError("embedding", f"padding_idx={padding_idx} for {count} rows", "padding_idx is one of the "
-                                "rows", f"pass an index from {-count} to {count - 1}")
+            raise PaddingIndexError("embedding", f"padding_idx={padding_idx} for {count} rows",
+                                    "padding_idx is one of the rows", f"pass an index from {-count} to {count - 1}")
         padding = padding_idx % count
     if max_norm is not None:
         with no_grad():
-            ops.embedding_renorm_(weight, input, max_norm, norm_type)
+            ops.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
     return ops.embedding(weight, input, padding, scale_grad_by_freq, sparse)
 
 
@@ -82,7 +82,7 @@ def embedding_bag(
     """
     if max_norm is not None:
         with no_grad():
-            ops.embedding_renorm_(weight, input, max_norm, norm_type)
+            ops.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
     return ops.embedding_bag(input, weight, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
                              include_last_offset, padding_idx)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket.errors import ArgumentError, ShapeError
+from tensocket.errors import PaddingIndexError, ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.modules.module import Module
@@ -77,7 +77,7 @@ class Embedding(_Table):
     Rows start as standard normal values.
 
     Raises:
-        ArgumentError: ``padding_idx`` is none of the rows.
+        PaddingIndexError: ``padding_idx`` is none of the rows.
         ShapeError: ``_weight`` has another shape.
     """
 
@@ -144,7 +144,7 @@ class EmbeddingBag(_Table):
         dtype: Its dtype.
 
     Raises:
-        ArgumentError: ``padding_idx`` is none of the rows.
+        PaddingIndexError: ``padding_idx`` is none of the rows.
         ShapeError: ``_weight`` has another shape.
     """
 
@@ -219,8 +219,8 @@ def _checked_padding(name: str, index: int | None, rows: int) -> int | None:
     if index is None:
         return None
     if not -rows <= index < rows:
-        raise ArgumentError(name, f"padding_idx={index} for {rows} rows", "padding_idx is one of the rows",
-                            f"pass an index from {-rows} to {rows - 1}")
+        raise PaddingIndexError(name, f"padding_idx={index} for {rows} rows", "padding_idx is one of the rows",
+                                f"pass an index from {-rows} to {rows - 1}")
     return index % rows
 
 
