@@ -3112,14 +3112,14 @@ def view_as_real_copy(input: Tensor, *, out: Any = None) -> Tensor:
 def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """A copy of ``view_as_complex``."""
 
-def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``split``'s parts."""
+def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``split``'s parts, in the tensors of ``out`` if it is given."""
 
-def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``split_with_sizes``' parts."""
+def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``split_with_sizes``' parts, in the tensors of ``out`` if it is given."""
 
-def unbind_copy(input: Tensor, dim: _int = 0, *, axis: Any = None) -> Any:
-    """Copies of ``unbind``'s parts."""
+def unbind_copy(input: Tensor, dim: _int = 0, *, out: Any = None, axis: Any = None) -> Any:
+    """Copies of ``unbind``'s parts, in the tensors of ``out`` if it is given."""
 
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0, *, axis: Any = None) -> Any:
     """``chunk``, whose parts count as tensors of their own: autograd does not follow them through changes in place."""
