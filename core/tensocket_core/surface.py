@@ -9,29 +9,14 @@ from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 from . import creation, sharing, storage_kinds, storages, typed_storages, typenames
 from .dispatch.keys import WRAPPER
 from .dispatch.overrides import handle, overridden
-from .execute.geometry import contiguous_strides, element_strides, memory_of, memory_offset, normalize_axis
-from .execute.layout import in_format, memory_order
+from .execute.geometry import memory_of, memory_offset, normalize_axis
+from .execute.layout import in_format, memory_order, public_strides
 from .formats import check_format, contiguous_format, layout, strided
 
 if TYPE_CHECKING:
     from tensocket_plugins.contract.dtypes import DType
 
     from .device import DeviceEntry
-
-
-def public_strides(array: Any) -> tuple[int, ...]:
-    """Strides of a handle as PyTorch has them, in elements: a dimension of size 1 has a stride, too."""
-    shape, strides = array.shape, element_strides(array)
-    if 0 in shape and not any(strides):
-        return contiguous_strides(shape)
-    if 0 not in strides:
-        return strides
-    result, after = list(strides), 1
-    for axis in range(len(shape) - 1, -1, -1):
-        if shape[axis] == 1 and result[axis] == 0:
-            result[axis] = after
-        after = shape[axis] * result[axis]
-    return tuple(result)
 
 
 class Surface:

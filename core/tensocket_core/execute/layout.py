@@ -73,6 +73,21 @@ def in_format(array: Any, format: formats.memory_format) -> bool:
     return True
 
 
+def public_strides(array: Any) -> tuple[int, ...]:
+    """Strides of a handle as PyTorch has them, in elements: a dimension of size 1 has a stride, too."""
+    shape, strides = array.shape, element_strides(array)
+    if 0 in shape and not any(strides):
+        return contiguous_strides(shape)
+    if 0 not in strides:
+        return strides
+    result, after = list(strides), 1
+    for axis in range(len(shape) - 1, -1, -1):
+        if shape[axis] == 1 and result[axis] == 0:
+            result[axis] = after
+        after = shape[axis] * result[axis]
+    return tuple(result)
+
+
 def suggested_format(shape: Shape, strides: Shape) -> formats.memory_format:
     """The memory format that strides look like, gaps aside, as PyTorch guesses it; row-major in doubt."""
     format = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(shape))

@@ -13,8 +13,8 @@ from ..dispatch.keys import DIM0, DTYPE_MASK, dtype_bit
 from ..dispatch.operator import check_dtype
 from ..execute import direct_moves
 from ..execute.copying import converted, copy_elements, to_device
-from ..execute.geometry import element_strides, memory_of, normalize_axis
-from ..execute.layout import empty_strided_array, format_strides, suggested_format
+from ..execute.geometry import memory_of, normalize_axis
+from ..execute.layout import empty_strided_array, format_strides, public_strides, suggested_format
 from ..execute.views import Custom
 from ..formats import contiguous_format, preserve_format
 from ..promotion import result_type
@@ -110,7 +110,7 @@ def _cat(entry: Any, items: Any, dim: int) -> Any:
             )
     total = sum(t._array.shape[axis] for t in parts)
     shape = (*first[:axis], total, *first[axis + 1:])
-    found = {suggested_format(t._array.shape, element_strides(t._array)) for t in parts} if rank > 3 else ()
+    found = {suggested_format(t._array.shape, public_strides(t._array)) for t in parts} if rank > 3 else ()
     strides = format_strides("cat", shape, *found) if len(found) == 1 else contiguous_strides(shape)
     out = empty_strided_array(entry, shape, dtype, strides)
     large = out.size >= _MANY and strides == contiguous_strides(shape)

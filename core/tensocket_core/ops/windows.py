@@ -21,28 +21,36 @@ from ..execute.borders import border_array
 from ..execute.copying import copy_elements, from_host
 from ..execute.geometry import contiguous
 from ..execute.kept import note_valid
-from ..execute.layout import empty_strided_array, format_strides, in_format
+from ..execute.layout import empty_strided_array, format_strides, public_strides, suggested_format
 from ..execute.pooling import pool_array, pool_gradient_array, pool_spread_array
 from ..execute.taps import Taps
 from ..execute.views import Custom
 from ..execute.windows import fold_array, resample_array
-from ..formats import channels_last, channels_last_3d
+from ..formats import channels_last, channels_last_3d, memory_format
 
 _LAST: Final = {4: channels_last, 5: channels_last_3d}
 
 
+def _channels_last(rank: int, like: Any) -> memory_format | None:
+    """The format with channels last of images of ``rank`` dimensions, if the array ``like`` seems to be in it."""
+    format = _LAST.get(rank)
+    if format is None or like.ndim != rank or contiguous(like):
+        return None
+    return format if suggested_format(tuple(like.shape), public_strides(like)) is format else None
+
+
 def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
-    """An uninitialised array that lies in memory with channels last where the array ``like`` does."""
-    format = _LAST.get(len(shape))
-    if format is None or contiguous(like) or not in_format(like, format):
+    """An uninitialised array that lies in memory with channels last where the array ``like`` does, gaps aside."""
+    format = _channels_last(len(shape), like)
+    if format is None:
         return entry.runtime.empty(shape, dtype, entry.stream)
     return empty_strided_array(entry, shape, dtype, format_strides("empty", shape, format))
 
 
 def laid_like(result: Any, like: Any) -> Any:
     """A result that was made of parts in row-major order, or with channels last where those of ``like`` are."""
-    format = _LAST.get(result.ndim)
-    if format is None or contiguous(like) or not in_format(like, format):
+    format = _channels_last(result.ndim, like)
+    if format is None:
         return result if contiguous(result._array) else result.contiguous()  # Programs take views of it.
     return result.contiguous(memory_format=format)
 
