@@ -98,15 +98,15 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     if min(wanted) < 1 or min(given) < 1:
         raise ShapeError("interpolate", f"sizes {list(given)} to {wanted}", "all sizes are positive",
                          "pass another size or scale_factor")
+    if mode != "area" and (input.dtype.is_complex or (
+            not input.dtype.is_floating_point and input.dtype is not dtypes.uint8)):
+        raise UndefinedDtype("interpolate", f"dtype {input.dtype.name}, mode={mode!r}",
+                             "interpolation is for floating-point images and uint8", "convert with .to(dtype)")
     if mode in _NEAREST:
         return _nearest(input, wanted, factors, mode == "nearest-exact")
     if mode == "area":
         name = f"adaptive_avg_pool{input.ndim - 2}d"
         return getattr(functions, name)(input, tuple(wanted))
-    if input.dtype.is_complex or (not input.dtype.is_floating_point and input.dtype is not dtypes.uint8):
-        raise UndefinedDtype("interpolate", f"dtype {input.dtype.name}, mode={mode!r}",
-                             "linear and cubic interpolation is for floating-point images and uint8",
-                             "convert with .to(dtype)")
     return _blended(input, _maps(mode, given, wanted, factors, bool(align_corners), antialias,
                                  input.dtype is dtypes.float64))
 

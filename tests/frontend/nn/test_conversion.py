@@ -185,3 +185,20 @@ def test_values_that_only_look_like_tensors_are_copied():
     made = nn.Linear(2, 1, bias=False)
     made.load_state_dict({"weight": Like()})
     assert made.weight.tolist() == [[3.0, 3.0]]
+
+
+def test_parameters_of_another_layout_take_the_place_of_the_old_ones():
+    made = layer()
+    weight, gradient = made.weight, made.weight.grad
+    made._apply(lambda tensor: tensor.to_sparse())
+    assert made.weight is not weight
+    assert (made.weight.layout, made.weight.grad.layout) == (torch.sparse_coo, torch.sparse_coo)
+    assert (weight.layout, gradient.layout) == (torch.strided, torch.strided)
+
+
+@pytest.mark.parametrize("args", [("cpu", True), (None, True), ("cpu", torch.float64, True, False, True), ([],)])
+def test_arguments_of_to_come_in_their_order(args):
+    with pytest.raises(TypeError):
+        nn.Linear(1, 1).to(*args)
+    assert nn.Linear(1, 1).to("cpu", torch.float64, True, copy=True).weight.dtype is torch.float64
+    assert nn.Linear(1, 1).to(torch.float64, False, False).weight.dtype is torch.float64

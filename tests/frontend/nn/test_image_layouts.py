@@ -41,3 +41,10 @@ def test_a_new_batch_dimension_hides_channels_last(name):
     assert given.stride() == (3, 1, 30, 3)
     assert OPERATORS[name](given).is_contiguous()
     assert torch.cat([given, given]).is_contiguous()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_images_of_integers_are_bytes(mode):
+    with pytest.raises(NotImplementedError, match="interpolation is for floating-point images and uint8"):
+        F.interpolate(torch.ones(1, 1, 2, 2, dtype=torch.int32), size=(4, 4), mode=mode)
+    assert F.interpolate(torch.ones(1, 1, 2, 2, dtype=torch.uint8), size=(4, 4), mode=mode).sum().item() == 16

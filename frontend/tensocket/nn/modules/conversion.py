@@ -91,7 +91,7 @@ class Convertible(ModuleTree):
             return
         # The gradient has the parameter's dtype and device whenever it is assigned.
         parameter.grad = None
-        if get_overwrite_module_params_on_conversion():
+        if get_overwrite_module_params_on_conversion() or applied.layout is not parameter.layout:
             parameter = self._parameters[name] = Parameter(applied, parameter.requires_grad)
             if gradient is not None:
                 gradient = fn(gradient).requires_grad_(gradient.requires_grad)
@@ -189,18 +189,23 @@ def _converted(buffer: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _parse_to(
-    *args: Any, device: Any = None, dtype: DType | None = None, tensor: Tensor | None = None, non_blocking: bool = False
+    *args: Any, device: Any = None, dtype: DType | None = None, tensor: Tensor | None = None,
+    non_blocking: bool = False, copy: bool = False,
 ) -> tuple[Any, DType | None, bool]:
     """Device, dtype and ``non_blocking`` of the arguments of ``Module.to``."""
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         tensor = rest.pop(0)
-    elif rest and as_dtype(rest[0]) is None:
-        device = rest.pop(0)
-    if rest and (rest[0] is None or as_dtype(rest[0]) is not None):
+    elif rest and as_dtype(rest[0]) is not None:
         dtype = rest.pop(0)
-    if rest and isinstance(rest[0], bool):
-        non_blocking = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or as_dtype(rest[0]) is not None):
+            dtype = rest.pop(0)
+        elif rest:
+            rest.append(None)  # behind a device comes a dtype
+    flags = [rest.pop(0) for _ in range(2) if rest and isinstance(rest[0], bool)]
+    non_blocking = flags[0] if flags else non_blocking
     if rest:
         raise ArgumentTypeError("Module.to", f"{', '.join(map(repr, args))}", "to() takes a device, a dtype, both in "
                                 "this order, or a tensor", "pass for example to('cpu', tensocket.float64)")

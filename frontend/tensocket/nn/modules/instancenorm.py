@@ -46,8 +46,8 @@ class _InstanceNorm(_NormBase):
         if self.affine:
             raise ShapeError(type(self).__name__, f"input of shape {list(input.shape)}", "expected input's size at "
                              f"dim={dim} to match num_features", f"pass {self.num_features} channels")
-        warnings.warn(f"an input of {channels} channels for num_features={self.num_features}, which is not used "
-                      "without learned values", UserWarning, stacklevel=3)
+        warnings.warn(f"input's size at dim={dim} does not match num_features. You can silence this warning by not "
+                      "passing in num_features, which is not used because affine=False", UserWarning, stacklevel=3)
 
 
 class _LazyInstanceNorm(_LazyNormBase):
