@@ -214,3 +214,14 @@ def test_gathering_from_a_number_with_a_sparse_gradient(device):
 def test_errors_of_positions(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.tensor([1.0, 2.0]))
+
+
+def test_what_is_written_nowhere_has_a_gradient_of_zeros(device):
+    none = torch.tensor([], dtype=torch.int64)
+    for call in (lambda x, y: x.scatter(0, none, y), lambda x, y: x.scatter_add(0, none, y),
+                 lambda x, y: x.scatter_reduce(0, none, y, "amax"), lambda x, y: x.scatter_reduce(0, none, y, "mean"),
+                 lambda x, y: x[0, 0].scatter(0, none, y)):
+        x, y = torch.ones(2, 2, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+        call(x, y).sum().backward()
+        assert y.grad.tolist() == [[0] * 3] * 2
+        assert x.grad[0, 0].item() == 1

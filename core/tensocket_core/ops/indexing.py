@@ -220,6 +220,12 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     return call(gather_valid, input, axis, valid)
 
 
+def emptied(input: Any, index: Any, src: Any) -> tuple[Any, Any]:
+    """No positions, and nothing to write there, of the input's rank: empty ones may have any other shape."""
+    none = (0,) * max(input.ndim, 1)
+    return index.reshape(none).to(dtypes.int64), src.reshape(-1).narrow(0, 0, 0).reshape(none)
+
+
 def same_dtype(operator: str, input: Any, src: Any) -> None:
     """Check that what is written has the dtype of what it is written to.
 
@@ -241,7 +247,7 @@ def _scattered(operator: str, input: Any, dim: int, index: Any, src: Any, add: b
         src = input.new_full(tuple(index.shape), src)
     same_dtype(operator, input, src)
     if 0 in index._array.shape:
-        return input.clone()
+        index, src = emptied(input, index, src)
     if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
         made = _scattered(operator, lifted(input), axis, lifted(index), lifted(src), add)
         return made.reshape(tuple(input.shape))

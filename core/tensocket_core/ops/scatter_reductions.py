@@ -20,7 +20,7 @@ from ..execute.geometry import normalize_axis
 from ..execute.indexing import combine_arrays
 from ..promotion import FLOAT8
 from .choices import true_somewhere
-from .indexing import checked_index, gather_valid, lifted, rows_index, same_dtype, same_rank, scatter_valid
+from .indexing import checked_index, emptied, gather_valid, lifted, rows_index, same_dtype, same_rank, scatter_valid
 from .scattering import vector_index
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
@@ -204,7 +204,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     same_dtype("scatter_reduce", input, src)
     _check_kind("scatter_reduce", reduce, input.dtype)
     if 0 in index._array.shape:
-        return input.clone()
+        index, src = emptied(input, index, src)
     if input.ndim == 0 or index.ndim == 0 or src.ndim == 0:
         made = lifted(input).scatter_reduce(axis, lifted(index), lifted(src), reduce, include_self=include_self)
         return made.reshape(tuple(input.shape))
