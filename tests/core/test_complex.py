@@ -505,3 +505,11 @@ def test_zeros_have_finite_gradients():
     (z.abs() + z.sgn().real + z.angle()).sum().backward()
     assert np.isfinite(z.grad._values()).all()
     assert z.grad[0].item() == 0
+
+
+def test_parts_share_the_storage():
+    x = tc.tensor([[1 + 2j, 3 + 4j], [5 + 6j, 7 + 8j]])
+    for part in (x.real, x.imag, x.T.real, tc.view_as_real(x.T), x[1:].imag):
+        assert part.untyped_storage() is x.untyped_storage()
+    assert x.imag.storage_offset() == 1
+    assert x[1:].real.storage_offset() == 4

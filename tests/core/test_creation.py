@@ -117,6 +117,7 @@ def test_eye(device, n, m):
 # ---- host data
 
 
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list")
 @pytest.mark.parametrize(("data", "dtype"), [
     (1, "int64"), (1.0, "float32"), (True, "bool"), ([], "float32"), ([[]], "float32"), ([1, 2], "int64"),
     ([1, 2.5], "float32"), ([True, 2], "int64"), ([True, False], "bool"), ([[1.0], [2.0]], "float32"),
@@ -238,3 +239,36 @@ def test_gradients_of_integers_cannot_be_required():
     for call in (lambda: torch.tensor([1], requires_grad=True), lambda: torch.arange(3, requires_grad=True)):
         with pytest.raises(RuntimeError, match=FORM.format("requires_grad")):
             call()
+
+
+def test_numbers_beyond_64_bits(device):
+    assert torch.tensor(2 ** 64, dtype=torch.float32).item() == 2.0 ** 64
+    assert torch.tensor([2 ** 80, 0, 1.5], dtype=torch.bool_).tolist() == [True, False, True]
+
+
+def test_lists_that_have_no_shape():
+    endless = [0]
+    endless += [endless]
+    for data in (endless, [[1, 2], endless]):
+        with pytest.raises(TypeError, match="self-referential lists are incompatible with tensors"):
+            torch.tensor(data)
+    first: list = []
+    first.append(first)
+    with pytest.raises(TypeError, match="self-referential lists are incompatible with tensors"):
+        torch.tensor(first)
+
+    class Sequence:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            raise TypeError
+
+    with pytest.raises(ValueError, match="could not determine the shape of such an object"):
+        torch.tensor(Sequence())
+
+
+def test_lists_of_arrays_are_slow():
+    with pytest.warns(UserWarning, match=r"Creating a tensor from a list of numpy.ndarrays is extremely slow"):
+        x = torch.tensor([np.array([0]), np.array([1])])
+    assert x.tolist() == [[0], [1]]

@@ -290,3 +290,16 @@ def test_elements_of_another_dtype_have_no_gradient():
     x = torch.ones(2, requires_grad=True)
     assert not x.view(torch.int32).requires_grad
     assert x.view(2, 1).requires_grad
+
+
+def test_other_tensors_formats_are_taken_in_place(device):
+    last = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    x = torch.arange(120.0)
+    x.resize_as_(last, memory_format=torch.preserve_format)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_sizes_that_overflow():
+    for sizes in ([2, 4, 1 << 29, 1 << 29], [0, 4, 1 << 61]):
+        with pytest.raises(RuntimeError, match="bytes and strides fit 63 bits"):
+            torch.empty((), dtype=torch.float32).resize_([*sizes, 4])

@@ -239,3 +239,17 @@ def test_errors(name):
     with pytest.raises(kind, match=r"^\[\w+\] .+ — .+ — .+"):
         call(x)
     assert (x + 1).sum().item() == 300.0
+
+
+def test_wrong_sections_and_positions(device):
+    x = tc.arange(6.0)
+    for sections in (tc.tensor(1.5), tc.tensor([[1]])):
+        with pytest.raises(RuntimeError, match="sections are a number, and indices a vector, of dtype int64"):
+            x.tensor_split(sections)
+    with pytest.raises(RuntimeError, match="dtype"):
+        x.take_along_dim(tc.tensor([0], dtype=tc.int32), 0)
+
+
+def test_numpy_integers_name_diagonals(device):
+    for kind in (np.uint8, np.int8, np.int64):
+        assert tc.ones(2).diag(kind(1)).tolist() == np.diag(np.ones(2), 1).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,8 @@ _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
 _PYTHON: Final = {bool, int, float, complex}
 _PLAIN: Final = _SEQUENCES | _PYTHON
+#: Levels of nested lists beyond which they hold themselves.
+_DEEPEST: Final = 256
 
 
 def is_storage(data: Any) -> bool:
@@ -42,7 +45,10 @@ def from_values(values: np.ndarray[Any, Any], dtype: DType, entry: DeviceEntry) 
 def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
     leaf = _first_leaf(data)
-    plain = _plain(data) if isinstance(data, (list, tuple)) else data
+    try:
+        plain = _plain(data) if isinstance(data, (list, tuple)) else data
+    except RecursionError:
+        raise _endless() from None
     try:
         values = np.asarray(plain)
         if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
@@ -53,6 +59,14 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
         raise ShapeError(
             "tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows"
         ) from None
+    except TypeError:
+        raise ArgumentError("tensor", f"a {type(data).__name__}", "could not determine the shape of such an object",
+                            "pass a list") from None
+    if type(leaf) is np.ndarray and leaf.ndim and plain is not data:
+        warnings.warn("Creating a tensor from a list of numpy.ndarrays is extremely slow: convert the list to one "
+                      "array with numpy.array() first", UserWarning, stacklevel=4)
+    if values.dtype == object and dtype is not None:
+        values = _large_numbers(values, dtype)
     if values.dtype == object and type(leaf) is int:
         raise ArgumentError("tensor", f"the integer {leaf}", "integers fit int64", "pass a float")
     if values.dtype == object or values.dtype.kind in "USmMV":
@@ -73,12 +87,31 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
 
 
 def _first_leaf(data: Any) -> Any:
-    """The first number, array or tensor of nested sequences: it tells whether these are plain Python."""
-    while isinstance(data, (list, tuple)):
+    """The first number, array or tensor of nested sequences: it tells whether these are plain Python.
+
+    Raises:
+        ArgumentTypeError: There is none: sequences hold themselves.
+    """
+    for _ in range(_DEEPEST):
+        if not isinstance(data, (list, tuple)):
+            return data
         if not data:
             return None
         data = data[0]
-    return data
+    raise _endless()
+
+
+def _endless() -> ArgumentTypeError:
+    return ArgumentTypeError("tensor", "lists with too many dimensions", "self-referential lists are incompatible with "
+                             "tensors", "pass lists of numbers")
+
+
+def _large_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Numbers among which are integers beyond 64 bits, for a dtype that holds or rounds them; else as they are."""
+    if dtype.kind in ("int", "uint") or not all(isinstance(x, (int, float, complex)) for x in values.flat):
+        return values
+    kind = {"bool": np.bool_, "complex": np.complex128}.get(dtype.kind, np.float64)
+    return values.astype(kind)
 
 
 def _plain(data: Any) -> Any:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
@@ -16,6 +14,7 @@ from tensocket_plugins.ir.complex import COMPONENT, Complex, convert
 from tensocket_plugins.ir.nodes import Expr, Load, Stmt, Store, cast
 
 from .float8 import LAYOUTS, decode, encode
+from .geometry import on_memory
 from .math import ExprMath, arithmetic_dtype
 
 #: How elements that are only moved are moved: as integers, so that NaN payloads survive; two of 64 bits for complex128.
@@ -68,9 +67,7 @@ def parts_handle(array: Any, part: DType) -> Any:
         return DeviceArray(
             array.storage, part, (*array.shape, 2), (*(2 * s for s in array.strides), 1), 2 * array.offset
         )
-    floats: np.ndarray[Any, Any] = array.real
-    pairs = np.lib.stride_tricks.as_strided(floats, (*array.shape, 2), (*array.strides, floats.itemsize))
-    return pairs if pairs.dtype == part.numpy else pairs.view(part.numpy)
+    return on_memory(array, part.numpy, (*array.shape, 2), (*array.strides, part.itemsize))
 
 
 def kernel_handle(array: Any, dtype: DType) -> Any:

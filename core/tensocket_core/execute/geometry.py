@@ -209,13 +209,19 @@ def _check_rank(shape: Shape) -> None:
 
 def _in_memory(array: np.ndarray[Any, Any], shape: Shape, steps: Shape, nbytes: int) -> np.ndarray[Any, Any]:
     """A view of the memory that an array lies in; ``nbytes`` counts from the array's first element."""
+    return on_memory(array, array.dtype, shape, steps, nbytes)
+
+
+def on_memory(array: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: Shape, steps: Shape,
+              nbytes: int = 0) -> np.ndarray[Any, Any]:
+    """Elements of any dtype and geometry on an array's memory; ``nbytes`` counts from the array's first element."""
     _check_rank(shape)
     memory = memory_of(array)
-    nbytes += int(array.ctypes.data - memory.ctypes.data)
-    if memory.flags.forc and memory.nbytes:
-        return np.ndarray(shape, array.dtype, memory if memory.flags.c_contiguous else memory.T, nbytes, steps)
+    nbytes = 0 if 0 in shape else nbytes + int(array.ctypes.data - memory.ctypes.data)
+    if memory.flags.forc:
+        return np.ndarray(shape, dtype, memory if memory.flags.c_contiguous else memory.T, nbytes, steps)
     whole = np.lib.stride_tricks.as_strided(memory, (memory_nbytes(memory) // memory.itemsize,), (memory.itemsize,))
-    return np.ndarray(shape, array.dtype, whole, nbytes, steps)
+    return np.ndarray(shape, dtype, whole, nbytes, steps)
 
 
 def expand(array: Any, shape: Shape) -> Any:

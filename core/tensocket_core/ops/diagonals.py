@@ -62,6 +62,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     Raises:
         ShapeError: The tensor is neither.
     """
+    diagonal = operator.index(diagonal)
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim == 2:

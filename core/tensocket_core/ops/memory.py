@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensocket_plugins.contract.arrays import contiguous_strides
@@ -11,7 +12,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..execute.geometry import as_strided, memory_nbytes, memory_of, memory_offset
 from ..execute.inplace import bump
-from ..execute.layout import format_strides, reach
+from ..execute.layout import format_strides, reach, suggested_format
 from ..formats import check_format, contiguous_format, preserve_format
 from ..interop.exported import has_fixed_size
 from ..promotion import get_default_dtype
@@ -43,6 +44,9 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     shape = sizes(size)
     if any(n < 0 for n in shape):
         raise ShapeError("resize_", f"size {list(shape)}", "sizes are not negative", "pass non-negative sizes")
+    if math.prod(max(n, 1) for n in shape) * input.dtype.itemsize >= 1 << 63:
+        raise ShapeError("resize_", f"size {list(shape)}: overflow", "bytes and strides fit 63 bits",
+                         "pass smaller sizes")
     format = check_format("resize_", memory_format) or contiguous_format
     if shape == input._array.shape and format is contiguous_format:
         return input
@@ -66,7 +70,9 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
 
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor")
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
-    """``resize_`` to another tensor's shape."""
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+    if memory_format is preserve_format:
+        memory_format = suggested_format(tuple(the_template.shape), the_template.stride())
     return input.resize_(tuple(the_template.shape), memory_format=memory_format)
 
 

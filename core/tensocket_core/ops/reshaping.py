@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from .. import tensors
@@ -232,6 +233,10 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
     if indices_or_sections is None:
         indices_or_sections = indices if sections is None else sections
     if hasattr(indices_or_sections, "_key"):
+        if indices_or_sections.dtype is not int64 or indices_or_sections.ndim > 1:
+            raise ShapeError("tensor_split", f"a tensor of dtype {indices_or_sections.dtype.name} with "
+                             f"{indices_or_sections.ndim} dimensions", "sections are a number, and indices a vector, "
+                             "of dtype int64", "pass integers")
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         parts = indices_or_sections

@@ -246,6 +246,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         IndexOutOfRange: A position lies outside of the dimension.
         ShapeError: Both have different numbers of dimensions.
     """
+    check_long("take_along_dim", indices)
     if dim is None:
         return input.reshape(-1).gather(0, indices.reshape(-1))
     axis = normalize_axis("take_along_dim", dim, input.ndim)

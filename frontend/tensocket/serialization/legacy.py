@@ -46,6 +46,7 @@ class _Legacy:
     def __init__(self, data: bytearray, unpickle: Unpickle, restore: Restore) -> None:
         self.data, self.unpickle, self.restore, self.position = data, unpickle, restore, 0
         self.storages: dict[str, tuple[DType, int, UntypedStorage]] = {}
+        self.parts: dict[Any, UntypedStorage] = {}
         self._left = len(data)
 
     def next(self, persistent_load: Any = None) -> Any:
@@ -57,15 +58,27 @@ class _Legacy:
     def persistent_load(self, saved: Any) -> TypedStorage:
         """A storage in its place, whose bytes come later."""
         kind, key, location, count = saved_storage(saved)
-        if len(saved) > 5 and saved[5] is not None:
-            raise ValueError("views of storages are not read")
         if key not in self.storages:
             self._left -= count * kind.itemsize
             if self._left < 0:
                 raise ValueError("storages are larger than the file")
             host = UntypedStorage(count * kind.itemsize, device=HOST_DEVICE)
             self.storages[key] = kind, count, restored(self.restore, host, location)
-        return typed(self.storages[key][2], kind)
+        whole = self.storages[key][2]
+        if len(saved) < 6 or saved[5] is None:
+            return typed(whole, kind)
+        return typed(self._part(whole, saved[5], kind.itemsize), kind)
+
+    def _part(self, whole: UntypedStorage, saved: Any, size: int) -> UntypedStorage:
+        """A view of a storage, as PyTorch had them before version 0.4: its key, its place and its length."""
+        if not isinstance(saved, tuple) or len(saved) != 3 or not all(type(n) is int for n in saved[1:]):
+            raise ValueError("a view of a storage has a key, a place and a length")
+        key, start, count = saved
+        if not 0 <= start <= start + count <= whole.nbytes() // size:
+            raise ValueError("a view lies within its storage")
+        if key not in self.parts:
+            self.parts[key] = whole[start * size:(start + count) * size]
+        return self.parts[key]
 
     def fill(self, key: Any, swapped: bool) -> None:
         """The bytes of the next storage."""
@@ -97,7 +110,10 @@ def read_legacy(stream: IO[bytes], size: int, unpickle: Unpickle, restore: Resto
     if file.next() != MAGIC or file.next() != VERSION:
         raise ValueError("it does not start as a file of this format does")
     system = file.next()
-    swapped = bool(system["little_endian"]) != (sys.byteorder == "little")
+    little = system.get("little_endian", system.get(b"little_endian"))  # bytes, if texts are read as such
+    if type(little) is not bool:
+        raise ValueError("it does not say in which order bytes are")
+    swapped = little != (sys.byteorder == "little")
     value = file.next(file.persistent_load)
     keys = file.next()
     if sorted(keys) != sorted(file.storages):

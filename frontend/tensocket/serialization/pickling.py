@@ -33,7 +33,7 @@ class Shelf:
     def __init__(self, legacy: bool = False) -> None:
         self.storages: dict[str, UntypedStorage] = {}
         self.kinds: dict[str, DType] = {}
-        self._keys: dict[UntypedStorage, tuple[str, DType]] = {}
+        self._keys: dict[Any, tuple[str, DType]] = {}
         self._extra = (None,) if legacy else ()
 
     def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
@@ -48,7 +48,8 @@ class Shelf:
             storage, kind = value, uint8
         else:
             return None
-        key, first = self._keys.setdefault(storage, (str(len(self._keys)), kind))
+        shared = storage if storage.nbytes() else (storage, kind)  # nothing is shared where there is nothing
+        key, first = self._keys.setdefault(shared, (str(len(self._keys)), kind))
         if first is not kind:
             raise SerializationError("save", f"one storage as {first.name} and as {kind.name}", "Cannot save multiple "
                                      "tensors or storages that view the same data as different types",

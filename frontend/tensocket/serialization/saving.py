@@ -66,7 +66,13 @@ def _save(
                                "functions from the top level of modules") from error
     if not archive:
         write_legacy(stream, text.getvalue(), shelf, module, protocol)
-        return
+    else:
+        _write_archive(stream, name, text, shelf, byteorder)
+    if hasattr(stream, "flush"):
+        stream.flush()
+
+
+def _write_archive(stream: IO[bytes], name: str, text: io.BytesIO, shelf: Shelf, byteorder: bool) -> None:
     writer = Writer(stream, name)
     writer.add("data.pkl", text.getbuffer())
     writer.add(".format_version", b"1")

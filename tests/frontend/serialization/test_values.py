@@ -334,3 +334,43 @@ def test_files_before_archives(saved, loaded):
     assert found["a"].tolist() == [1, 9, 3]
     assert found["c"][0].tolist() == [True]
     assert loaded(data, map_location="meta")["a"].device.type == "meta"
+
+
+def test_what_is_written_is_in_the_file(tmp_path):
+    with (tmp_path / "file").open("wb") as stream:
+        torch.save(torch.arange(3), stream)
+        assert torch.load(tmp_path / "file").tolist() == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_without_bytes_have_any_dtype(copied):
+    empty = torch.tensor([], dtype=torch.float32)
+    other = torch.TypedStorage(wrap_storage=empty.untyped_storage(), dtype=torch.int16)
+    tensor, storage = copied([empty, other])
+    assert (tensor.dtype, storage.dtype, storage.size()) == (torch.float32, torch.int16, 0)
+
+
+#: ``t = torch.zeros(2); torch.save((t.storage()[:1], t.storage()[1:]), f)`` of PyTorch 0.3.1.
+VIEWS = (
+    b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\n\x00\x00\x00type_sizesq\x01}q\x02"
+    b"(X\x03\x00\x00\x00intq\x03K\x04X\x05\x00\x00\x00shortq\x04K\x02X\x04\x00\x00\x00longq\x05K\x04uX\x10\x00\x00\x00"
+    b"protocol_versionq\x06M\xe9\x03X\r\x00\x00\x00little_endianq\x07\x88u.\x80\x02(X\x07\x00\x00\x00storageq\x00"
+    b"ctorch\nFloatStorage\nq\x01X\x0e\x00\x00\x0094279043900432q\x02X\x03\x00\x00\x00cpuq\x03K\x02X\x0e\x00\x00\x00"
+    b"94279029750368q\x04K\x00K\x01\x87q\x05tq\x06Q(h\x00h\x01X\x0e\x00\x00\x0094279043900432q\x07h\x03K\x02X\x0e"
+    b"\x00\x00\x0094279029750432q\x08K\x01K\x01\x87q\ttq\nQ\x86q\x0b.\x80\x02]q\x00X\x0e\x00\x00\x0094279043900432"
+    b"q\x01a.\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80?\x00\x00\x00@")
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_views_of_storages_in_old_files(loaded):
+    first, second = loaded(VIEWS)
+    assert (first.tolist(), second.tolist()) == ([1.0], [2.0])
+    assert first.data_ptr() + 4 == second.data_ptr()
+    for place in (b"K\x02K\x01\x87", b"K\x01K\x02\x87"):
+        with pytest.raises(torch.errors.DamagedFileError, match="a view lies within its storage"):
+            loaded(VIEWS.replace(b"K\x01K\x01\x87", place))
+
+
+def test_old_files_are_read_with_texts_as_bytes(saved, loaded):
+    data = saved([torch.arange(2)], _use_new_zipfile_serialization=False)
+    assert loaded(data, encoding="bytes")[0].tolist() == [0, 1]
