@@ -10993,7 +10993,7 @@ def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any
 
 
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
-    """``resize_`` to another tensor's shape."""
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
     try:
         key = input._key | the_template._key
     except AttributeError:
