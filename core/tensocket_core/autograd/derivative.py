@@ -141,6 +141,8 @@ class Derivative:
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[int, ...]:
         """``saved_positions`` with ``UNUSED`` for what only arguments without an edge need."""
+        if self.joint is not None:
+            return self.saved_positions
         wanted = tuple([edge is not None for edge in edges])
         plan = self.plans.get(wanted)
         if plan is None:

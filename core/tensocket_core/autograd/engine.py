@@ -21,10 +21,11 @@ from tensocket_plugins.contract.errors import AutogradError
 
 from ..device import thread_streams, use_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS, WRAPPER
-from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
+from ..dispatch.modes import ACTIVE, INHERITED, STATE, set_grad_enabled
 from ..recording import REPLACED, SPECIAL
 from . import anomaly
 from .accumulate import SOLE, accumulate, added, became_first
+from .deep import in_new_thread, stack_is_full
 from .edges import Target, check_swapped, fit, fit_to, last_uses, node_of, on_the_way, target_of
 from .handles import follow
 from .hooks import Extras, name_of
@@ -39,6 +40,7 @@ class _Current(threading.local):
 
 
 _CURRENT: Final = _Current()
+INHERITED.append(_CURRENT)
 _NUMBERS: Final = itertools.count(1)
 
 
@@ -393,6 +395,8 @@ def run_pass(roots: Sequence[tuple[Any, Any]], edges: list[Any] | None, retain_g
     Returns:
         Gradients of the wanted edges, where they are not accumulated.
     """
+    if _CURRENT.running is not None and stack_is_full():
+        return in_new_thread(lambda: run_pass(roots, edges, retain_graph, create_graph, into))
     state = _Pass(edges, create_graph, create_graph if retain_graph is None else retain_graph, into)
     outer, _CURRENT.running = _CURRENT.running, state
     try:

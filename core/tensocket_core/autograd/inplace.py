@@ -11,7 +11,7 @@ from ..dispatch.keys import AUTOGRAD
 from .derivative import Derivative
 from .node import PACKED
 from .rebase import adopt_views, follow, unrecorded
-from .record import attach, edge_of, move_retained, retained_by, version_of
+from .record import DIFFERENTIABLE, attach, edge_of, move_retained, retained_by, version_of
 
 
 def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,6 +19,8 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
     tensors = derivative.tensors
 
     def record_inplace(target: Any, *args: Any) -> Any:
+        if not target._key & DIFFERENTIABLE:
+            return below(target, *args)
         check_no_leaf(operator, target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])

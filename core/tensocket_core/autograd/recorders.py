@@ -184,8 +184,8 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: 
         return _number_recorder(derivative, below)
     positions = derivative.saved_positions
     both_saved = positions == (0, 1)
-    # In a product, each argument is saved for the gradient of the other one.
-    crossed = derivative.picks == ((1,), (0,))
+    # Which argument is saved for the gradient of which: in a product, each for that of the other one.
+    (a_for_a, b_for_a), (a_for_b, b_for_b) = [[k in pick for k in (0, 1)] for pick in derivative.picks]
     form = _NO_FORM
 
     def record_binary(a: Any, b: Any) -> Any:
@@ -208,8 +208,8 @@ def _binary_recorder(derivative: Derivative, below: Callable[..., Any], number: 
         node.shape = result._array.shape
         node.options = known[1]
         if positions:
-            x = a if right is not None or not crossed else None
-            y = b if left is not None or not crossed else None
+            x = a if (a_for_a and left is not None) or (a_for_b and right is not None) else None
+            y = b if (b_for_a and left is not None) or (b_for_b and right is not None) else None
             node.saved = (x, y)
             first = _NO_COUNTER if x is None else x._version_counter
             second = _NO_COUNTER if y is None else y._version_counter

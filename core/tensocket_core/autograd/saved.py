@@ -12,6 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
 from ..device import thread_streams
 from ..dispatch.keys import AUTOGRAD, OPTIONS
+from ..dispatch.modes import INHERITED
 from ..recording import Reason
 from . import anomaly
 from . import node as nodes
@@ -30,6 +31,7 @@ class _Thread(threading.local):
 
 
 _THREAD: Final = _Thread()
+INHERITED.append(_THREAD)
 
 
 class Packed:

@@ -20,7 +20,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 from ..device import BY_KEY, DeviceEntry
 from .call import key_of
 from .keys import AUTOCAST, AUTOGRAD, DEVICE_MASK, WRAPPER
-from .modes import ACTIVE, STATE, run_with_modes, thread_state, update_state
+from .modes import ACTIVE, INHERITED, STATE, run_with_modes, thread_state, update_state
 from .precisions import ACCELERATOR, AS_GIVEN, HOST, LOW, REFUSED, RESULT, WIDE
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class _Precision(threading.local):
 
 
 PRECISION: Final = _Precision()
+INHERITED.append(PRECISION)
 #: Low precisions of operators from outside, by record and device type.
 REGISTERED: Final[weakref.WeakKeyDictionary[Operator, dict[str, DType]]] = weakref.WeakKeyDictionary()
 

@@ -71,6 +71,8 @@ class _ThreadState(threading.local):
 
 
 STATE: Final = _ThreadState()
+#: States of a thread that another one inherits which works for it; each module with such a state adds it.
+INHERITED: Final[list[threading.local]] = [STATE]
 
 
 def update_state(**values: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tensocket_plugins.contract.native import NativeForm
 from tensocket_plugins.ir.nodes import Program
 
 from ..autograd.conjugate import for_key
+from ..autograd.derivative import Derivative
 from ..autograd.inplace import inplace_recorder
 from ..device import DeviceEntry
 from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dtype_bit
@@ -82,6 +83,9 @@ class InPlace(InPlaceOperator):
         )
         self.origin = origin
         self.derivative = origin.derivative
+        if self.derivative is None:  # the values from before are gone, whatever is written in their place
+            self.derivative = Derivative(**{self.schema.names[0]: lambda grad: grad.new_zeros(grad.shape)})
+            self.derivative.bind(self.schema)
         # A keyword whose statement returns a result of its own: it is written to the tensor.
         self.keywords = {
             name: (

@@ -182,18 +182,18 @@ truncated_divide: Final = Pointwise(
 maximum: Final = Pointwise(
     "maximum(Tensor input, Tensor other) -> Tensor", "The larger of two; NaN if either is NaN.",
     lambda m, x, y: m.maximum(x, y),
-    derivative=Derivative(input=lambda grad, input, other: grad * _share(input > other, input == other),
-                          other=lambda grad, input, other: grad * _share(input < other, input == other)))
+    derivative=Derivative(input=lambda grad, input, other: grad * _share(input < other, input == other),
+                          other=lambda grad, input, other: grad * _share(input > other, input == other)))
 minimum: Final = Pointwise(
     "minimum(Tensor input, Tensor other) -> Tensor", "The smaller of two; NaN if either is NaN.",
     lambda m, x, y: m.minimum(x, y),
-    derivative=Derivative(input=lambda grad, input, other: grad * _share(input < other, input == other),
-                          other=lambda grad, input, other: grad * _share(input > other, input == other)))
+    derivative=Derivative(input=lambda grad, input, other: grad * _share(input > other, input == other),
+                          other=lambda grad, input, other: grad * _share(input < other, input == other)))
 
 
-def _share(wins: Any, ties: Any) -> Any:
-    """1 where an operand wins, a half where both are equal."""
-    return wins.where(wins, ties * 0.5)
+def _share(loses: Any, ties: Any) -> Any:
+    """0 where an operand loses, a half where both are equal, else 1; of NaN, no operand loses."""
+    return (1 - ties * 0.5) * loses.logical_not()
 
 
 def _itself(dtype: DType) -> DType:

@@ -58,6 +58,11 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
     copy_elements(entry, target._array, target.dtype, to_device(array, dtype, src._entry, entry), dtype)
 
 
+def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
+    """Zeros for what was overwritten, if nothing else says that a gradient arrived there."""
+    return (None if wanted[1] else grad.new_zeros(grad.shape)), (grad if wanted[1] else None)
+
+
 def _fill(entry: Any, target: Any, value: Any) -> None:
     if hasattr(value, "_key") and value.ndim:
         raise ShapeError(
@@ -82,7 +87,7 @@ copy_: Final = Assign(
     "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
     "Elements of src, converted and moved, in place.",
     lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
-    derivative=Derivative(src=lambda grad: grad),
+    derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)),
 )
 basic_put_: Final = Assign(
     "basic_put_(Tensor! input, any index, Tensor src) -> Tensor",

@@ -83,8 +83,14 @@ def _pow_base(grad: Any, base: Any, exponent: Any) -> Any:
 def _pow_exponent(grad: Any, base: Any, exponent: Any, result: Any) -> Any:
     if not hasattr(base, "_key"):
         if base == 0:
-            return grad * 0
+            return grad * (result * -math.inf).masked_fill(_constant_at_zero(exponent), 0)
         if type(base) is complex or grad.is_complex():
             return grad * result * cmath.log(base)
         return grad * result * math.log(base) if base > 0 else grad * math.nan
-    return grad * (result * base.log()).masked_fill((base == 0) & (exponent.real >= 0), 0)
+    logarithm = (base.to(result.dtype) if result.is_complex() else base).log()  # a negative number has a complex one
+    return grad * (result * logarithm).masked_fill((base == 0) & _constant_at_zero(exponent), 0)
+
+
+def _constant_at_zero(exponent: Any) -> Any:
+    """Where powers of zero stay what they are when the exponent changes."""
+    return (exponent.real >= 0) & (exponent.imag == 0) if exponent.is_complex() else exponent >= 0

@@ -223,9 +223,11 @@ def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
-    """Shared evenly among equal extremes."""
+    """Shared evenly among equal extremes; a NaN that ``max`` or ``min`` found, over all dimensions, among all of them."""
     shape = tuple(input.shape)
-    hit = (input == restore(result, shape, dim, keepdim)).to(grad.dtype)
+    extreme = restore(result, shape, dim, keepdim)
+    hits = input == extreme
+    hit = (hits | (input != input) if dim is None and input.dtype.category > 1 else hits).to(grad.dtype)
     return restore(grad, shape, dim, keepdim) * hit / hit.sum(normalize_axes("amax", dim, len(shape)), True)
 
 

@@ -11,6 +11,7 @@ from tensocket_plugins.contract.errors import AutogradError
 
 from ..autograd.jacobians import ALONG
 from ..dispatch.keys import AUTOGRAD
+from ..dispatch.modes import INHERITED
 from ..execute.geometry import element_strides, memory_nbytes, memory_of, memory_offset
 from .aliasing import content, make_view, root_of, shown
 from .forward import _ENABLED, DualTensor, Forward, check_tangent
@@ -124,6 +125,7 @@ class _Levels(threading.local):
 
 
 _LEVELS: Final = _Levels()
+INHERITED.append(_LEVELS)
 
 
 class UnpackedDualTensor(NamedTuple):

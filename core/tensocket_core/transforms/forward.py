@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
 from ..dispatch.call import call
+from ..dispatch.modes import INHERITED
 from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .aliasing import AliasTensor, content, make_view, replace, root_of
 from .arguments import split_aux
@@ -21,6 +22,7 @@ class _Enabled(threading.local):
 
 
 _ENABLED: Final = _Enabled()
+INHERITED.append(_ENABLED)
 
 
 class DualTensor(AliasTensor):

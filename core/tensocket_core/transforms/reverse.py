@@ -179,7 +179,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Returns:
         The result of ``func`` and a function of cotangents (a tree like the result) that returns the gradients of the
-        primals: one, or a tuple of several. With ``has_aux``, the something else comes third.
+        primals, a tuple with one for each. With ``has_aux``, the something else comes third.
 
     Raises:
         AutogradError: The function returns something else than tensors, or not a pair with ``has_aux``.
@@ -188,8 +188,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
-        gradients = pull(given, retain_graph, create_graph)
-        return gradients[0] if len(primals) == 1 else gradients
+        return pull(given, retain_graph, create_graph)
 
     return (result, pullback, aux) if has_aux else (result, pullback)
 
