@@ -100,7 +100,7 @@ _TRUTH_OUT: Final = frozenset({"all", "any"})
 _PAIRS: Final = frozenset({"max", "min"})
 #: Those whose ``out`` shares no memory with the operands.
 _APART: Final = frozenset({
-    "aminmax", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
+    "aminmax", "cat", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
     "masked_select", "max", "min", "mode", "take", "take_along_dim", "topk",
 })
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
@@ -337,9 +337,11 @@ def _function(operator: Operator) -> str:
         )
         rules = _out_rules(operator)
         if operator.name in _APART:
-            operands = f"({''.join(f'{p.name}, ' for p in operator.schema.parameters if p.is_tensor)})"
+            operands = _operands(operator)
             # With two tensors it is the elementwise function, whose result may take an operand's place.
             rules += f", apart={operands}" + (' if not hasattr(dim, "_key") else ()' if operator.name in _PAIRS else "")
+        elif isinstance(operator, Pointwise):
+            rules += f", beside={_operands(operator)}"
         direct = isinstance(operator, Pointwise) and operator.count <= 2 and not operator.extras
         lines += ["if out is not None:", *_asked_first(operator, "out"),
                   *([f"    if written(_{_label(operator)}, out, {given}):", "        return out"] if direct else []),
@@ -360,6 +362,12 @@ def _out_rules(operator: Operator) -> str:
     if operator.name in _PAIRS:  # with two tensors it is the elementwise function
         return ', exact=dim is not None and not hasattr(dim, "_key")'
     return ", exact=dtype is not None" if "dtype" in operator.schema.names else ""
+
+
+def _operands(operator: Operator) -> str:
+    """A tuple of all arguments that may be tensors."""
+    given = [f"*{p.name}" if p.type.endswith("[]") else p.name for p in operator.schema.parameters if p.is_tensor]
+    return f"({', '.join(given)},)"
 
 
 def _itself(operator: Operator) -> str:

@@ -178,7 +178,7 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         if not self._array.shape:
             raise ArgumentTypeError("iter", "a 0-dimensional tensor", "only tensors with dimensions can be iterated",
                                     "use .item()")
-        return (self[k] for k in range(self._array.shape[0]))
+        return iter(self.unbind(0))
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):

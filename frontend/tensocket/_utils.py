@@ -27,7 +27,7 @@ from tensocket_core.typed_storages import TypedStorage
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedDtype
 
 #: Attributes of tensors that belong to a graph; files do not set them.
-TRANSIENT: Final = frozenset({"_accumulator", "_custom_view", "_extras", "_views"})
+TRANSIENT: Final = frozenset({"_accumulator", "_fixed_view", "_extras", "_views"})
 
 
 def _sizes(operator: str, *groups: Any) -> list[tuple[int, ...]]:

@@ -51,9 +51,8 @@ def test_an_operand_as_out_and_parts_of_it(operands, host):
     before = host(x).copy()
     torch.add(x, y, out=x)
     np.testing.assert_array_equal(host(x), before + host(y))
-    before = host(x).copy()
-    torch.add(x[:-1], x[:-1], out=x[1:])
-    np.testing.assert_array_equal(host(x)[1:], 2 * before[:-1])
+    with pytest.raises(ShapeError, match=r"\[add\] an operand in the memory of the tensor"):
+        torch.add(x[:-1], x[:-1], out=x[1:])
 
 
 def test_broadcasting_layouts_and_integers(host, rng):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
 
 from ..device import BY_KEY
-from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DTYPE_MASK, DTYPE_OF, OPTIONS
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIFFERENTIABLE, DTYPE_MASK, DTYPE_OF, OPTIONS
 from ..dispatch.modes import STATE
 from ..recording import SPECIAL
 from .derivative import Derivative
 from .edges import place_of
-from .inplace import check_no_leaf
+from .inplace import MADE_BY_FUNCTION, check_no_leaf
 from .inspection import SavedTensor
 from .node import SEQUENCE, MultiNode, Output, gradient_place, raise_freed
 from .rebase import adopt_views, follow, unrecorded
-from .record import DIFFERENTIABLE, version_of
+from .record import version_of
 from .saved import complete
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _output(node: FunctionNode, index: int, value: Any, is_input: bool, is_dirty
     if is_input and not is_dirty:
         value = _alias(value)
     if value._base is not None and not is_dirty:
-        value._custom_view = True
+        value._fixed_view = MADE_BY_FUNCTION
     value._grad_fn = Output(node, index) if index else node
     value._key |= AUTOGRAD
     return value

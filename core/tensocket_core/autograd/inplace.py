@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from .derivative import Derivative
 from .node import PACKED
 from .rebase import adopt_views, follow, unrecorded
-from .record import DIFFERENTIABLE, attach, edge_of, move_retained, retained_by, version_of
+from .record import attach, edge_of, move_retained, retained_by, version_of
+
+MADE_BY_FUNCTION: Final = ("a view made by a custom function",
+                          "changes of such a view would go around the function's backward",
+                          "clone() it first, or let the function return a copy")
+
+
+def one_of_many(function: str) -> tuple[str, str, str]:
+    """Why an output of a function that returns several views is not modified."""
+    return (f"an output of {function}, which returns multiple views",
+            "such functions do not allow the output views to be modified inplace while gradients are recorded",
+            f"clone() it first, or use unsafe_{function} where there is one")
+
+
+def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
+    """Mark recorded views, one of several results each, as not to be modified."""
+    if views and views[0]._key & AUTOGRAD:
+        reason = one_of_many(function)
+        for view in views:
+            view._fixed_view = reason
+    return views
 
 
 def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,7 +69,13 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
 
 
 def check_no_leaf(operator: str, target: Any) -> None:
-    """Refuse leaves that require grad, views of them, and views that a custom function made."""
+    """Refuse leaves that require grad, views of them, and views that are not to be modified.
+
+    Raises:
+        AutogradError: It is one.
+    """
+    if target._fixed_view is not None:
+        raise AutogradError(operator, *target._fixed_view)
     for tensor, what in ((target, "a leaf tensor"), (target._base, "a view of a leaf tensor")):
         if tensor is not None and tensor._key & AUTOGRAD and tensor._grad_fn is None:
             raise AutogradError(
@@ -58,7 +84,3 @@ def check_no_leaf(operator: str, target: Any) -> None:
                 "a leaf that requires grad is not modified while gradients are recorded",
                 "use torch.no_grad(), or work out of place",
             )
-    if target._custom_view:
-        raise AutogradError(operator, "a view made by a custom function",
-                            "changes of such a view would go around the function's backward",
-                            "clone() it first, or let the function return a copy")

@@ -40,8 +40,8 @@ class Recorded:
     #: Hooks of a leaf, and its ``AccumulateGrad`` while somebody holds that; instance attributes once there are any.
     _extras: Extras | None = None
     _accumulator: weakref.ref[Any] | None = None
-    #: Whether this is a view that a custom function made, whose backward in-place changes would go around.
-    _custom_view: bool = False
+    #: What makes this a view that is not modified while gradients are recorded, as errors say it; None for all others.
+    _fixed_view: tuple[str, str, str] | None = None
 
     @property
     def grad_fn(self) -> Any:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any, Final
 
-from tensocket_plugins.contract import dtypes
-
-from ..dispatch.keys import AUTOGRAD, OPTIONS, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE, OPTIONS
 from ..recording import SPECIAL
 from .derivative import RESULT, RESULTS, SHAPE, UNUSED, WANTED, Derivative
 from .hooks import extras_of
@@ -17,8 +15,6 @@ from .saved import complete
 _new = object.__new__
 #: Stands for the version of what is no tensor.
 _NO_COUNTER: Final = (-1,)
-#: Key bits of dtypes that have gradients.
-DIFFERENTIABLE: Final = sum(dtype_bit(dtype) for dtype in dtypes.ALL if dtype.kind in ("float", "complex"))
 
 
 def edge_of(value: Any) -> Any:

@@ -43,7 +43,8 @@ OPTIONS: Final = DEVICE_MASK | DTYPE_MASK
 
 #: Key bit of a dtype to the dtype.
 DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.ALL}
-
+#: Key bits of dtypes that have gradients.
+DIFFERENTIABLE: Final = sum(1 << dtype.bit for dtype in dtypes.ALL if dtype.kind in ("float", "complex"))
 
 _FLAGS: Final = (("dim0", DIM0), ("wrapper", WRAPPER), ("autocast", AUTOCAST), ("autograd", AUTOGRAD))
 

@@ -12,10 +12,14 @@ from typing import Any, Final, TypeVar
 
 from . import trace
 from .decorate import decorate
-from .keys import AUTOGRAD, WRAPPER
+from .keys import AUTOGRAD, DIFFERENTIABLE, WRAPPER
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Why a view is not modified that was made where nothing was recorded, of a tensor that requires a gradient.
+MADE_WITHOUT_GRAD: Final = ("a view that was created in no_grad mode and is modified with grad mode enabled",
+                            "the view is not part of the graph that its base is part of",
+                            "create and modify it both inside of no_grad or both outside, or use detach()")
 #: One entry per thread whose state is not the default one.
 ACTIVE: Final[list[object]] = []
 
@@ -115,17 +119,31 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     mask = STATE.mask
     if mask is None:
         return _run_in_state(operator, key, args)
+    hidden = key & ~mask
     key &= mask
     kernel = operator.table.get(key)
     if kernel is None:
         kernel = operator.resolve(key)
-    return kernel(*args) if operator.body is None else operator.invoke(kernel, args)
+    result = kernel(*args) if operator.body is None else operator.invoke(kernel, args)
+    if hidden & AUTOGRAD and operator.makes_views:
+        _note_unrecorded(result)
+    return result
+
+
+def _note_unrecorded(result: Any) -> None:
+    """Let unrecorded views require a gradient where their base does, as in PyTorch; nothing passes it on to the base."""
+    for view in result if type(result) is tuple else (result,):
+        base = getattr(view, "_base", None)
+        if base is not None and base._key & AUTOGRAD and not view._key & AUTOGRAD and view._key & DIFFERENTIABLE:
+            view._key |= AUTOGRAD
+            view._fixed_view = MADE_WITHOUT_GRAD
 
 
 def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     state = STATE
     if state.function_modes:
         return operator.run_function_mode(args)
+    hidden = key & state.exclude
     if state.dispatch_modes:
         key |= WRAPPER
     key = (key | state.include) & ~state.exclude
@@ -136,6 +154,8 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
         kernel = operator.resolve(key)
     tracer = state.tracer
     result = operator.invoke(kernel, args) if tracer is None else tracer.operator(operator, key, kernel, args)
+    if hidden & AUTOGRAD and operator.makes_views and state.inference is None:
+        _note_unrecorded(result)
     return result if state.inference is None else state.inference(result)
 
 

@@ -37,6 +37,7 @@ class Operator(Packet):
         overrides: Functions registered for a layer or a device from outside, by its name, or for a layer on one device
             (``Autograd:cpu``); see ``layers``.
         dispatch_rules: Functions registered for calls with a class or mode, in place of its ``__torch_dispatch__``.
+        makes_views: Whether results may be views of an argument, or the argument itself.
         derivative: How gradients flow; None where the operator is declared not differentiable.
         doc: Documentation: first line, then details with formula.
         method: Whether tensors have it as a method; a string names the method differently.
@@ -65,6 +66,7 @@ class Operator(Packet):
         self.overrides: dict[str, Callable[..., Any]] = {}
         self.dispatch_rules: dict[type, Callable[..., Any]] = {}
         self.derivative = derivative
+        self.makes_views = "~" in self.schema.returns
         self.method = method
         self.function = function
         self.namespace = namespace
@@ -113,6 +115,11 @@ class Operator(Packet):
     def recorded(self, key: int) -> Callable[..., Any]:
         """The closure for a key with ``AUTOGRAD``; without a derivative, nothing is recorded."""
         return self.recording(self.below(key & ~AUTOGRAD), key)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether calls with tensors that require a gradient are recorded."""
+        return self.derivative is not None
 
     def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
         """``below``, which runs this operator somehow for a key, with recording of what it did."""

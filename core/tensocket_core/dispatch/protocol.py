@@ -118,7 +118,7 @@ def run_wrapped(operator: Operator, *args: Any, **keywords: Any) -> Any:
 
 def _run_recorded(operator: Operator, args: tuple[Any, ...]) -> Any:
     key = _key(operator, args) & ~WRAPPER
-    if operator.derivative is None or not key & AUTOGRAD:
+    if not operator.is_recorded or not key & AUTOGRAD:
         return run_dispatch(operator, args)
     return operator.recording(lambda *given: run_dispatch(operator, given), key)(*args)
 

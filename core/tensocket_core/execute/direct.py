@@ -248,7 +248,8 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
                 y = made(other)
         else:
             y = other._array
-        if x.size > limit or not x.flags.carray or (y.shape and y.shape != x.shape):
+        if x.size > limit or not x.flags.carray or (y.shape and y.shape != x.shape) or (
+                (x.base is not None or y.base is not None) and x is not y and np.may_share_memory(x, y)):
             return general(target, other)
         try:
             if ufunc:

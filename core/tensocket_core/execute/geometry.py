@@ -243,9 +243,24 @@ def partly_shared(array: Any, out: Any) -> bool:
     return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
 
 
+def dense(array: Any) -> bool:
+    """Whether a handle's elements fill a range of memory, each place once, in whatever order."""
+    reach = 1
+    for stride, size in sorted((s, n) for s, n in zip(element_strides(array), array.shape, strict=True) if n != 1):
+        if stride != reach:
+            return not array.size
+        reach *= size
+    return True
+
+
+def share_a_part(array: Any, out: Any) -> bool:
+    """Whether two arrays without gaps have memory in common, but not element by element."""
+    return overlapping(array, out) and partly_shared(array, out)
+
+
 def overlapping(array: Any, out: Any) -> bool:
     """Whether two arrays without gaps have memory in common."""
-    if not (contiguous(array) and contiguous(out) and array.size and out.size):
+    if not (array.size and out.size and dense(array) and dense(out)):
         return False
     if type(array) is np.ndarray or type(out) is np.ndarray:
         return type(array) is type(out) and bool(np.may_share_memory(array, out))
@@ -262,6 +277,7 @@ __all__ = [
     "coalesce",
     "contiguous",
     "contiguous_strides",
+    "dense",
     "element_strides",
     "expand",
     "expanded_strides",
@@ -275,4 +291,5 @@ __all__ = [
     "overlapping",
     "owner_of",
     "partly_shared",
+    "share_a_part",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, SCALAR_MASK, SCALAR_SHIFT, dty
 from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
 from . import dense, direct, native
-from .geometry import broadcast_shapes, element_strides, partly_shared
+from .geometry import broadcast_shapes, element_strides, overlapping, partly_shared, share_a_part
 from .math import arithmetic_dtype
 from .pointwise import Pointwise
 
@@ -60,6 +60,36 @@ def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
                             "the owner of the memory does not allow writing", "clone() it first")
 
 
+def check_parts(operator: str, target: Any, operands: Iterable[Any]) -> None:
+    """Refuse operands that lie in the memory of what is written, but not element by element.
+
+    Raises:
+        ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
+    """
+    out = target._array
+    if any(share_a_part(x._array, out) for x in operands if hasattr(x, "_array") and x is not target):
+        raise shared_memory(operator, target)
+
+
+def check_separate(operator: str, target: Any, *operands: Any) -> None:
+    """Refuse operands that lie in the memory of what is written at indices.
+
+    Raises:
+        ShapeError: One does. Operands with gaps are not looked at, as in PyTorch; they are copied first.
+    """
+    out = target._array
+    if any(overlapping(x._array, out) for x in operands if hasattr(x, "_array")):
+        raise shared_memory(operator, target)
+
+
+def shared_memory(operator: str, target: Any) -> ShapeError:
+    """The error for an operand in the memory of what is written."""
+    return ShapeError(
+        operator, f"an operand in the memory of the tensor of shape {list(target.shape)} that is written",
+        "an operand and what is written share no elements, or all of them one by one",
+        "clone() the operand first")
+
+
 class InPlaceOperator(Operator):
     """An operator that modifies its first argument and returns it."""
 
@@ -83,9 +113,9 @@ class InPlace(InPlaceOperator):
         )
         self.origin = origin
         self.derivative = origin.derivative
-        if self.derivative is None:  # the values from before are gone, whatever is written in their place
-            self.derivative = Derivative(**{self.schema.names[0]: lambda grad: grad.new_zeros(grad.shape)})
-            self.derivative.bind(self.schema)
+        #: What is recorded without a derivative: the values from before are gone, whatever is written in their place.
+        self.overwriting = Derivative(**{self.schema.names[0]: lambda grad: grad.new_zeros(grad.shape)})
+        self.overwriting.bind(self.schema)
         # A keyword whose statement returns a result of its own: it is written to the tensor.
         self.keywords = {
             name: (
@@ -97,6 +127,17 @@ class InPlace(InPlaceOperator):
             for name, (default, statement) in origin.keywords.items()
         }
 
+    @property
+    def is_recorded(self) -> bool:
+        """True: also what has no derivative changes the tensor."""
+        return True
+
+    def recording(self, below: Callable[..., Any], key: int) -> Callable[..., Any]:
+        """Without a derivative, the gradient of what was overwritten is zero."""
+        if self.derivative is None:
+            return inplace_recorder(self.name, self.overwriting, below)
+        return super().recording(below, key)
+
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """Check, run, count."""
         origin = self.origin
@@ -105,6 +146,7 @@ class InPlace(InPlaceOperator):
 
         def run(target: Any, *args: Any) -> Any:
             self._check(target, args)
+            check_parts(self.name, target, args)
             # A kernel may read an element after it was written where memory is shared, but not one to one.
             args = tuple(
                 [

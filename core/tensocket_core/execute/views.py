@@ -127,6 +127,9 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
     def record_view(*args: Any) -> Any:
         view = record(*args)
         note_view(view)
+        fixed = args[0]._fixed_view
+        if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded
+            view._fixed_view = fixed
         return view
 
     return record_view

@@ -29,7 +29,7 @@ from ..execute.geometry import element_strides, memory_of
 from ..execute.usage import copy_arrays
 
 #: Attributes of tensors that belong to a graph and are not copied.
-_TRANSIENT: Final = frozenset({"_accumulator", "_custom_view", "_extras", "_views"})
+_TRANSIENT: Final = frozenset({"_accumulator", "_extras", "_fixed_view", "_views"})
 _LOCK: Final = held_over_forks(threading.Lock(), Rank.LEAVES)
 _KNOWN: Final[WeakValueDictionary[Any, Memory]] = WeakValueDictionary()
 

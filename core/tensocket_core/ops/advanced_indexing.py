@@ -26,7 +26,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes
 from ..execute.indexing import scatter_arrays
-from ..execute.inplace import bump, check_writable
+from ..execute.inplace import bump, check_separate, check_writable
 from ..meta import missing_data
 from .indexing import checked_index, gather_valid, rows_index, scatter_valid
 
@@ -239,6 +239,7 @@ def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any
 def write_indices(input: Any, indices: Any, values: Any) -> None:
     """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded."""
     check_writable("index_put_", input)
+    check_separate("index_put_", input, *indices, values)
     selection, value, position = _placed(input, indices, values)
     rows = selection.rows(input)
     if (rows if rows._base is None else rows._base) is not (input if input._base is None else input._base):
@@ -252,4 +253,5 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
 @composite("index_put_(Tensor! input, any indices, Operand values, bool accumulate=False) -> Tensor", function=False)
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Write (or add) values at index tensors, in place."""
+    check_separate("index_put_", input, *indices, values)
     return input.copy_(input.index_put(indices, values, accumulate))

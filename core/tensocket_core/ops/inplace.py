@@ -15,7 +15,7 @@ from ..dispatch.modes import no_grad
 from ..dispatch.registry import OPERATORS
 from ..execute.copying import converted, copy_elements, to_device
 from ..execute.geometry import broadcast_shapes, contiguous, partly_shared
-from ..execute.inplace import Assign, InPlace
+from ..execute.inplace import Assign, InPlace, check_parts, check_separate
 from ..execute.pointwise import Pointwise
 from ..execute.usage import copy_arrays
 
@@ -41,6 +41,7 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
         )
     array, dtype = src._array, src.dtype
     if src._entry is entry:
+        check_parts("copy_", target, (src,))
         if partly_shared(array, target._array):
             array = converted(entry, array, dtype, dtype)
         copy_elements(entry, target._array, target.dtype, array, dtype)
@@ -112,6 +113,7 @@ def zero_(input: Any) -> Any:
 @composite("masked_fill_(Tensor! input, Tensor mask, Operand value) -> Tensor", function=False)
 def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where the mask holds, in place."""
+    check_parts("masked_fill_", input, (mask,))
     return input.copy_(input.masked_fill(mask, value))
 
 
@@ -119,6 +121,7 @@ def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
            " -> Tensor", function=False)
 def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``scatter`` in place."""
+    check_separate("scatter_", input, index, src)
     before = input.clone() if reduce is not None and input._key & AUTOGRAD else input
     return input.copy_(before.scatter(dim, index, src, value=value, reduce=reduce))
 
@@ -126,4 +129,5 @@ def scatter_(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = 
 @composite("scatter_add_(Tensor! input, int dim, Tensor index, Tensor src) -> Tensor", function=False)
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """``scatter_add`` in place."""
+    check_separate("scatter_add_", input, index, src)
     return input.copy_(input.scatter_add(dim, index, src))

@@ -16,7 +16,7 @@ from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
 from ..execute.geometry import as_strided, element_strides, overlapping
-from ..execute.inplace import check_writable
+from ..execute.inplace import check_parts, check_writable
 from ..execute.layout import is_dense
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
@@ -110,7 +110,7 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
 
 
 def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, truth: bool = False,
-              apart: tuple[Any, ...] = ()) -> Any:
+              apart: tuple[Any, ...] = (), beside: tuple[Any, ...] = ()) -> Any:
     """Store a result (or several) into the ``out=`` tensor (or tensors) and return that.
 
     Args:
@@ -120,6 +120,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
         exact: Whether ``out`` has the result's dtype.
         truth: Whether ``out`` is of bools or uint8.
         apart: Operands that share no memory with ``out``.
+        beside: Operands that share no memory with ``out``, or all of it one to one.
 
     Raises:
         ArgumentTypeError: ``out`` is no tensor, or not as many as there are results.
@@ -131,7 +132,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise ArgumentTypeError(operator, f"out of type {type(out).__name__}",
                                     f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
-        written = [write_out(operator, x, y, exact=exact, truth=truth, apart=apart)
+        written = [write_out(operator, x, y, exact=exact, truth=truth, apart=apart, beside=beside)
                    for x, y in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if not hasattr(out, "_key"):
@@ -160,6 +161,7 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
     if any(overlapping(x._array, out._array) for x in apart if hasattr(x, "_array")):
         raise ShapeError(operator, f"out of shape {list(out.shape)} within the memory of an operand",
                          "out has memory of its own here", "clone() the operand first")
+    check_parts(operator, out, beside)
     return out.copy_(result)
 
 

@@ -223,7 +223,7 @@ def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
-    """Shared evenly among equal extremes; a NaN that ``max`` or ``min`` found, over all dimensions, among all of them."""
+    """Shared evenly among equal extremes; that of NaN among all NaN, where it is found over all dimensions."""
     shape = tuple(input.shape)
     extreme = restore(result, shape, dim, keepdim)
     hits = input == extreme

@@ -18,6 +18,7 @@ from ..dispatch.registry import COMPOSITES
 from ..execute.copying import converted
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import combine_arrays
+from ..execute.inplace import check_separate
 from ..promotion import FLOAT8
 from .choices import true_somewhere
 from .indexing import checked_index, emptied, gather_valid, lifted, rows_index, same_dtype, same_rank, scatter_valid
@@ -249,6 +250,7 @@ def _before(input: Any) -> Any:
 )
 def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """``scatter_reduce`` in place."""
+    check_separate("scatter_reduce_", input, index, src)
     return input.copy_(_before(input).scatter_reduce(dim, index, src, reduce, include_self=include_self))
 
 
@@ -259,4 +261,5 @@ def scatter_reduce_(input: Any, dim: int, index: Any, src: Any, reduce: str, *, 
 )
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """``index_reduce`` in place."""
+    check_separate("index_reduce_", input, index, source)
     return input.copy_(_before(input).index_reduce(dim, index, source, reduce, include_self=include_self))

@@ -11,6 +11,7 @@ from .._generated import functions
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axis
+from ..execute.inplace import check_separate
 from .advanced_indexing import index_tensors
 from .indexing import check_long, checked_index, rows_index, scatter_valid
 
@@ -169,28 +170,33 @@ def argwhere(input: Any) -> Any:
            function=False)
 def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """``index_add`` in place."""
+    check_separate("index_add_", input, index, source)
     return input.copy_(input.index_add(dim, index, source, alpha=alpha))
 
 
 @composite("index_copy_(Tensor! input, int dim, Tensor index, Tensor source) -> Tensor", function=False)
 def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
     """``index_copy`` in place."""
+    check_separate("index_copy_", input, index, source)
     return input.copy_(input.index_copy(dim, index, source))
 
 
 @composite("index_fill_(Tensor! input, int dim, Tensor index, Operand value) -> Tensor", function=False)
 def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
     """``index_fill`` in place."""
+    check_separate("index_fill_", input, index)
     return input.copy_(input.index_fill(dim, index, value))
 
 
 @composite("put_(Tensor! input, Tensor index, Tensor source, bool accumulate=False) -> Tensor", function=False)
 def put_(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """``put`` in place."""
+    check_separate("put_", input, index, source)
     return input.copy_(input.put(index, source, accumulate))
 
 
 @composite("masked_scatter_(Tensor! input, Tensor mask, Tensor source) -> Tensor", function=False)
 def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
     """``masked_scatter`` in place; the mask broadcasts to the tensor."""
+    check_separate("masked_scatter_", input, mask, source)
     return input.copy_(input.masked_scatter(mask, source))

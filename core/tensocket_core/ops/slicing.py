@@ -18,6 +18,7 @@ from tensocket_plugins.contract.errors import (
     TensocketError,
 )
 
+from ..autograd.inplace import fix_views
 from ..autograd.rebase import extent
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -181,8 +182,9 @@ def split(input: Any, split_size_or_sections: Any = None, dim: int = 0, *, split
                 "change the sections",
             )
     before, part = (slice(None),) * _own_axis("split", input, dim), input.basic_index
-    return tuple([part((*before, slice(end - length, end))) for length, end in zip(
+    views = tuple([part((*before, slice(end - length, end))) for length, end in zip(
         parts, accumulate(map(operator.index, parts)), strict=True)])
+    return fix_views(views, "split")
 
 
 @composite("chunk(Tensor input, int chunks, int dim=0) -> any~")
@@ -201,4 +203,4 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of every position of a dimension."""
     axis = _own_axis("unbind", input, dim, DimensionError)
     before, part = (slice(None),) * axis, input.basic_index
-    return tuple([part((*before, k)) for k in range(input._array.shape[axis])])
+    return fix_views(tuple([part((*before, k)) for k in range(input._array.shape[axis])]), "unbind")

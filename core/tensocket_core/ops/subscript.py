@@ -18,7 +18,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..dispatch.overrides import handle, overridden
 from ..execute.direct_moves import many_rows, taken
-from ..execute.inplace import bump
+from ..execute.inplace import bump, check_writable
 from ..execute.math import arithmetic_dtype
 from ..execute.numbers import check_range, rounded
 from .advanced_indexing import index_tensors, trimmed, write_indices
@@ -266,6 +266,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
         view = input.basic_index(basic)
         if advanced is None:
             if number and not recording:
+                check_writable("copy_", view)
                 view.fill_(value)
                 return
             value = input.new_tensor(value) if number else trimmed(value, view.ndim)

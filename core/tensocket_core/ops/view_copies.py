@@ -151,7 +151,7 @@ def unbind_copy(input: Any, dim: int = 0, *, out: Any = None) -> Any:
 def _unrelated(views: Any) -> tuple[Any, ...]:
     """Views that are no longer known as such: each has a version of its own, and changes of it are its alone."""
     for view in views:
-        view._base = view._version_counter = None
+        view._base = view._version_counter = view._fixed_view = None
     return tuple(views)
 
 

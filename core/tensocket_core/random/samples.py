@@ -47,8 +47,12 @@ _LARGE: Final = 10.0
 _MOST: Final = 80
 
 
-def _watched(*given: Any) -> bool:
+def _watched(operator: str, *given: Any) -> bool:
     tensors = [x for x in given if hasattr(x, "_key")]
+    for x in tensors:
+        while x._level:
+            x._transform.check_parameter(operator)
+            x = x._value
     return bool(ACTIVE or any(x._key & WRAPPER for x in tensors)) and watched(*tensors)
 
 
@@ -71,7 +75,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         ArgumentTypeError: Both are numbers and there is no size, or the other way round.
         DtypeError: Standard deviations are complex.
     """
-    if rest or _watched(mean, std):
+    if rest or _watched("normal", mean, std):
         return seen(normal, mean, std, *(() if size is None else (size,)), rest=rest, generator=generator, dtype=dtype,
                     device=device, requires_grad=requires_grad)
     given = [x.detach() for x in (mean, std) if hasattr(x, "_key")]
@@ -117,7 +121,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         ArgumentError: A probability is outside of [0, 1].
         UndefinedDtype: The probabilities are not floats.
     """
-    if _watched(input):
+    if _watched("bernoulli", input):
         return seen(bernoulli, input, *(() if p is None else (p,)), generator=generator)
     probability = checked_probability("bernoulli", input if p is None else p)
     drawn = uniforms(input.detach(), generator) < probability
@@ -169,7 +173,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         DtypeError: ``out`` does not hold int64.
         ShapeError: The weights are neither a vector nor rows.
     """
-    if _watched(input):
+    if _watched("multinomial", input):
         return seen(multinomial, input, num_samples, replacement, generator=generator)
     weights = input.detach()
     _check_weights(weights, num_samples, replacement)
@@ -264,7 +268,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
         ArgumentError: A rate is negative or NaN.
         UndefinedDtype: The rates are not floats.
     """
-    if _watched(input):
+    if _watched("poisson", input):
         return seen(poisson, input, *(() if generator is None else (generator,)))
     check_floats("poisson", input.dtype)
     rate = input.detach().to(arithmetic_dtype(input.dtype))
@@ -319,7 +323,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
         DtypeError: The dtypes differ.
         UndefinedDtype: They are not floats.
     """
-    if _watched(count, prob):
+    if _watched("binomial", count, prob):
         return seen(binomial, count, prob, *(() if generator is None else (generator,)))
     check_floats("binomial", count.dtype)
     if prob.dtype is not count.dtype:

@@ -134,6 +134,17 @@ class Batching(Transform):
                                  "pass randomness='different' or 'same', or draw outside")
         return self.batch_size if self.randomness == "different" else None
 
+    def check_parameter(self, operator: str) -> None:
+        """Refuse parameters that differ between examples where all examples have one draw.
+
+        Raises:
+            TransformError: They do.
+        """
+        if self.randomness == "same":
+            raise TransformError(operator, f"a draw with parameters that differ between examples of {self.name}",
+                                 "with randomness='same', all examples draw the same numbers",
+                                 "pass randomness='different'")
+
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
         """Find the rule, run it below; without batched arguments, only run below."""
         in_dims = dims_of(self, args)

@@ -230,6 +230,9 @@ class Transform:
         """How many independent draws random functions make for one; None for one."""
         return None
 
+    def check_parameter(self, operator: str) -> None:
+        """Refuse a tensor of this transform as the parameter of a distribution, if need be."""
+
     def released(self, operator: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments of a call after this transform's end, its tensors replaced by their values.
 
