@@ -232,7 +232,7 @@ def test_set_from_itself(device, near):
     x[:3].add_(x[1::2])
     assert x.tolist() == [0.0, 2.0, 5.0, 2.0, 3.0, 4.0]
     x[tc.tensor([0, 1])] = x[tc.tensor([1, 0])]
-    assert x.tolist()[:2] == [1.0, 0.0]
+    assert x.tolist()[:2] == [2.0, 0.0]
 
 
 def test_values_are_converted_and_trimmed(device):

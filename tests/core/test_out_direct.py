@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
+from tensocket_plugins.contract.errors import ShapeError
 
 SIZE = 5000
 

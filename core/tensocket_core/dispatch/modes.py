@@ -131,7 +131,7 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
 
 
 def _note_unrecorded(result: Any) -> None:
-    """Let unrecorded views require a gradient where their base does, as in PyTorch; nothing passes it on to the base."""
+    """Let unrecorded views require a gradient where their base does, as in PyTorch, where it stays."""
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
         if base is not None and base._key & AUTOGRAD and not view._key & AUTOGRAD and view._key & DIFFERENTIABLE:

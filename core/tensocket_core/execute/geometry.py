@@ -243,13 +243,15 @@ def partly_shared(array: Any, out: Any) -> bool:
     return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
 
 
-def dense(array: Any) -> bool:
-    """Whether a handle's elements fill a range of memory, each place once, in whatever order."""
-    reach = 1
-    for stride, size in sorted((s, n) for s, n in zip(element_strides(array), array.shape, strict=True) if n != 1):
-        if stride != reach:
-            return not array.size
-        reach *= size
+def is_dense(shape: Shape, strides: Shape) -> bool:
+    """Whether the elements fill a piece of memory without gaps, each one once, in any order of dimensions."""
+    step = 1
+    for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
+        if size == 0:
+            return True
+        if stride != step:
+            return False
+        step *= size
     return True
 
 
@@ -260,7 +262,7 @@ def share_a_part(array: Any, out: Any) -> bool:
 
 def overlapping(array: Any, out: Any) -> bool:
     """Whether two arrays without gaps have memory in common."""
-    if not (array.size and out.size and dense(array) and dense(out)):
+    if not (array.size and out.size and all(is_dense(x.shape, element_strides(x)) for x in (array, out))):
         return False
     if type(array) is np.ndarray or type(out) is np.ndarray:
         return type(array) is type(out) and bool(np.may_share_memory(array, out))
@@ -277,11 +279,11 @@ __all__ = [
     "coalesce",
     "contiguous",
     "contiguous_strides",
-    "dense",
     "element_strides",
     "expand",
     "expanded_strides",
     "is_contiguous",
+    "is_dense",
     "memory_nbytes",
     "memory_of",
     "memory_offset",

@@ -11,22 +11,10 @@ from tensocket_plugins.contract.errors import ShapeError
 
 from .. import formats
 from ..device import DeviceEntry
-from .geometry import Shape, as_strided, contiguous, element_strides, expanded_strides
+from .geometry import Shape, as_strided, contiguous, element_strides, expanded_strides, is_dense
 
 #: Order of dimensions in memory, first the slowest, by memory format.
 _ORDER = {formats.channels_last: (0, 2, 3, 1), formats.channels_last_3d: (0, 2, 3, 4, 1)}
-
-
-def is_dense(shape: Shape, strides: Shape) -> bool:
-    """Whether the elements fill a piece of memory without gaps, each one once, in any order of dimensions."""
-    step = 1
-    for stride, size in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n != 1):
-        if size == 0:
-            return True
-        if stride != step:
-            return False
-        step *= size
-    return True
 
 
 def ordered_strides(shape: Shape, order: Sequence[int]) -> Shape:

@@ -15,9 +15,8 @@ from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
-from ..execute.geometry import as_strided, element_strides, overlapping
+from ..execute.geometry import as_strided, element_strides, is_dense, overlapping
 from ..execute.inplace import check_parts, check_writable
-from ..execute.layout import is_dense
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast
 

@@ -228,7 +228,8 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
             return body(a, index, value)
         try:
             array = _getitem_host(memory, index)
-            if array is None or array.size > _FEW or (given is not value and given.ndim > array.ndim):
+            if array is None or array.size > _FEW or (given is not value and given.ndim > array.ndim) or (
+                    given is not value and given.base is not None and np.may_share_memory(given, array)):
                 return body(a, index, value)
             array[...] = given
         except (IndexError, ValueError):  # the general way says what is wrong
