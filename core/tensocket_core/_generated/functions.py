@@ -1543,7 +1543,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
             return asked(_add, input, other, out=out)
         if written(_add, out, input, other):
             return out
-        return write_out('add', out, add(input, other))
+        return write_out('add', out, add(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1607,7 +1607,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
             return asked(_sub, input, other, out=out)
         if written(_sub, out, input, other):
             return out
-        return write_out('sub', out, sub(input, other))
+        return write_out('sub', out, sub(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1664,7 +1664,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_mul, input, other, out=out)
         if written(_mul, out, input, other):
             return out
-        return write_out('mul', out, mul(input, other))
+        return write_out('mul', out, mul(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1725,7 +1725,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
             return asked(_div, input, other, out=out)
         if written(_div, out, input, other):
             return out
-        return write_out('div', out, div(input, other))
+        return write_out('div', out, div(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1782,7 +1782,7 @@ def neg(input: Any, *, out: Any = None) -> Any:
             return asked(_neg, input, out=out)
         if written(_neg, out, input):
             return out
-        return write_out('neg', out, neg(input), exact=True)
+        return write_out('neg', out, neg(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -1814,7 +1814,7 @@ def abs(input: Any, *, out: Any = None) -> Any:
             return asked(_abs, input, out=out)
         if written(_abs, out, input):
             return out
-        return write_out('abs', out, abs(input))
+        return write_out('abs', out, abs(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -1846,7 +1846,7 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_floor_divide, input, other, out=out)
         if written(_floor_divide, out, input, other):
             return out
-        return write_out('floor_divide', out, floor_divide(input, other))
+        return write_out('floor_divide', out, floor_divide(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1903,7 +1903,7 @@ def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_remainder, input, other, out=out)
         if written(_remainder, out, input, other):
             return out
-        return write_out('remainder', out, remainder(input, other))
+        return write_out('remainder', out, remainder(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1960,7 +1960,7 @@ def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_fmod, input, other, out=out)
         if written(_fmod, out, input, other):
             return out
-        return write_out('fmod', out, fmod(input, other))
+        return write_out('fmod', out, fmod(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -1985,7 +1985,7 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_maximum, input, other, out=out)
         if written(_maximum, out, input, other):
             return out
-        return write_out('maximum', out, maximum(input, other))
+        return write_out('maximum', out, maximum(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -2006,7 +2006,7 @@ def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_minimum, input, other, out=out)
         if written(_minimum, out, input, other):
             return out
-        return write_out('minimum', out, minimum(input, other))
+        return write_out('minimum', out, minimum(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -2027,7 +2027,7 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
             return asked(_clamp_min, input, min, out=out)
         if written(_clamp_min, out, input, min):
             return out
-        return write_out('clamp_min', out, clamp_min(input, min))
+        return write_out('clamp_min', out, clamp_min(input, min), beside=(input, min,))
     kind = type(min)
     try:
         if kind in SCALAR:
@@ -2052,7 +2052,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
             return asked(_clamp_max, input, max, out=out)
         if written(_clamp_max, out, input, max):
             return out
-        return write_out('clamp_max', out, clamp_max(input, max))
+        return write_out('clamp_max', out, clamp_max(input, max), beside=(input, max,))
     kind = type(max)
     try:
         if kind in SCALAR:
@@ -2078,7 +2078,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
             return asked(_addcmul, input, tensor1, tensor2, value, out=out)
-        return write_out('addcmul', out, addcmul(input, tensor1, tensor2, value=value))
+        return write_out('addcmul', out, addcmul(input, tensor1, tensor2, value=value), beside=(input, tensor1, tensor2,))
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
@@ -2100,7 +2100,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, last: Any = None, *, value: 
     if out is not None:
         if overridden(input, tensor1, tensor2, out):
             return asked(_addcdiv, input, tensor1, tensor2, value, out=out)
-        return write_out('addcdiv', out, addcdiv(input, tensor1, tensor2, value=value))
+        return write_out('addcdiv', out, addcdiv(input, tensor1, tensor2, value=value), beside=(input, tensor1, tensor2,))
     try:
         key = input._key | tensor1._key | tensor2._key
     except AttributeError:
@@ -2119,7 +2119,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, end, weight, out):
             return asked(_lerp, input, end, weight, out=out)
-        return write_out('lerp', out, lerp(input, end, weight), exact=True)
+        return write_out('lerp', out, lerp(input, end, weight), exact=True, beside=(input, end, weight,))
     try:
         key = input._key | end._key | (SCALAR[type(weight)] if type(weight) in SCALAR else weight._key)
     except AttributeError:
@@ -2140,7 +2140,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
             return asked(_pow, input, exponent, out=out)
         if written(_pow, out, input, exponent):
             return out
-        return write_out('pow', out, pow(input, exponent))
+        return write_out('pow', out, pow(input, exponent), beside=(input, exponent,))
     kind = type(exponent)
     try:
         if kind in SCALAR:
@@ -2197,7 +2197,7 @@ def exp(input: Any, *, out: Any = None) -> Any:
             return asked(_exp, input, out=out)
         if written(_exp, out, input):
             return out
-        return write_out('exp', out, exp(input))
+        return write_out('exp', out, exp(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2218,7 +2218,7 @@ def expm1(input: Any, *, out: Any = None) -> Any:
             return asked(_expm1, input, out=out)
         if written(_expm1, out, input):
             return out
-        return write_out('expm1', out, expm1(input))
+        return write_out('expm1', out, expm1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2239,7 +2239,7 @@ def log(input: Any, *, out: Any = None) -> Any:
             return asked(_log, input, out=out)
         if written(_log, out, input):
             return out
-        return write_out('log', out, log(input))
+        return write_out('log', out, log(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2260,7 +2260,7 @@ def log1p(input: Any, *, out: Any = None) -> Any:
             return asked(_log1p, input, out=out)
         if written(_log1p, out, input):
             return out
-        return write_out('log1p', out, log1p(input))
+        return write_out('log1p', out, log1p(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2281,7 +2281,7 @@ def sqrt(input: Any, *, out: Any = None) -> Any:
             return asked(_sqrt, input, out=out)
         if written(_sqrt, out, input):
             return out
-        return write_out('sqrt', out, sqrt(input))
+        return write_out('sqrt', out, sqrt(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2302,7 +2302,7 @@ def rsqrt(input: Any, *, out: Any = None) -> Any:
             return asked(_rsqrt, input, out=out)
         if written(_rsqrt, out, input):
             return out
-        return write_out('rsqrt', out, rsqrt(input))
+        return write_out('rsqrt', out, rsqrt(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2323,7 +2323,7 @@ def reciprocal(input: Any, *, out: Any = None) -> Any:
             return asked(_reciprocal, input, out=out)
         if written(_reciprocal, out, input):
             return out
-        return write_out('reciprocal', out, reciprocal(input))
+        return write_out('reciprocal', out, reciprocal(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2344,7 +2344,7 @@ def sin(input: Any, *, out: Any = None) -> Any:
             return asked(_sin, input, out=out)
         if written(_sin, out, input):
             return out
-        return write_out('sin', out, sin(input))
+        return write_out('sin', out, sin(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2365,7 +2365,7 @@ def cos(input: Any, *, out: Any = None) -> Any:
             return asked(_cos, input, out=out)
         if written(_cos, out, input):
             return out
-        return write_out('cos', out, cos(input))
+        return write_out('cos', out, cos(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2386,7 +2386,7 @@ def tanh(input: Any, *, out: Any = None) -> Any:
             return asked(_tanh, input, out=out)
         if written(_tanh, out, input):
             return out
-        return write_out('tanh', out, tanh(input))
+        return write_out('tanh', out, tanh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2407,7 +2407,7 @@ def erf(input: Any, *, out: Any = None) -> Any:
             return asked(_erf, input, out=out)
         if written(_erf, out, input):
             return out
-        return write_out('erf', out, erf(input))
+        return write_out('erf', out, erf(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2428,7 +2428,7 @@ def sigmoid(input: Any, *, out: Any = None) -> Any:
             return asked(_sigmoid, input, out=out)
         if written(_sigmoid, out, input):
             return out
-        return write_out('sigmoid', out, sigmoid(input))
+        return write_out('sigmoid', out, sigmoid(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2449,7 +2449,7 @@ def square(input: Any, *, out: Any = None) -> Any:
             return asked(_square, input, out=out)
         if written(_square, out, input):
             return out
-        return write_out('square', out, square(input))
+        return write_out('square', out, square(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2470,7 +2470,7 @@ def sign(input: Any, *, out: Any = None) -> Any:
             return asked(_sign, input, out=out)
         if written(_sign, out, input):
             return out
-        return write_out('sign', out, sign(input), exact=True)
+        return write_out('sign', out, sign(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2491,7 +2491,7 @@ def floor(input: Any, *, out: Any = None) -> Any:
             return asked(_floor, input, out=out)
         if written(_floor, out, input):
             return out
-        return write_out('floor', out, floor(input), exact=True)
+        return write_out('floor', out, floor(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2512,7 +2512,7 @@ def ceil(input: Any, *, out: Any = None) -> Any:
             return asked(_ceil, input, out=out)
         if written(_ceil, out, input):
             return out
-        return write_out('ceil', out, ceil(input), exact=True)
+        return write_out('ceil', out, ceil(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2533,7 +2533,7 @@ def trunc(input: Any, *, out: Any = None) -> Any:
             return asked(_trunc, input, out=out)
         if written(_trunc, out, input):
             return out
-        return write_out('trunc', out, trunc(input), exact=True)
+        return write_out('trunc', out, trunc(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2558,7 +2558,7 @@ def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
             return asked(_round, input, out=out)
         if written(_round, out, input):
             return out
-        return write_out('round', out, round(input), exact=True)
+        return write_out('round', out, round(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2579,7 +2579,7 @@ def relu(input: Any, *, out: Any = None) -> Any:
             return asked(_relu, input, out=out)
         if written(_relu, out, input):
             return out
-        return write_out('relu', out, relu(input))
+        return write_out('relu', out, relu(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2613,7 +2613,7 @@ def gelu(input: Any, *, approximate: str = 'none', out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_gelu, input, approximate, out=out)
-        return write_out('gelu', out, gelu(input, approximate=approximate), exact=True)
+        return write_out('gelu', out, gelu(input, approximate=approximate), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2649,7 +2649,7 @@ def silu(input: Any, *, out: Any = None) -> Any:
             return asked(_silu, input, out=out)
         if written(_silu, out, input):
             return out
-        return write_out('silu', out, silu(input))
+        return write_out('silu', out, silu(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2668,7 +2668,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> 
     if out is not None:
         if overridden(input, out):
             return asked(_leaky_relu, input, negative_slope, out=out)
-        return write_out('leaky_relu', out, leaky_relu(input, negative_slope))
+        return write_out('leaky_relu', out, leaky_relu(input, negative_slope), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2704,7 +2704,7 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_eq, input, other, out=out)
         if written(_eq, out, input, other):
             return out
-        return write_out('eq', out, eq(input, other))
+        return write_out('eq', out, eq(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2747,7 +2747,7 @@ def ne(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_ne, input, other, out=out)
         if written(_ne, out, input, other):
             return out
-        return write_out('ne', out, ne(input, other))
+        return write_out('ne', out, ne(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2790,7 +2790,7 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_lt, input, other, out=out)
         if written(_lt, out, input, other):
             return out
-        return write_out('lt', out, lt(input, other))
+        return write_out('lt', out, lt(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2833,7 +2833,7 @@ def le(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_le, input, other, out=out)
         if written(_le, out, input, other):
             return out
-        return write_out('le', out, le(input, other))
+        return write_out('le', out, le(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2876,7 +2876,7 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_gt, input, other, out=out)
         if written(_gt, out, input, other):
             return out
-        return write_out('gt', out, gt(input, other))
+        return write_out('gt', out, gt(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2919,7 +2919,7 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_ge, input, other, out=out)
         if written(_ge, out, input, other):
             return out
-        return write_out('ge', out, ge(input, other))
+        return write_out('ge', out, ge(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -2962,7 +2962,7 @@ def isnan(input: Any, *, out: Any = None) -> Any:
             return asked(_isnan, input, out=out)
         if written(_isnan, out, input):
             return out
-        return write_out('isnan', out, isnan(input))
+        return write_out('isnan', out, isnan(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -2983,7 +2983,7 @@ def isinf(input: Any, *, out: Any = None) -> Any:
             return asked(_isinf, input, out=out)
         if written(_isinf, out, input):
             return out
-        return write_out('isinf', out, isinf(input))
+        return write_out('isinf', out, isinf(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3004,7 +3004,7 @@ def isfinite(input: Any, *, out: Any = None) -> Any:
             return asked(_isfinite, input, out=out)
         if written(_isfinite, out, input):
             return out
-        return write_out('isfinite', out, isfinite(input))
+        return write_out('isfinite', out, isfinite(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3025,7 +3025,7 @@ def logical_not(input: Any, *, out: Any = None) -> Any:
             return asked(_logical_not, input, out=out)
         if written(_logical_not, out, input):
             return out
-        return write_out('logical_not', out, logical_not(input))
+        return write_out('logical_not', out, logical_not(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3046,7 +3046,7 @@ def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_logical_and, input, other, out=out)
         if written(_logical_and, out, input, other):
             return out
-        return write_out('logical_and', out, logical_and(input, other))
+        return write_out('logical_and', out, logical_and(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -3067,7 +3067,7 @@ def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_logical_or, input, other, out=out)
         if written(_logical_or, out, input, other):
             return out
-        return write_out('logical_or', out, logical_or(input, other))
+        return write_out('logical_or', out, logical_or(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -3088,7 +3088,7 @@ def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_logical_xor, input, other, out=out)
         if written(_logical_xor, out, input, other):
             return out
-        return write_out('logical_xor', out, logical_xor(input, other))
+        return write_out('logical_xor', out, logical_xor(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -3109,7 +3109,7 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_and, input, other, out=out)
         if written(_bitwise_and, out, input, other):
             return out
-        return write_out('bitwise_and', out, bitwise_and(input, other))
+        return write_out('bitwise_and', out, bitwise_and(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -3166,7 +3166,7 @@ def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_or, input, other, out=out)
         if written(_bitwise_or, out, input, other):
             return out
-        return write_out('bitwise_or', out, bitwise_or(input, other))
+        return write_out('bitwise_or', out, bitwise_or(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -3223,7 +3223,7 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_xor, input, other, out=out)
         if written(_bitwise_xor, out, input, other):
             return out
-        return write_out('bitwise_xor', out, bitwise_xor(input, other))
+        return write_out('bitwise_xor', out, bitwise_xor(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -3280,7 +3280,7 @@ def bitwise_not(input: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_not, input, out=out)
         if written(_bitwise_not, out, input):
             return out
-        return write_out('bitwise_not', out, bitwise_not(input), exact=True)
+        return write_out('bitwise_not', out, bitwise_not(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3494,7 +3494,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> Any
     if out is not None:
         if overridden(tensors, out):
             return asked(_cat, tensors, dim, out=out)
-        return write_out('cat', out, cat(tensors, dim))
+        return write_out('cat', out, cat(tensors, dim), apart=(*tensors,))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
         try:
@@ -3523,7 +3523,7 @@ def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_left_shift, input, other, out=out)
         if written(_bitwise_left_shift, out, input, other):
             return out
-        return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other))
+        return write_out('bitwise_left_shift', out, bitwise_left_shift(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -3580,7 +3580,7 @@ def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_bitwise_right_shift, input, other, out=out)
         if written(_bitwise_right_shift, out, input, other):
             return out
-        return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other))
+        return write_out('bitwise_right_shift', out, bitwise_right_shift(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -3637,7 +3637,7 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
             return asked(_conj_physical, input, out=out)
         if written(_conj_physical, out, input):
             return out
-        return write_out('conj_physical', out, conj_physical(input), exact=True)
+        return write_out('conj_physical', out, conj_physical(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3658,7 +3658,7 @@ def angle(input: Any, *, out: Any = None) -> Any:
             return asked(_angle, input, out=out)
         if written(_angle, out, input):
             return out
-        return write_out('angle', out, angle(input))
+        return write_out('angle', out, angle(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3679,7 +3679,7 @@ def sgn(input: Any, *, out: Any = None) -> Any:
             return asked(_sgn, input, out=out)
         if written(_sgn, out, input):
             return out
-        return write_out('sgn', out, sgn(input), exact=True)
+        return write_out('sgn', out, sgn(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3715,7 +3715,7 @@ def tan(input: Any, *, out: Any = None) -> Any:
             return asked(_tan, input, out=out)
         if written(_tan, out, input):
             return out
-        return write_out('tan', out, tan(input))
+        return write_out('tan', out, tan(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3736,7 +3736,7 @@ def asin(input: Any, *, out: Any = None) -> Any:
             return asked(_asin, input, out=out)
         if written(_asin, out, input):
             return out
-        return write_out('asin', out, asin(input))
+        return write_out('asin', out, asin(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3757,7 +3757,7 @@ def acos(input: Any, *, out: Any = None) -> Any:
             return asked(_acos, input, out=out)
         if written(_acos, out, input):
             return out
-        return write_out('acos', out, acos(input))
+        return write_out('acos', out, acos(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3778,7 +3778,7 @@ def atan(input: Any, *, out: Any = None) -> Any:
             return asked(_atan, input, out=out)
         if written(_atan, out, input):
             return out
-        return write_out('atan', out, atan(input))
+        return write_out('atan', out, atan(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3799,7 +3799,7 @@ def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_atan2, input, other, out=out)
         if written(_atan2, out, input, other):
             return out
-        return write_out('atan2', out, atan2(input, other))
+        return write_out('atan2', out, atan2(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -3820,7 +3820,7 @@ def sinh(input: Any, *, out: Any = None) -> Any:
             return asked(_sinh, input, out=out)
         if written(_sinh, out, input):
             return out
-        return write_out('sinh', out, sinh(input))
+        return write_out('sinh', out, sinh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3841,7 +3841,7 @@ def cosh(input: Any, *, out: Any = None) -> Any:
             return asked(_cosh, input, out=out)
         if written(_cosh, out, input):
             return out
-        return write_out('cosh', out, cosh(input))
+        return write_out('cosh', out, cosh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3862,7 +3862,7 @@ def asinh(input: Any, *, out: Any = None) -> Any:
             return asked(_asinh, input, out=out)
         if written(_asinh, out, input):
             return out
-        return write_out('asinh', out, asinh(input))
+        return write_out('asinh', out, asinh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3883,7 +3883,7 @@ def acosh(input: Any, *, out: Any = None) -> Any:
             return asked(_acosh, input, out=out)
         if written(_acosh, out, input):
             return out
-        return write_out('acosh', out, acosh(input))
+        return write_out('acosh', out, acosh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3904,7 +3904,7 @@ def atanh(input: Any, *, out: Any = None) -> Any:
             return asked(_atanh, input, out=out)
         if written(_atanh, out, input):
             return out
-        return write_out('atanh', out, atanh(input))
+        return write_out('atanh', out, atanh(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3925,7 +3925,7 @@ def exp2(input: Any, *, out: Any = None) -> Any:
             return asked(_exp2, input, out=out)
         if written(_exp2, out, input):
             return out
-        return write_out('exp2', out, exp2(input))
+        return write_out('exp2', out, exp2(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3946,7 +3946,7 @@ def log2(input: Any, *, out: Any = None) -> Any:
             return asked(_log2, input, out=out)
         if written(_log2, out, input):
             return out
-        return write_out('log2', out, log2(input))
+        return write_out('log2', out, log2(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3967,7 +3967,7 @@ def log10(input: Any, *, out: Any = None) -> Any:
             return asked(_log10, input, out=out)
         if written(_log10, out, input):
             return out
-        return write_out('log10', out, log10(input))
+        return write_out('log10', out, log10(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -3988,7 +3988,7 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_logaddexp, input, other, out=out)
         if written(_logaddexp, out, input, other):
             return out
-        return write_out('logaddexp', out, logaddexp(input, other))
+        return write_out('logaddexp', out, logaddexp(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4009,7 +4009,7 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_logaddexp2, input, other, out=out)
         if written(_logaddexp2, out, input, other):
             return out
-        return write_out('logaddexp2', out, logaddexp2(input, other))
+        return write_out('logaddexp2', out, logaddexp2(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4030,7 +4030,7 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_hypot, input, other, out=out)
         if written(_hypot, out, input, other):
             return out
-        return write_out('hypot', out, hypot(input, other))
+        return write_out('hypot', out, hypot(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4051,7 +4051,7 @@ def signbit(input: Any, *, out: Any = None) -> Any:
             return asked(_signbit, input, out=out)
         if written(_signbit, out, input):
             return out
-        return write_out('signbit', out, signbit(input), exact=True)
+        return write_out('signbit', out, signbit(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4072,7 +4072,7 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_copysign, input, other, out=out)
         if written(_copysign, out, input, other):
             return out
-        return write_out('copysign', out, copysign(input, other))
+        return write_out('copysign', out, copysign(input, other), beside=(input, other,))
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -4097,7 +4097,7 @@ def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_nextafter, input, other, out=out)
         if written(_nextafter, out, input, other):
             return out
-        return write_out('nextafter', out, nextafter(input, other))
+        return write_out('nextafter', out, nextafter(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4118,7 +4118,7 @@ def deg2rad(input: Any, *, out: Any = None) -> Any:
             return asked(_deg2rad, input, out=out)
         if written(_deg2rad, out, input):
             return out
-        return write_out('deg2rad', out, deg2rad(input))
+        return write_out('deg2rad', out, deg2rad(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4139,7 +4139,7 @@ def rad2deg(input: Any, *, out: Any = None) -> Any:
             return asked(_rad2deg, input, out=out)
         if written(_rad2deg, out, input):
             return out
-        return write_out('rad2deg', out, rad2deg(input))
+        return write_out('rad2deg', out, rad2deg(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4160,7 +4160,7 @@ def frac(input: Any, *, out: Any = None) -> Any:
             return asked(_frac, input, out=out)
         if written(_frac, out, input):
             return out
-        return write_out('frac', out, frac(input), exact=True)
+        return write_out('frac', out, frac(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4181,7 +4181,7 @@ def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_fmax, input, other, out=out)
         if written(_fmax, out, input, other):
             return out
-        return write_out('fmax', out, fmax(input, other))
+        return write_out('fmax', out, fmax(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4202,7 +4202,7 @@ def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_fmin, input, other, out=out)
         if written(_fmin, out, input, other):
             return out
-        return write_out('fmin', out, fmin(input, other))
+        return write_out('fmin', out, fmin(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4223,7 +4223,7 @@ def isposinf(input: Any, *, out: Any = None) -> Any:
             return asked(_isposinf, input, out=out)
         if written(_isposinf, out, input):
             return out
-        return write_out('isposinf', out, isposinf(input), exact=True)
+        return write_out('isposinf', out, isposinf(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4244,7 +4244,7 @@ def isneginf(input: Any, *, out: Any = None) -> Any:
             return asked(_isneginf, input, out=out)
         if written(_isneginf, out, input):
             return out
-        return write_out('isneginf', out, isneginf(input), exact=True)
+        return write_out('isneginf', out, isneginf(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4265,7 +4265,7 @@ def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_gcd, input, other, out=out)
         if written(_gcd, out, input, other):
             return out
-        return write_out('gcd', out, gcd(input, other))
+        return write_out('gcd', out, gcd(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4286,7 +4286,7 @@ def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_lcm, input, other, out=out)
         if written(_lcm, out, input, other):
             return out
-        return write_out('lcm', out, lcm(input, other))
+        return write_out('lcm', out, lcm(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4305,7 +4305,7 @@ def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_logit, input, eps, out=out)
-        return write_out('logit', out, logit(input, eps))
+        return write_out('logit', out, logit(input, eps), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4326,7 +4326,7 @@ def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_xlogy, input, other, out=out)
         if written(_xlogy, out, input, other):
             return out
-        return write_out('xlogy', out, xlogy(input, other))
+        return write_out('xlogy', out, xlogy(input, other), beside=(input, other,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
     except AttributeError:
@@ -4347,7 +4347,7 @@ def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_special_xlog1py, input, other, out=out)
         if written(_special_xlog1py, out, input, other):
             return out
-        return write_out('special_xlog1py', out, special_xlog1py(input, other))
+        return write_out('special_xlog1py', out, special_xlog1py(input, other), beside=(input, other,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
     except AttributeError:
@@ -4368,7 +4368,7 @@ def special_entr(input: Any, *, out: Any = None) -> Any:
             return asked(_special_entr, input, out=out)
         if written(_special_entr, out, input):
             return out
-        return write_out('special_entr', out, special_entr(input))
+        return write_out('special_entr', out, special_entr(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4389,7 +4389,7 @@ def sinc(input: Any, *, out: Any = None) -> Any:
             return asked(_sinc, input, out=out)
         if written(_sinc, out, input):
             return out
-        return write_out('sinc', out, sinc(input))
+        return write_out('sinc', out, sinc(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4408,7 +4408,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20, *, out: Any = N
     if out is not None:
         if overridden(input, out):
             return asked(_softplus, input, beta, threshold, out=out)
-        return write_out('softplus', out, softplus(input, beta, threshold), exact=True)
+        return write_out('softplus', out, softplus(input, beta, threshold), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4429,7 +4429,7 @@ def logsigmoid(input: Any, *, out: Any = None) -> Any:
             return asked(_logsigmoid, input, out=out)
         if written(_logsigmoid, out, input):
             return out
-        return write_out('logsigmoid', out, logsigmoid(input), exact=True)
+        return write_out('logsigmoid', out, logsigmoid(input), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4450,7 +4450,7 @@ def mish(input: Any, *, out: Any = None) -> Any:
             return asked(_mish, input, out=out)
         if written(_mish, out, input):
             return out
-        return write_out('mish', out, mish(input))
+        return write_out('mish', out, mish(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4471,7 +4471,7 @@ def hardsigmoid(input: Any, *, out: Any = None) -> Any:
             return asked(_hardsigmoid, input, out=out)
         if written(_hardsigmoid, out, input):
             return out
-        return write_out('hardsigmoid', out, hardsigmoid(input))
+        return write_out('hardsigmoid', out, hardsigmoid(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4492,7 +4492,7 @@ def hardswish(input: Any, *, out: Any = None) -> Any:
             return asked(_hardswish, input, out=out)
         if written(_hardswish, out, input):
             return out
-        return write_out('hardswish', out, hardswish(input))
+        return write_out('hardswish', out, hardswish(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4511,7 +4511,7 @@ def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, out):
             return asked(_hardshrink, input, lambd, out=out)
-        return write_out('hardshrink', out, hardshrink(input, lambd), exact=True)
+        return write_out('hardshrink', out, hardshrink(input, lambd), exact=True, beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4530,7 +4530,7 @@ def threshold(input: Any, threshold: float, value: float, *, out: Any = None) ->
     if out is not None:
         if overridden(input, out):
             return asked(_threshold, input, threshold, value, out=out)
-        return write_out('threshold', out, _threshold(input, threshold, value))
+        return write_out('threshold', out, _threshold(input, threshold, value), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4551,7 +4551,7 @@ def erfc(input: Any, *, out: Any = None) -> Any:
             return asked(_erfc, input, out=out)
         if written(_erfc, out, input):
             return out
-        return write_out('erfc', out, erfc(input))
+        return write_out('erfc', out, erfc(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4572,7 +4572,7 @@ def erfinv(input: Any, *, out: Any = None) -> Any:
             return asked(_erfinv, input, out=out)
         if written(_erfinv, out, input):
             return out
-        return write_out('erfinv', out, erfinv(input))
+        return write_out('erfinv', out, erfinv(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4593,7 +4593,7 @@ def special_erfcx(input: Any, *, out: Any = None) -> Any:
             return asked(_special_erfcx, input, out=out)
         if written(_special_erfcx, out, input):
             return out
-        return write_out('special_erfcx', out, special_erfcx(input))
+        return write_out('special_erfcx', out, special_erfcx(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4614,7 +4614,7 @@ def special_ndtr(input: Any, *, out: Any = None) -> Any:
             return asked(_special_ndtr, input, out=out)
         if written(_special_ndtr, out, input):
             return out
-        return write_out('special_ndtr', out, special_ndtr(input))
+        return write_out('special_ndtr', out, special_ndtr(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4635,7 +4635,7 @@ def special_ndtri(input: Any, *, out: Any = None) -> Any:
             return asked(_special_ndtri, input, out=out)
         if written(_special_ndtri, out, input):
             return out
-        return write_out('special_ndtri', out, special_ndtri(input))
+        return write_out('special_ndtri', out, special_ndtri(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4656,7 +4656,7 @@ def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
             return asked(_special_log_ndtr, input, out=out)
         if written(_special_log_ndtr, out, input):
             return out
-        return write_out('special_log_ndtr', out, special_log_ndtr(input))
+        return write_out('special_log_ndtr', out, special_log_ndtr(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4677,7 +4677,7 @@ def lgamma(input: Any, *, out: Any = None) -> Any:
             return asked(_lgamma, input, out=out)
         if written(_lgamma, out, input):
             return out
-        return write_out('lgamma', out, lgamma(input))
+        return write_out('lgamma', out, lgamma(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4698,7 +4698,7 @@ def digamma(input: Any, *, out: Any = None) -> Any:
             return asked(_digamma, input, out=out)
         if written(_digamma, out, input):
             return out
-        return write_out('digamma', out, digamma(input))
+        return write_out('digamma', out, digamma(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4719,7 +4719,7 @@ def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_special_zeta, input, other, out=out)
         if written(_special_zeta, out, input, other):
             return out
-        return write_out('special_zeta', out, special_zeta(input, other))
+        return write_out('special_zeta', out, special_zeta(input, other), beside=(input, other,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(other)] if type(other) in SCALAR else other._key)
     except AttributeError:
@@ -4740,7 +4740,7 @@ def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_igamma, input, other, out=out)
         if written(_igamma, out, input, other):
             return out
-        return write_out('igamma', out, igamma(input, other))
+        return write_out('igamma', out, igamma(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4761,7 +4761,7 @@ def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
             return asked(_igammac, input, other, out=out)
         if written(_igammac, out, input, other):
             return out
-        return write_out('igammac', out, igammac(input, other))
+        return write_out('igammac', out, igammac(input, other), beside=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -4782,7 +4782,7 @@ def i0(input: Any, *, out: Any = None) -> Any:
             return asked(_i0, input, out=out)
         if written(_i0, out, input):
             return out
-        return write_out('i0', out, i0(input))
+        return write_out('i0', out, i0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4803,7 +4803,7 @@ def special_i0e(input: Any, *, out: Any = None) -> Any:
             return asked(_special_i0e, input, out=out)
         if written(_special_i0e, out, input):
             return out
-        return write_out('special_i0e', out, special_i0e(input))
+        return write_out('special_i0e', out, special_i0e(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4824,7 +4824,7 @@ def special_i1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_i1, input, out=out)
         if written(_special_i1, out, input):
             return out
-        return write_out('special_i1', out, special_i1(input))
+        return write_out('special_i1', out, special_i1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4845,7 +4845,7 @@ def special_i1e(input: Any, *, out: Any = None) -> Any:
             return asked(_special_i1e, input, out=out)
         if written(_special_i1e, out, input):
             return out
-        return write_out('special_i1e', out, special_i1e(input))
+        return write_out('special_i1e', out, special_i1e(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4866,7 +4866,7 @@ def special_modified_bessel_i0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_modified_bessel_i0, input, out=out)
         if written(_special_modified_bessel_i0, out, input):
             return out
-        return write_out('special_modified_bessel_i0', out, special_modified_bessel_i0(input))
+        return write_out('special_modified_bessel_i0', out, special_modified_bessel_i0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4887,7 +4887,7 @@ def special_modified_bessel_i1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_modified_bessel_i1, input, out=out)
         if written(_special_modified_bessel_i1, out, input):
             return out
-        return write_out('special_modified_bessel_i1', out, special_modified_bessel_i1(input))
+        return write_out('special_modified_bessel_i1', out, special_modified_bessel_i1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4908,7 +4908,7 @@ def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_modified_bessel_k0, input, out=out)
         if written(_special_modified_bessel_k0, out, input):
             return out
-        return write_out('special_modified_bessel_k0', out, special_modified_bessel_k0(input))
+        return write_out('special_modified_bessel_k0', out, special_modified_bessel_k0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4929,7 +4929,7 @@ def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_modified_bessel_k1, input, out=out)
         if written(_special_modified_bessel_k1, out, input):
             return out
-        return write_out('special_modified_bessel_k1', out, special_modified_bessel_k1(input))
+        return write_out('special_modified_bessel_k1', out, special_modified_bessel_k1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4950,7 +4950,7 @@ def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_scaled_modified_bessel_k0, input, out=out)
         if written(_special_scaled_modified_bessel_k0, out, input):
             return out
-        return write_out('special_scaled_modified_bessel_k0', out, special_scaled_modified_bessel_k0(input))
+        return write_out('special_scaled_modified_bessel_k0', out, special_scaled_modified_bessel_k0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4971,7 +4971,7 @@ def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_scaled_modified_bessel_k1, input, out=out)
         if written(_special_scaled_modified_bessel_k1, out, input):
             return out
-        return write_out('special_scaled_modified_bessel_k1', out, special_scaled_modified_bessel_k1(input))
+        return write_out('special_scaled_modified_bessel_k1', out, special_scaled_modified_bessel_k1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -4992,7 +4992,7 @@ def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_bessel_j0, input, out=out)
         if written(_special_bessel_j0, out, input):
             return out
-        return write_out('special_bessel_j0', out, special_bessel_j0(input))
+        return write_out('special_bessel_j0', out, special_bessel_j0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5013,7 +5013,7 @@ def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_bessel_j1, input, out=out)
         if written(_special_bessel_j1, out, input):
             return out
-        return write_out('special_bessel_j1', out, special_bessel_j1(input))
+        return write_out('special_bessel_j1', out, special_bessel_j1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5034,7 +5034,7 @@ def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_bessel_y0, input, out=out)
         if written(_special_bessel_y0, out, input):
             return out
-        return write_out('special_bessel_y0', out, special_bessel_y0(input))
+        return write_out('special_bessel_y0', out, special_bessel_y0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5055,7 +5055,7 @@ def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
             return asked(_special_bessel_y1, input, out=out)
         if written(_special_bessel_y1, out, input):
             return out
-        return write_out('special_bessel_y1', out, special_bessel_y1(input))
+        return write_out('special_bessel_y1', out, special_bessel_y1(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5076,7 +5076,7 @@ def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
             return asked(_special_spherical_bessel_j0, input, out=out)
         if written(_special_spherical_bessel_j0, out, input):
             return out
-        return write_out('special_spherical_bessel_j0', out, special_spherical_bessel_j0(input))
+        return write_out('special_spherical_bessel_j0', out, special_spherical_bessel_j0(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5097,7 +5097,7 @@ def special_airy_ai(input: Any, *, out: Any = None) -> Any:
             return asked(_special_airy_ai, input, out=out)
         if written(_special_airy_ai, out, input):
             return out
-        return write_out('special_airy_ai', out, special_airy_ai(input))
+        return write_out('special_airy_ai', out, special_airy_ai(input), beside=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -5118,7 +5118,7 @@ def special_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> An
             return asked(_special_chebyshev_polynomial_t, input, n, out=out)
         if written(_special_chebyshev_polynomial_t, out, input, n):
             return out
-        return write_out('special_chebyshev_polynomial_t', out, special_chebyshev_polynomial_t(input, n))
+        return write_out('special_chebyshev_polynomial_t', out, special_chebyshev_polynomial_t(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5139,7 +5139,7 @@ def special_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> An
             return asked(_special_chebyshev_polynomial_u, input, n, out=out)
         if written(_special_chebyshev_polynomial_u, out, input, n):
             return out
-        return write_out('special_chebyshev_polynomial_u', out, special_chebyshev_polynomial_u(input, n))
+        return write_out('special_chebyshev_polynomial_u', out, special_chebyshev_polynomial_u(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5160,7 +5160,7 @@ def special_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> An
             return asked(_special_chebyshev_polynomial_v, input, n, out=out)
         if written(_special_chebyshev_polynomial_v, out, input, n):
             return out
-        return write_out('special_chebyshev_polynomial_v', out, special_chebyshev_polynomial_v(input, n))
+        return write_out('special_chebyshev_polynomial_v', out, special_chebyshev_polynomial_v(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5181,7 +5181,7 @@ def special_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> An
             return asked(_special_chebyshev_polynomial_w, input, n, out=out)
         if written(_special_chebyshev_polynomial_w, out, input, n):
             return out
-        return write_out('special_chebyshev_polynomial_w', out, special_chebyshev_polynomial_w(input, n))
+        return write_out('special_chebyshev_polynomial_w', out, special_chebyshev_polynomial_w(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5202,7 +5202,7 @@ def special_shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = Non
             return asked(_special_shifted_chebyshev_polynomial_t, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_t, out, input, n):
             return out
-        return write_out('special_shifted_chebyshev_polynomial_t', out, special_shifted_chebyshev_polynomial_t(input, n))
+        return write_out('special_shifted_chebyshev_polynomial_t', out, special_shifted_chebyshev_polynomial_t(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5223,7 +5223,7 @@ def special_shifted_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = Non
             return asked(_special_shifted_chebyshev_polynomial_u, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_u, out, input, n):
             return out
-        return write_out('special_shifted_chebyshev_polynomial_u', out, special_shifted_chebyshev_polynomial_u(input, n))
+        return write_out('special_shifted_chebyshev_polynomial_u', out, special_shifted_chebyshev_polynomial_u(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5244,7 +5244,7 @@ def special_shifted_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = Non
             return asked(_special_shifted_chebyshev_polynomial_v, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_v, out, input, n):
             return out
-        return write_out('special_shifted_chebyshev_polynomial_v', out, special_shifted_chebyshev_polynomial_v(input, n))
+        return write_out('special_shifted_chebyshev_polynomial_v', out, special_shifted_chebyshev_polynomial_v(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5265,7 +5265,7 @@ def special_shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = Non
             return asked(_special_shifted_chebyshev_polynomial_w, input, n, out=out)
         if written(_special_shifted_chebyshev_polynomial_w, out, input, n):
             return out
-        return write_out('special_shifted_chebyshev_polynomial_w', out, special_shifted_chebyshev_polynomial_w(input, n))
+        return write_out('special_shifted_chebyshev_polynomial_w', out, special_shifted_chebyshev_polynomial_w(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5286,7 +5286,7 @@ def special_hermite_polynomial_h(input: Any, n: Any, *, out: Any = None) -> Any:
             return asked(_special_hermite_polynomial_h, input, n, out=out)
         if written(_special_hermite_polynomial_h, out, input, n):
             return out
-        return write_out('special_hermite_polynomial_h', out, special_hermite_polynomial_h(input, n))
+        return write_out('special_hermite_polynomial_h', out, special_hermite_polynomial_h(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5307,7 +5307,7 @@ def special_hermite_polynomial_he(input: Any, n: Any, *, out: Any = None) -> Any
             return asked(_special_hermite_polynomial_he, input, n, out=out)
         if written(_special_hermite_polynomial_he, out, input, n):
             return out
-        return write_out('special_hermite_polynomial_he', out, special_hermite_polynomial_he(input, n))
+        return write_out('special_hermite_polynomial_he', out, special_hermite_polynomial_he(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5328,7 +5328,7 @@ def special_laguerre_polynomial_l(input: Any, n: Any, *, out: Any = None) -> Any
             return asked(_special_laguerre_polynomial_l, input, n, out=out)
         if written(_special_laguerre_polynomial_l, out, input, n):
             return out
-        return write_out('special_laguerre_polynomial_l', out, special_laguerre_polynomial_l(input, n))
+        return write_out('special_laguerre_polynomial_l', out, special_laguerre_polynomial_l(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -5349,7 +5349,7 @@ def special_legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any
             return asked(_special_legendre_polynomial_p, input, n, out=out)
         if written(_special_legendre_polynomial_p, out, input, n):
             return out
-        return write_out('special_legendre_polynomial_p', out, special_legendre_polynomial_p(input, n))
+        return write_out('special_legendre_polynomial_p', out, special_legendre_polynomial_p(input, n), beside=(input, n,))
     try:
         key = (SCALAR_LEFT[type(input)] if type(input) in SCALAR_LEFT else input._key) | (SCALAR[type(n)] if type(n) in SCALAR else n._key)
     except AttributeError:
@@ -8016,7 +8016,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_gather, input, dim, index, sparse_grad, out=out)
-        return write_out('gather', out, gather(input, dim, index, sparse_grad=sparse_grad), exact=True, apart=(input, index, ))
+        return write_out('gather', out, gather(input, dim, index, sparse_grad=sparse_grad), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -8076,7 +8076,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_index_select, input, dim, index, out=out)
-        return write_out('index_select', out, index_select(input, dim, index), exact=True, apart=(input, index, ))
+        return write_out('index_select', out, index_select(input, dim, index), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -8228,7 +8228,7 @@ def take(input: Any, index: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, index, out):
             return asked(_c_take, input, index, out=out)
-        return write_out('take', out, take(input, index), exact=True, apart=(input, index, ))
+        return write_out('take', out, take(input, index), exact=True, apart=(input, index,))
     try:
         key = input._key | index._key
     except AttributeError:
@@ -8258,7 +8258,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, axis: An
     if out is not None:
         if overridden(input, indices, out):
             return asked(_c_take_along_dim, input, indices, dim, out=out)
-        return write_out('take_along_dim', out, take_along_dim(input, indices, dim), exact=True, apart=(input, indices, ))
+        return write_out('take_along_dim', out, take_along_dim(input, indices, dim), exact=True, apart=(input, indices,))
     try:
         key = input._key | indices._key
     except AttributeError:
@@ -8334,7 +8334,7 @@ def cross(input: Any, other: Any, dim: int | None = None, *, axis: Any = None, o
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_cross, input, other, dim, out=out)
-        return write_out('cross', out, cross(input, other, dim), exact=True, apart=(input, other, ))
+        return write_out('cross', out, cross(input, other, dim), exact=True, apart=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -10250,7 +10250,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_max, input, dim, keepdim, out=out)
-        return write_out('max', out, max(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input, ) if not hasattr(dim, "_key") else ())
+        return write_out('max', out, max(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input,) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:
@@ -10281,7 +10281,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     if out is not None:
         if overridden(input, out):
             return asked(_c_min, input, dim, keepdim, out=out)
-        return write_out('min', out, min(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input, ) if not hasattr(dim, "_key") else ())
+        return write_out('min', out, min(input, dim, keepdim), exact=dim is not None and not hasattr(dim, "_key"), apart=(input,) if not hasattr(dim, "_key") else ())
     try:
         key = input._key
     except AttributeError:
@@ -10662,7 +10662,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, axis: Any = None, out
     if out is not None:
         if overridden(input, other, out):
             return asked(_c_linalg_cross, input, other, dim, out=out)
-        return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim), exact=True, apart=(input, other, ))
+        return write_out('linalg_cross', out, linalg_cross(input, other, dim=dim), exact=True, apart=(input, other,))
     try:
         key = input._key | other._key
     except AttributeError:
@@ -14268,7 +14268,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if out is not None:
         if overridden(input, prepend, append, out):
             return asked(_c_diff, input, n, dim, prepend, append, out=out)
-        return write_out('diff', out, diff(input, n, dim, prepend, append), exact=True, apart=(input, prepend, append, ))
+        return write_out('diff', out, diff(input, n, dim, prepend, append), exact=True, apart=(input, prepend, append,))
     try:
         key = input._key | (0 if prepend is None else prepend._key) | (0 if append is None else append._key)
     except AttributeError:
@@ -14355,7 +14355,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     if out is not None:
         if overridden(input, mask, out):
             return asked(_c_masked_select, input, mask, out=out)
-        return write_out('masked_select', out, masked_select(input, mask), exact=True, apart=(input, mask, ))
+        return write_out('masked_select', out, masked_select(input, mask), exact=True, apart=(input, mask,))
     try:
         key = input._key | mask._key
     except AttributeError:
@@ -14693,7 +14693,7 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
     if out is not None:
         if overridden(LU, pivots, B, out):
             return asked(_c_linalg_lu_solve, LU, pivots, B, left, adjoint, out=out)
-        return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint), exact=True, apart=(LU, pivots, B, ))
+        return write_out('linalg_lu_solve', out, linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint), exact=True, apart=(LU, pivots, B,))
     try:
         key = LU._key | pivots._key | B._key
     except AttributeError:
@@ -14901,7 +14901,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     if out is not None:
         if overridden(input, out):
             return asked(_c_topk, input, k, dim, largest, sorted, out=out)
-        return write_out('topk', out, topk(input, k, dim, largest, sorted), exact=True, apart=(input, ))
+        return write_out('topk', out, topk(input, k, dim, largest, sorted), exact=True, apart=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -15157,7 +15157,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False, *, axis: Any = None, 
     if out is not None:
         if overridden(input, out):
             return asked(_c_mode, input, dim, keepdim, out=out)
-        return write_out('mode', out, mode(input, dim, keepdim), exact=True, apart=(input, ))
+        return write_out('mode', out, mode(input, dim, keepdim), exact=True, apart=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -15189,7 +15189,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, axis: 
     if out is not None:
         if overridden(input, out):
             return asked(_c_kthvalue, input, k, dim, keepdim, out=out)
-        return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim), exact=True, apart=(input, ))
+        return write_out('kthvalue', out, kthvalue(input, k, dim, keepdim), exact=True, apart=(input,))
     try:
         key = input._key
     except AttributeError:
@@ -15313,7 +15313,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False, axis: 
     if out is not None:
         if overridden(input, out):
             return asked(_c_aminmax, input, dim, keepdim, out=out)
-        return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim), exact=True, apart=(input, ))
+        return write_out('aminmax', out, aminmax(input, dim=dim, keepdim=keepdim), exact=True, apart=(input,))
     try:
         key = input._key
     except AttributeError:
