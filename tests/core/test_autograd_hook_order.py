@@ -11,6 +11,8 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core import warned
+from tensocket_core.autograd import Function
+from tensocket_core.autograd.delayed import UndefinedGrad
 from tensocket_core.autograd.graph import register_multi_grad_hook
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
@@ -142,3 +144,50 @@ def test_a_recorded_gradient_is_laid_out_by_a_copy() -> None:
     assert x.grad.stride() == x.stride()
     (second,) = torch.autograd.grad(x.grad.sum(), x)
     assert second.tolist() == [[6.0, 12.0], [18.0, 24.0]]
+
+
+def test_functions_behind_one_without_gradient_are_given_zeros() -> None:
+    seen: list[Any] = []
+
+    class First(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, zeros: bool) -> Any:
+            ctx.set_materialize_grads(zeros)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            seen.append(grad if grad is None else grad.tolist())
+            return grad, None
+
+    class Stop(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None
+
+    for zeros, expected in ((True, [0.0]), (False, None)):
+        x = leaf([3.0])
+        y = First.apply(x, zeros) * 5
+        y.register_hook(seen.append)
+        Stop.apply(y).sum().backward()
+        assert seen == ([None, None] if expected is None else [None, [0.0]])
+        assert (None if x.grad is None else x.grad.tolist()) == expected
+        (First.apply(x, zeros) + Stop.apply(y.detach() + y)).sum().backward()
+        assert x.grad.tolist() == [1.0]
+        seen.clear()
+
+
+def test_a_node_that_passes_no_gradients_on() -> None:
+    x, seen = leaf([3.0]), []
+    y = x * 2
+    y.register_hook(seen.append)
+    z = UndefinedGrad()(y)
+    assert z.tolist() == [6.0]
+    (z * 1).sum().backward()
+    assert seen == [None]
+    assert x.grad is None
+    assert UndefinedGrad()(torch.ones(1)).grad_fn is None

@@ -55,7 +55,7 @@ class _Pass:
     """
 
     __slots__ = ("callbacks", "captured", "create_graph", "grads", "heap", "held", "into", "last_uses", "needed",
-                 "nodes", "number", "own", "plain", "retain_graph", "roots", "wanted")
+                 "nodes", "nothing", "number", "own", "plain", "retain_graph", "roots", "wanted")
 
     def __init__(self, edges: Iterable[Any] | None, create_graph: bool, retain_graph: bool, into: bool) -> None:
         self.number = next(_NUMBERS)
@@ -78,6 +78,8 @@ class _Pass:
         self.held: dict[int, tuple[Any, Any]] = {}
         self.last_uses: dict[int, list[int]] | None = None
         self.callbacks: list[Callable[[], Any]] = []
+        #: Nodes that are visited though no gradient arrived so far.
+        self.nothing: set[int] = set()
 
     # ------------------------------------------------------------------------------------------ giving
 
@@ -91,6 +93,9 @@ class _Pass:
             if sequence in self.grads:
                 if sequence in self.own and not grad._key & _PARTS:
                     self.grads[sequence].add_(grad)
+                elif self.nothing and sequence in self.nothing:
+                    self.nothing.discard(sequence)
+                    self.grads[sequence] = grad
                 else:
                     total = self.grads[sequence] = added(self.grads.pop(sequence), grad, self.create_graph)
                     if self.plain and not total._key & _PARTS:
@@ -108,6 +113,17 @@ class _Pass:
         node = node_of(edge)
         if isinstance(node, MultiNode):
             self._give_output(node, target_of(edge)[1], fit_to(edge, grad))
+
+    def _give_nothing(self, edge: Any) -> None:
+        """Visit the target of an edge even if no gradient arrives: functions of users are given zeros, hooks None."""
+        node = node_of(edge)
+        if node is None or node.sequence in self.grads or (self.wanted is not None and not self._leads_on(edge)):
+            return
+        sequence = node.sequence
+        self.grads[sequence] = None
+        self.nodes[sequence] = node
+        self.nothing.add(sequence)
+        heapq.heappush(self.heap, -sequence)
 
     def _give_part(self, node: Node, grad: Any) -> bool:
         """Add the gradient of a part of a tensor to that of the whole; False where the node is run instead.
@@ -135,6 +151,9 @@ class _Pass:
             self.grads[sequence] = [None] * len(node.outputs)
             self.nodes[sequence] = node
             heapq.heappush(self.heap, -sequence)
+        elif self.nothing and sequence in self.nothing:
+            self.nothing.discard(sequence)
+            self.grads[sequence] = [None] * len(node.outputs)
         grads = self.grads[sequence]
         grads[index] = grad if grads[index] is None else added(_taken(grads, index), grad, self.create_graph)
 
@@ -191,6 +210,10 @@ class _Pass:
                 sequence = -heapq.heappop(heap)
                 node, grad = self.nodes.pop(sequence), self.grads.pop(sequence)
                 self.own.discard(sequence)
+                if grad is None:
+                    self._visit_without(node)
+                    node = None
+                    continue
             else:
                 sequence = node.sequence
             while node is not None:
@@ -235,7 +258,11 @@ class _Pass:
     def _pass_on(self, edges: tuple[Any, ...], outputs: list[Any]) -> None:
         for edge in reversed(edges):
             output = outputs.pop()
-            if edge is not None and output is not None:
+            if edge is None:
+                continue
+            if output is None:
+                self._give_nothing(edge)
+            else:
                 # Counted before the call, whose arguments are references, too.
                 sole = sys.getrefcount(output) == SOLE
                 if not (sole and self.plain and became_first(edge, output)):
@@ -246,6 +273,18 @@ class _Pass:
             self._serve(leaf, grad)
         while self.callbacks:
             self.callbacks.pop(0)()
+
+    def _visit_without(self, node: Node) -> None:
+        """Visit a node to which no gradient came."""
+        self.nothing.discard(node.sequence)
+        with set_grad_enabled(self.create_graph):
+            outputs = self._visit(node, [None] * len(node.outputs) if isinstance(node, MultiNode) else None)
+        if not self.retain_graph and node.saved and node.derivative.frees:
+            node.saved = None
+        self._pass_on(node.edges, outputs)
+        if self.held:
+            with set_grad_enabled(self.create_graph):
+                self._serve_held(node.sequence)
 
     def _visit(self, node: Node, grad: Any) -> list[Any]:
         """A node with anything special: hooks, several outputs, a stream, wanted gradients."""
@@ -275,6 +314,8 @@ class _Pass:
         return target_of(edge) in (self.wanted or ()) or (node is not None and node.sequence in (self.needed or ()))
 
     def _compute(self, node: Node, grad: Any, edges: tuple[Any, ...]) -> list[Any]:
+        if not node.runs_without and (grad is None or (type(grad) is tuple and all(g is None for g in grad))):
+            return [None] * len(edges)
         streams = None if node.extras is None else node.extras.streams
         ambient = thread_streams()
         if streams != ambient:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, DeviceMismatch, ShapeError
 
+from ..creation.base import filled
 from ..device import BY_KEY
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIFFERENTIABLE, DTYPE_MASK, DTYPE_OF, OPTIONS
 from ..dispatch.modes import STATE
@@ -41,6 +42,7 @@ class FunctionNode(MultiNode):
 
     __slots__ = ("ctx", "results", "templates", "tensors")
 
+    runs_without: ClassVar[bool] = True
     ctx: FunctionCtx
     #: Set by the subclass of each function.
     function: ClassVar[type[Function]]
@@ -87,12 +89,19 @@ class FunctionNode(MultiNode):
         return _checked(self.name(), returned if isinstance(returned, tuple) else (returned,), edges)
 
     def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Gradients with zeros for those that do not arrive; at least one does."""
-        some = next(g for g in grads if g is not None)
+        """Gradients with zeros for those that do not arrive."""
+        some = next((g for g in grads if g is not None), None)
         left = () if self.ctx._materialize_non_diff_grads else self.ctx._fixed
-        return tuple([g if g is not None or template is None or k in left else some.new_zeros(
-            template[0], dtype=DTYPE_OF[template[1] & DTYPE_MASK], device=BY_KEY[template[1] & DEVICE_MASK].device)
-            for k, (g, template) in enumerate(zip(grads, self.templates, strict=True))])
+        return tuple([g if g is not None or template is None or k in left else _zeros(some, *template)
+                      for k, (g, template) in enumerate(zip(grads, self.templates, strict=True))])
+
+
+def _zeros(some: Any, shape: tuple[int, ...], options: int) -> Any:
+    """Zeros of a shape and options, in the transforms of another gradient where there is one."""
+    dtype, entry = DTYPE_OF[options & DTYPE_MASK], BY_KEY[options & DEVICE_MASK]
+    if some is None:
+        return filled("zeros", shape, 0, dtype, entry)
+    return some.new_zeros(shape, dtype=dtype, device=entry.device)
 
 
 def _checked(name: str, returned: tuple[Any, ...], edges: tuple[Any, ...]) -> list[Any]:
@@ -204,7 +213,7 @@ def _check_dirty_views(operator: str, dirty: set[int], fixed: set[int], raw: tup
 
 def _make_node(function: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], edges: tuple[Any, ...],
                raw: tuple[Any, ...]) -> FunctionNode:
-    node = _new(function._backward_cls)
+    node: FunctionNode = _new(function._backward_cls)
     node.derivative = _OWN
     node.ctx = ctx
     node.edges = edges

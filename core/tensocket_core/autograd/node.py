@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 
@@ -45,6 +45,8 @@ class Node(Inspected):
 
     __slots__ = ("__weakref__", "derivative", "edges", "extras", "options", "saved", "sequence", "shape", "versions")
 
+    #: Whether the node runs where no gradient arrives.
+    runs_without: ClassVar[bool] = False
     derivative: Any
     edges: tuple[Any, ...]
     extras: Extras | None
