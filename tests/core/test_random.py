@@ -331,3 +331,14 @@ def test_nothing_is_drawn_in_any_dtype():
     assert torch.randn(0, 2, dtype=torch.int16).shape == (0, 2)
     with pytest.raises(NotImplementedError, match="random floats have a floating-point dtype"):
         torch.randn(1, dtype=torch.int16)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_uniform_numbers_are_less_than_one(dtype: str) -> None:
+    # One of some thousands would round to 1.
+    kind = getattr(torch, dtype)
+    drawn = torch.rand(200_000, dtype=kind).to(torch.float32)
+    step = 2.0 ** -(11 if dtype == "float16" else 8)
+    assert drawn.amax().item() == 1 - step
+    assert drawn.amin().item() == 0.0
+    assert abs(drawn.mean().item() - 0.5) < 0.005

@@ -24,10 +24,12 @@ from ..execute.pointwise import kind_letter
 from ..execute.primitive import primitive, run_formula
 from ..execute.programs import index_dtype, launch
 from .distributions import (
+    EXACT,
     INT_RANGE,
     NORMAL,
     PLAIN_NORMAL,
     PLAIN_UNIFORM,
+    UNIFORM,
     Formula,
     bits64,
     integers64,
@@ -196,4 +198,8 @@ def floats(
     wide = dtype is dtypes.float64
     work = arithmetic_dtype(dtype)
     result = drawn_tensor(operator, formulas[wide], entry, shape, work, 1 + wide, generator)
-    return result if dtype is work else result.to(dtype)
+    if dtype is work:
+        return result
+    if formulas is UNIFORM:  # as many bits as the dtype has: rounded ones would reach 1
+        result = result.mul_(EXACT[dtype]).floor_().mul_(1 / EXACT[dtype])
+    return result.to(dtype)

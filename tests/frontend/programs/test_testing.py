@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,23 @@ def test_random_tensors_as_asked():
     assert make_tensor((), dtype=torch.float32, requires_grad=True).requires_grad
     images = make_tensor(2, 3, 4, 4, dtype=torch.float32, memory_format=torch.channels_last)
     assert images.is_contiguous(memory_format=torch.channels_last)
-    with pytest.raises(errors.ArgumentError, match="the lower bound lies below the upper one"):
-        make_tensor(2, dtype=torch.float32, low=1, high=1)
-    with pytest.raises(errors.ArgumentError, match="one form of memory is asked for"):
-        make_tensor(2, 2, dtype=torch.float32, noncontiguous=True, memory_format=torch.contiguous_format)
+    assert make_tensor(1, dtype=torch.float32, noncontiguous=True).is_contiguous()
+    assert make_tensor(9, dtype=torch.uint8, low=250, high=1000).min() >= 250
+    assert make_tensor(9, dtype=torch.int8, low=-0.9, high=0.9).tolist() == [0] * 9
+    assert make_tensor(99, dtype=torch.float64, low=-1e308, high=1.5e308).isfinite().all()
+    with pytest.warns(FutureWarning, match="Passing `low==high` to `torch.testing.make_tensor` for floating"):
+        assert make_tensor(2, dtype=torch.complex64, low=1, high=1).tolist() == [1 + 1j] * 2
+
+
+@pytest.mark.parametrize(("options", "rule"), [
+    ({"dtype": torch.int32, "low": 1, "high": 1}, "`low` must be less than `high`"),
+    ({"dtype": torch.float32, "low": math.nan}, "`low` and `high` cannot be NaN"),
+    ({"dtype": torch.uint8, "low": -3, "high": -2}, "the interval has values of the dtype"),
+    ({"dtype": torch.int8, "requires_grad": True},
+     "`requires_grad=True` is not supported for boolean and integral dtypes"),
+    ({"dtype": torch.float32, "noncontiguous": True, "memory_format": torch.contiguous_format},
+     "`noncontiguous` and `memory_format` are mutually exclusive"),
+])
+def test_random_tensors_that_there_are_not(options, rule):
+    with pytest.raises(errors.ArgumentError, match=rule):
+        make_tensor(2, 2, **options)
