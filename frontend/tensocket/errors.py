@@ -65,6 +65,10 @@ class WorkerError(TensocketError, RuntimeError):
     """A worker of a loader, or a started process, ended without being asked, or did not answer in time."""
 
 
+class CallbackError(TensocketError, RuntimeError):
+    """A function that was to continue a future raised an exception, which is this one's cause."""
+
+
 class UninitializedError(TensocketError, RuntimeError):
     """Something is asked of a parameter that has no shape yet."""
 
@@ -118,6 +122,7 @@ __all__ = [
     "BackendError",
     "BackendIncompatible",
     "BackendUnavailable",
+    "CallbackError",
     "DamagedFileError",
     "DatasetError",
     "DeviceError",

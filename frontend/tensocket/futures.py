@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from tensocket.errors import ArgumentError, CallbackError, UnpicklableError
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
-class Future:
+class Future(Generic[T]):
     """A result that somebody sets.
 
     Args:
@@ -21,56 +27,101 @@ class Future:
         """Whether the result was set."""
         return self._inner.done()
 
-    def wait(self) -> Any:
+    def wait(self) -> T:
         """The result, once it is there; raises what was set as an exception."""
-        return self._inner.result()
+        return self._inner.result()  # type: ignore[no-any-return]
 
     value = wait
 
-    def set_result(self, result: Any) -> None:
-        """Set the result."""
-        self._inner.set_result(result)
+    def set_result(self, result: T) -> None:
+        """Set the result.
+
+        Raises:
+            ArgumentError: The future is done already.
+        """
+        self._complete(self._inner.set_result, result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set what ``wait`` raises."""
-        self._inner.set_exception(result)
+        """Set what ``wait`` raises.
 
-    def then(self, callback: Callable[[Future], Any]) -> Future:
-        """What ``callback`` returns for this future when it is done, as another one."""
-        after = Future()
+        Raises:
+            ArgumentError: The future is done already.
+        """
+        self._complete(self._inner.set_exception, result)
+
+    @staticmethod
+    def _complete(mark: Callable[[Any], None], result: Any) -> None:
+        try:
+            mark(result)
+        except concurrent.futures.InvalidStateError:
+            raise ArgumentError("Future", "a second result", "Future can only be marked completed once",
+                                "make another future") from None
+
+    def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
+        """What ``callback`` returns for this future when it is done, as another one.
+
+        Its ``wait`` raises ``CallbackError`` if ``callback`` raises.
+        """
+        after: Future[S] = Future()
 
         def go_on(_: Any) -> None:
             try:
                 after.set_result(callback(self))
             except Exception as error:
-                after.set_exception(error)
+                failure = CallbackError(
+                    "then", f"{type(error).__name__}: {error}", "Got the following error when running the callback: "
+                    f"{type(error).__name__}: {error}", "correct the function that was passed to then()")
+                failure.__cause__ = error
+                after.set_exception(failure)
 
         self._inner.add_done_callback(go_on)
         return after
 
-    def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Call ``callback`` with this future when it is done."""
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """Call ``callback`` with this future when it is done; what it raises is logged."""
         self._inner.add_done_callback(lambda _: callback(self))
 
+    def __reduce__(self) -> Any:
+        raise UnpicklableError("pickle", "a Future", "Can not pickle torch.futures.Future",
+                               "wait() for it and save the result")
 
-def wait_all(futures: Sequence[Future]) -> list[Any]:
-    """The results of several."""
-    return [future.wait() for future in futures]
+
+def _given(operator: str, futures: Sequence[Future[Any]]) -> Sequence[Future[Any]]:
+    if any(future is None for future in futures):
+        raise ArgumentError(operator, "None among the futures", "Future can't be None", "leave it out")
+    return futures
 
 
-def collect_all(futures: Sequence[Future]) -> Future:
-    """The list of several, when all are done."""
-    together = Future()
+def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
+    """The results of several.
+
+    Raises:
+        ArgumentError: One of them is None.
+    """
+    return [future.wait() for future in _given("wait_all", futures)]
+
+
+def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
+    """The list of several, when all are done.
+
+    Raises:
+        ArgumentError: One of them is None.
+    """
+    together: Future[list[Future[Any]]] = Future()
     left = [len(futures)]
 
-    def one_done(_: Future) -> None:
-        left[0] -= 1
-        if not left[0]:
+    lock = threading.Lock()
+
+    def one_done(_: Future[Any]) -> None:
+        with lock:
+            left[0] -= 1
+            last = not left[0]
+        if last:
             together.set_result(list(futures))
 
     if not futures:
         together.set_result([])
-    for future in futures:
+    for future in _given("collect_all", futures):
         future.add_done_callback(one_done)
     return together
 

@@ -227,6 +227,8 @@ def test_futures():
     broken = torch.Future()
     broken.set_exception(KeyError("k"))
     with pytest.raises(KeyError):
+        broken.wait()
+    with pytest.raises(errors.CallbackError):
         broken.then(lambda future: future.wait()).wait()
 
 
