@@ -60,7 +60,8 @@ def bag_nest(form: BagForm) -> Program:
     """Sums over bags: buffers are the result, the table, indices, beginnings of bags and factors.
 
     The last beginning is the end of the last bag. Sizes are bags, columns and the step from row to row of the table,
-    and the row that does not count.
+    the row that does not count, and how many rows and indices there are. Indices and beginnings are valid when the
+    kernel starts, but other threads may change them while it runs.
     """
     return _Bags(form).program()
 
@@ -77,7 +78,7 @@ class _Bags:
             self.nest.buffer(name, dtype)
         if form.weighted:
             self.nest.buffer("factors", form.dtype)
-        self.bags, self.columns, self.step, self.skipped = self.nest.sizes("n", 4)
+        self.bags, self.columns, self.step, self.skipped, self.rows, self.many = self.nest.sizes("n", 6)
         self.bag, self.chunk, self.lane, self.at, self.first, self.end, self.run, self.stop, self.j, self.row = (
             Var(name, int64) for name in ("bag", "chunk", "lane", "at", "first", "end", "run", "stop", "j", "row"))
         self.total = Var("total", float64)
@@ -87,7 +88,8 @@ class _Bags:
         """The finished nest: a bag an iteration, its columns in vectors."""
         whole = Var("whole", int64)
         body: list[Stmt] = [
-            Let(self.first, Load("starts", self.bag, int64)), Let(self.end, Load("starts", self.bag + 1, int64)),
+            Let(self.first, call("max", Load("starts", self.bag, int64), const(0, int64))),
+            Let(self.end, call("min", Load("starts", self.bag + 1, int64), self.many)),
             Let(whole, self.columns - self.columns % _MANY),
             loop(self.chunk, whole, [self._columns(_MANY, masked=False)], step=_MANY),
             loop(self.chunk, self.columns, [self._columns(_FEW, masked=True)], start=whole, step=_FEW),
@@ -114,7 +116,8 @@ class _Bags:
     def _row(self, masked: bool, counted: bool) -> list[Stmt]:
         """Add one row of the table."""
         value = load("in0", self.row * self.step + self.at, self.form.dtype)
-        lets: list[Stmt] = [Let(self.row, Load("index", self.j, int64))]
+        lets: list[Stmt] = [Let(self.row, call(
+            "min", call("max", Load("index", self.j, int64), const(0, int64)), self.rows - 1))]
         if self.form.weighted:
             lets.append(Let(self.factor, load("factors", self.j, self.form.dtype)))
             value = value * self.factor
@@ -156,5 +159,6 @@ def sum_bags(entry: DeviceEntry, table: Any, index: Any, starts: Any, factors: A
     if out.size:
         step = table.strides[0] // dtype.itemsize
         launch(entry, ("bags", form), partial(bag_nest, form), None,
-               [out, table, index, starts, *(() if factors is None else (factors,))], [bags, columns, step, skipped])
+               [out, table, index, starts, *(() if factors is None else (factors,))],
+               [bags, columns, step, skipped, table.shape[0], index.size])
     return out

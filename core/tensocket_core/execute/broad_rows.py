@@ -24,6 +24,7 @@ from .kept import kept
 from .layout import empty_strided_array, preserved_strides, reach
 from .math import TensorMath, arithmetic_dtype
 from .pointwise import kind_letter
+from .private import private
 from .programs import index_dtype, program
 from .reduction import accumulation_dtype
 from .usage import note_use
@@ -137,7 +138,8 @@ class BroadRow(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure; it does nothing but launch one kernel."""
-        return kept(entry, self.schema.tensors, len(self.schema.names), partial(self.run, entry))
+        return kept(entry, self.schema.tensors, len(self.schema.names), private(
+            self.name, partial(self.run, entry)))
 
     def run(self, entry: DeviceEntry, *args: Any) -> Any:
         """Check, run, wrap."""

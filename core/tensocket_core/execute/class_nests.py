@@ -77,14 +77,18 @@ class _Sum:
 
 
 class _Labels:
-    """What ``Let``s know of a row's label: which class it names, the first one where it is ignored, and its factor."""
+    """What ``Let``s know of a row's label: which class it names, the first one where it is ignored, and its factor.
+
+    Labels are valid when a kernel starts, but other threads may change them while it runs.
+    """
 
     def __init__(self, nest: Nest, form: Form) -> None:
-        self._form, ignored = form, nest.number("ignored", int64)
+        self._form, ignored, classes = form, nest.number("ignored", int64), nest.number("classes", int64)
         label, kept = Var("label", int64), call("ne", Var("label", int64), ignored)
         self.at, self.factor = Var("at", int64), Var("factor", form.dtype)
         weight = Load("weights", self.at, form.dtype) if form.weighted else const(1.0, form.dtype)
-        self.lets: list[Stmt] = [Let(label, Load("labels", _ROW, int64)), Let(self.at, select(kept, label, 0)),
+        valid = call("min", call("max", label, const(0, int64)), classes - 1)
+        self.lets: list[Stmt] = [Let(label, Load("labels", _ROW, int64)), Let(self.at, select(kept, valid, 0)),
                                  Let(self.factor, select(kept, weight, 0.0))]
         self.kept = kept
 
@@ -108,7 +112,7 @@ def terms_nest(form: Form) -> Program:
     """Minus the value of every row at its label, times its factor: each, their sum, or that divided by the factors'.
 
     Buffers are ``out0``, values ``in0``, int64 labels and maybe weights; scalars the number of rows, the strides of
-    the values, and the label that is ignored.
+    the values, the label that is ignored, and the number of classes.
     """
     nest = _nest("class_terms", form, "out0", ["in0"])
     (rows,), (across, along), labels = nest.sizes("n", 1), nest.strides("in0", 2), _Labels(nest, form)
@@ -128,7 +132,8 @@ def scales_nest(form: Form) -> Program:
     """What the gradient of every row is multiplied with: the upstream gradient times the row's share.
 
     Buffers are ``out0``, the upstream gradient ``in0``, labels and maybe weights; scalars the number of rows, the
-    stride of the upstream gradient (0 where there is one for all), and the label that is ignored.
+    stride of the upstream gradient (0 where there is one for all), the label that is ignored, and the number of
+    classes.
     """
     nest = _nest("class_scales", form, "out0", ["in0"])
     (rows,), (step,), labels = nest.sizes("n", 1), nest.strides("in0", 1), _Labels(nest, form)
@@ -171,7 +176,7 @@ def class_terms(entry: DeviceEntry, form: Form, values: Any, labels: Any, weight
     size = form.dtype.itemsize
     launch(entry, ("class_terms", form), partial(terms_nest, form), Strategy.SERIAL,
            [out, values, labels, *([weights] if form.weighted else ())],
-           [labels.size, *(step // size for step in values.strides), ignored])
+           [labels.size, *(step // size for step in values.strides), ignored, values.shape[1]])
     return out
 
 
@@ -182,7 +187,7 @@ def class_gradient(entry: DeviceEntry, form: Form, upstream: Any, shares: Any, s
     scales, out = empty(labels.shape, form.dtype, stream), empty(shape, form.dtype, stream)
     step = upstream.strides[0] // form.dtype.itemsize if upstream.ndim else 0
     launch(entry, ("class_scales", form), partial(scales_nest, form), Strategy.SERIAL,
-           [scales, upstream, labels, *([weights] if form.weighted else ())], [labels.size, step, ignored])
+           [scales, upstream, labels, *([weights] if form.weighted else ())], [labels.size, step, ignored, shape[1]])
     scores = shares is not None
     launch(entry, ("class_gradient", form.dtype, scores), partial(gradient_nest, form, scores), Strategy.SERIAL,
            [out, *([shares] if scores else ()), scales, labels], [*shape])

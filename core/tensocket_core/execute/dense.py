@@ -60,6 +60,11 @@ class Launcher:
     least: int
     condition: bool = False
 
+    @property
+    def held(self) -> Any:
+        """The dtype of the operands' handles, which is compared: another thread may exchange them any time."""
+        return self.compute.numpy if self.entry.runtime.profile.host_resident else self.compute
+
     def plan(self, arrays: tuple[Any, ...], out: Any = None, operands: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """Kernel, scalars, shape and strides (None for row-major ones) of the result for arrays like these.
 
@@ -103,13 +108,13 @@ def _one(launcher: Launcher, key: int, general: Closure) -> Closure:
     entry, result, numbers, least = launcher.entry, launcher.result, launcher.numbers, launcher.least
     kernel: Any = None
     plans: dict[Any, Any] = {}
-    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
+    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, launcher.held
 
     def dense_one(a: Any, *rest: Any) -> Any:
         nonlocal kernel
         x = a._array
         size = x.size
-        if not least < size < _MOST:
+        if not least < size < _MOST or x.dtype is not held:
             return general(a, *rest)
         stream = entry.stream
         if x.flags.c_contiguous if type(x) is np.ndarray else contiguous(x):
@@ -136,13 +141,15 @@ def _two(launcher: Launcher, key: int, general: Closure) -> Closure:
     entry, result, least = launcher.entry, launcher.result, launcher.least
     kernel: Any = None
     plans: dict[Any, Any] = {}
-    empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
+    empty, on_host, held = entry.runtime.empty, entry.runtime.profile.host_resident, launcher.held
 
     def dense_two(a: Any, b: Any) -> Any:
         nonlocal kernel
         x, y = a._array, b._array
         size, shape = x.size, x.shape
         stream = entry.stream
+        if x.dtype is not held or y.dtype is not held:
+            return general(a, b)
         if least < size < _MOST and y.shape == shape and (
                 x.flags.c_contiguous and y.flags.c_contiguous if type(x) is np.ndarray
                 else contiguous(x) and contiguous(y)):
@@ -177,7 +184,7 @@ def many(launcher: Launcher, key: int, bit: int, count: int, converts: tuple[Con
         converts: What turns numbers among the operands, and extra arguments, into what is passed.
         general: Serves what does not fit.
     """
-    entry, result, condition = launcher.entry, launcher.result, launcher.condition
+    entry, result, condition, held = launcher.entry, launcher.result, launcher.condition, launcher.held
     plans: dict[Any, Any] = {}
     empty, on_host = entry.runtime.empty, entry.runtime.profile.host_resident
 
@@ -193,6 +200,8 @@ def many(launcher: Launcher, key: int, bit: int, count: int, converts: tuple[Con
                 x = value._array
                 arrays.append(x)
                 place += [x.shape, x.strides]
+                if x.dtype is not held and not (condition and k == 0):
+                    return general(*args)
             else:
                 return general(*args)
         where = tuple(place)
@@ -200,7 +209,8 @@ def many(launcher: Launcher, key: int, bit: int, count: int, converts: tuple[Con
         if plan is plans:
             if len(plans) >= _KEPT:
                 plans.clear()
-            operands = [x._array if hasattr(x, "_key") else 0 for x in args]
+            each = iter(arrays)
+            operands = [next(each) if hasattr(x, "_key") else 0 for x in args]
             plan = plans[where] = launcher.plan(tuple(arrays), None, operands) if arrays else None
         if plan is None:
             return general(*args)
@@ -219,12 +229,12 @@ def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) 
     """A closure for a target and another operand, which is an array or a number; ``general`` is for shared memory."""
     entry, numbers, least = launcher.entry, launcher.numbers, launcher.least
     plans: dict[Any, Any] = {}
-    on_host = entry.runtime.profile.host_resident
+    on_host, held = entry.runtime.profile.host_resident, launcher.held
 
     def dense_in_place(target: Any, other: Any) -> Any:
         x, counter = target._array, target._version_counter
         if not (least < x.size < _MOST and (counter is None or type(counter) is list)) or (
-                type(x) is np.ndarray and not x.flags.writeable):
+                type(x) is np.ndarray and not x.flags.writeable) or x.dtype is not held:
             return general(target, other)
         if numbers is not None:
             plan = _planned(plans, launcher, (x.shape, x.strides), (x,), x)
@@ -232,7 +242,7 @@ def in_place(launcher: Launcher, general: Closure, bump: Callable[[Any], None]) 
             more: tuple[Any, ...] = (numbers(other),)
         else:
             y = other._array
-            if not apart(x, y):
+            if not apart(x, y) or y.dtype is not held:
                 return general(target, other)
             plan = _planned(plans, launcher, (x.shape, x.strides, y.shape, y.strides), (x, y), x)
             buffers, more = (x, x, y), ()

@@ -28,6 +28,7 @@ from ..meta import missing_data
 from ..promotion import FLOAT8, complex_dtype
 from .convert import float32_of_bfloat16, to_dtype
 from .copying import from_host
+from .private import private
 
 Shape = tuple[int, ...]
 #: How the dtype of a result follows from that of the first tensor.
@@ -73,7 +74,7 @@ class HostOperator(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure."""
-        return partial(self.run, entry)
+        return private(self.label, partial(self.run, entry))
 
     def how(self, entry: DeviceEntry, dtype: DType) -> str:
         """``direct`` on the host's own memory, else ``host``."""

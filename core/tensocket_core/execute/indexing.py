@@ -32,8 +32,18 @@ _FEWEST: Final = 8
 def _walk(nest: Nest, rank: int, axis: int, unit: bool = False) -> tuple[list[Var], list[Var], Expr, list[Expr]]:
     """Loops over the index tensor: variables, sizes, the loaded index, the position with it in place of ``axis``."""
     sizes, variables = nest.sizes("n", rank), nest.variables("i", rank)
-    position = cast(Load("index", dot(variables, _strides(nest, "index", rank, unit)), int64), nest.index)
+    position = _position(nest, dot(variables, _strides(nest, "index", rank, unit)))
     return variables, sizes, position, [position if k == axis else v for k, v in enumerate(variables)]
+
+
+def _position(nest: Nest, place: Expr) -> Expr:
+    """The index at a place, within the size of the dimension, which becomes the next size parameter.
+
+    Indices are valid when a kernel starts, but other threads may change them while it runs.
+    """
+    (bound,) = nest.sizes("bound", 1)
+    index = cast(Load("index", place, int64), nest.index)
+    return call("min", call("max", index, const(0, nest.index)), bound - 1)
 
 
 def _strides(nest: Nest, array: str, rank: int, unit: bool) -> list[Expr]:
@@ -57,8 +67,8 @@ def gather_nest(dtype: DType, rank: int, axis: int, index: DType, unit: bool = F
 def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) -> Program:
     """``out0[i..., j...] = in0[i... with index[i...] added, j...]``, for processors: runs of memory are copied.
 
-    Sizes are those of i and j; strides those of the index over i, then of the input over i, j and its axis, then of the
-    result over i and j.
+    Sizes are those of i and j, and of the input's axis; strides those of the index over i, then of the input over i, j
+    and its axis, then of the result over i and j.
 
     Args:
         dtype: Element type.
@@ -72,14 +82,13 @@ def rows_nest(dtype: DType, ranks: tuple[int, int], unit: bool, index: DType) ->
     nest.buffer("index", int64)
     sizes, rows = nest.sizes("n", count + inner), nest.variables("i", count)
     columns = nest.variables("j", inner)
-    place = dot(rows, nest.strides("index", count))
+    position = _position(nest, dot(rows, nest.strides("index", count)))
     source = nest.strides("in0", count + inner + 1)
     target: list[Expr] = [*nest.strides("out0", count + inner)]
     steps: list[Expr] = [*source[:-1]]
     if unit:
         steps[-1] = target[-1] = const(1, index)
     start, to = Var("start", index), Var("to", index)
-    position = cast(Load("index", place, int64), index)
     body = [
         Let(start, dot(rows, steps[:count]) + position * source[-1]), Let(to, dot(rows, target[:count])),
         *parallel(columns, sizes[count:], moves(
@@ -148,8 +157,8 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
     """``out0[i... with index[i...] in place of the axis, j] = (or +=) in0[i..., j]``, for processors.
 
     Threads share the columns j and go through the indices in order, so that the result does not depend on how many they
-    are. Sizes are those of i and j; strides those over i of the index, the input and the result, where the axis has 0,
-    and the result's along the axis; all have stride 1 over j.
+    are. Sizes are those of i and j, and of the result's axis; strides those over i of the index, the input and the
+    result, where the axis has 0, and the result's along the axis; all have stride 1 over j.
     """
     nest = Nest("scatter_rows", index)
     held = storage_dtype(dtype) if add else MOVED_AS.get(dtype, dtype)
@@ -157,10 +166,10 @@ def scatter_rows_nest(dtype: DType, rank: int, add: bool, index: DType) -> Progr
     nest.buffer("in0", held)
     nest.buffer("index", int64)
     (*sizes, width), rows = nest.sizes("n", rank + 1), nest.variables("i", rank)
-    place, source = (dot(rows, nest.strides(array, rank)) for array in ("index", "in0"))
+    position = _position(nest, dot(rows, nest.strides("index", rank)))
+    source = dot(rows, nest.strides("in0", rank))
     *target, along = nest.strides("out0", rank + 1)
     strip, first, end, j, start, to = (Var(stem, index) for stem in ("strip", "first", "end", "j", "start", "to"))
-    position = cast(Load("index", place, int64), index)
     if add:
         moved = stores("out0", to + j, load("out0", to + j, dtype) + load("in0", start + j, dtype), dtype)
     else:
@@ -188,14 +197,14 @@ def _scatter_rows(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: i
     launch(entry, ("scatter_rows", dtype, len(rows), add, width),
            lambda: scatter_rows_nest(dtype, len(rows), add, width), None,
            [handle(out, dtype), handle(source, dtype), index],
-           [*(shape[k] for k in rows), *sizes, *(steps[0][k] for k in rows), *(steps[1][k] for k in rows),
-            *(0 if k == axis else steps[2][k] for k in rows), steps[2][axis]])
+           [*(shape[k] for k in rows), *sizes, out.shape[axis], *(steps[0][k] for k in rows),
+            *(steps[1][k] for k in rows), *(0 if k == axis else steps[2][k] for k in rows), steps[2][axis]])
     return True
 
 
-def _arguments(index: Any, *arrays: Any) -> list[int]:
-    """Sizes of the index tensor, then strides in the order in which the nests declare them."""
-    return [*index.shape, *(s for x in (index, *arrays) for s in element_strides(x))]
+def _arguments(bound: int, index: Any, *arrays: Any) -> list[int]:
+    """Sizes of the index tensor and of the dimension that is indexed, then strides as the nests declare them."""
+    return [*index.shape, bound, *(s for x in (index, *arrays) for s in element_strides(x))]
 
 
 def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: int, dtype: DType) -> None:
@@ -213,7 +222,8 @@ def gather_arrays(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: i
     unit = entry.runtime.target.kind == "cpu" and all(element_strides(x)[-1:] == (1,) for x in (index, source, out))
     launch(entry, ("gather", dtype, rank, axis, width, unit),
            lambda: gather_nest(dtype, rank, axis, width, unit), Strategy.SERIAL,
-           [moved_handle(out, dtype), moved_handle(source, dtype), index], _arguments(index, source, out))
+           [moved_handle(out, dtype), moved_handle(source, dtype), index],
+           _arguments(source.shape[axis], index, source, out))
 
 
 def _shared(index: Any, axis: int) -> int:
@@ -260,8 +270,8 @@ def _launch_rows(entry: DeviceEntry, out: Any, source: Any, index: Any, axis: in
     ranks = (len(rows), len(sizes))
     launch(entry, ("gather_rows", dtype, ranks, unit, width), lambda: rows_nest(dtype, ranks, unit, width), None,
            [moved_handle(out, dtype), moved_handle(source, dtype), index],
-           [*(shape[k] for k in rows), *sizes, *(places[k] for k in rows), *moved, *read, steps[0][axis],
-            *(steps[1][k] for k in rows), *written])
+           [*(shape[k] for k in rows), *sizes, source.shape[axis], *(places[k] for k in rows), *moved, *read,
+            steps[0][axis], *(steps[1][k] for k in rows), *written])
 
 
 def _words(dtype: DType) -> int:
@@ -296,7 +306,7 @@ def scatter_arrays(
         else scatter_nest(dtype, rank, axis, width, add=add, unit=unit),
         Strategy.SERIAL,
         [handle(out, dtype), handle(source, dtype), index],
-        _arguments(index, out, source),
+        _arguments(out.shape[axis], index, out, source),
     )
 
 
@@ -316,4 +326,5 @@ def combine_arrays(entry: DeviceEntry, out: Any, index: Any, source: Any, axis: 
     width = index_dtype(entry, [source.size, out.size, index.size])
     launch(entry, ("scatter_ordered", mode, dtype, rank, axis, width),
            lambda: ordered_scatter_nest(dtype, rank, axis, width, mode), Strategy.SERIAL,
-           [kernel_handle(out, dtype), kernel_handle(source, dtype), index], _arguments(index, out, source))
+           [kernel_handle(out, dtype), kernel_handle(source, dtype), index],
+           _arguments(out.shape[axis], index, out, source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from . import dense, direct, native
 from .geometry import broadcast_shapes, element_strides, overlapping, partly_shared, share_a_part
 from .math import arithmetic_dtype
 from .pointwise import Pointwise
+from .private import own
 
 
 def bump(target: Any) -> None:
@@ -145,17 +146,15 @@ class InPlace(InPlaceOperator):
         kernel = self._direct(key, entry)
 
         def run(target: Any, *args: Any) -> Any:
-            self._check(target, args)
-            check_parts(self.name, target, args)
+            held = own(self.name, target)
+            given = [own(self.name, x) if hasattr(x, "_key") else x for x in args]
+            self._check(held, given)
+            check_parts(self.name, held, given)
             # A kernel may read an element after it was written where memory is shared, but not one to one.
-            args = tuple(
-                [
-                    x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, target._array) else x
-                    for x in args
-                ]
-            )
-            origin.run_inplace(target, *args)
-            bump(target)
+            given = [x.detach().clone() if hasattr(x, "_key") and partly_shared(x._array, held._array) else x
+                     for x in given]
+            origin.run_inplace(held, *given)
+            bump(held)
             return target
 
         general = self._dense(key, entry, run) or run
@@ -194,7 +193,7 @@ class InPlace(InPlaceOperator):
         fits = origin.result_dtype(dtype) is dtype
         return origin.direct_kernel(entry, dtype, dtype) if fits and arithmetic_dtype(dtype) is dtype else None
 
-    def _check(self, target: Any, args: tuple[Any, ...]) -> None:
+    def _check(self, target: Any, args: Sequence[Any]) -> None:
         others = args[: self.origin.count - 1]
         result = self.origin.result_dtype(result_type((target, *others)))
         if self.origin.result == "real" and target.dtype.kind == "complex":
@@ -236,9 +235,10 @@ class Assign(InPlaceOperator):
         run, repeated = self.run, self.repeated
 
         def assign(target: Any, *args: Any) -> Any:
-            check_writable(self.name, target, repeated)
-            run(target._entry, target, *args)
-            bump(target)
+            held = own(self.name, target)
+            check_writable(self.name, held, repeated)
+            run(held._entry, held, *[own(self.name, x) if hasattr(x, "_key") else x for x in args])
+            bump(held)
             return target
 
         return assign

@@ -21,6 +21,7 @@ from .geometry import Shape, broadcast_shapes, coalesce, element_strides, expand
 from .native import native_product
 from .nests import matmul_nest
 from .primitive import primitive
+from .private import private
 from .programs import index_dtype, launch
 
 #: Elements of both operands up to which the product is small.
@@ -37,7 +38,7 @@ class MatMul(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure, behind a native one for small matrices of the dtypes that have one."""
-        slow = partial(self.run, entry)
+        slow = private(self.name, partial(self.run, entry))
         dtype = NATIVE.get(key & (DTYPE_MASK | AUTOGRAD | DIM0))
         return slow if dtype is None or not entry.runtime.profile.host_resident else native_product(
             "product", entry, dtype, key, slow)

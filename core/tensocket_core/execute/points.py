@@ -84,9 +84,13 @@ class _Points:
         names = [Var(f"place{k}", int64) for k in range(self.count)]
         return [Let(name, Load("index", self._at(k), int64)) for k, name in enumerate(names)], names
 
+    def _inside(self, place: Expr) -> Expr:
+        """A position that there is: other threads may change positions while the kernel runs."""
+        return call("min", call("max", place, const(0, int64)), self.size - 1)
+
     def _element(self, array: str, place: Expr) -> Expr:
         """An element of the channel; 0 where there is none."""
-        found = Load(array, self.base + call("max", place, const(0, int64)), self.dtype)
+        found = Load(array, self.base + self._inside(place), self.dtype)
         return select(place >= 0, found, const(0, self.dtype))
 
     def _read(self) -> list[Stmt]:
@@ -118,7 +122,7 @@ class _Points:
         i, slope = Var("i", int64), Var("slope", self.dtype)
         lets, places = self._positions()
         for k, place in enumerate(places):
-            to = self.base + place
+            to = self.base + self._inside(place)
             more = slope * Load("in1", self._at(k), self.dtype)
             lets.append(If(place >= 0, (Store("out0", to, Load("out0", to, self.dtype) + more),)))
         return [

@@ -51,6 +51,7 @@ from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
 from .numbers import NUMBER_TYPES, Convert, converter
 from .primitive import run_formula
+from .private import private
 
 #: Elements up to which a formula read as NumPy, with its several passes, is cheaper than calling a generated kernel.
 _DERIVED_LIMIT: Final = 2048
@@ -146,7 +147,7 @@ class Pointwise(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
         self.check_key(key)
-        run: Callable[..., Any] = partial(self.run, entry)
+        run: Callable[..., Any] = private(self.name, partial(self.run, entry))
         general = self._dense(key, entry, run) or run
         if self._launches(entry) and not key & SCALAR_MASK:
             return kept(entry, self.schema.tensors, len(self.schema.names), general)

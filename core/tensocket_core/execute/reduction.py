@@ -27,6 +27,7 @@ from .geometry import Shape, coalesce, contiguous_strides, element_strides, norm
 from .math import ExprMath, arithmetic_dtype
 from .nests import Fold, reduction_nest
 from .primitive import tracked
+from .private import private
 from .programs import index_dtype, program
 from .usage import note_use
 
@@ -87,9 +88,10 @@ class Reduction(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """A direct closure where the key settles everything, else the general one."""
-        general = partial(self.run, entry)
+        general = private(self.name, partial(self.run, entry))
         if self.numbers:
-            return lambda input, dim, keepdim, *numbers: general(input, dim, keepdim, numbers=numbers)
+            return private(self.name, lambda input, dim, keepdim, *numbers: self.run(
+                entry, input, dim, keepdim, numbers=numbers))
         bits = key & DTYPE_MASK
         if key & DIM0 or not entry.runtime.profile.host_resident:
             return general

@@ -26,6 +26,7 @@ from .geometry import coalesce, element_strides, normalize_axis
 from .kept import kept
 from .math import ExprMath, TensorMath
 from .pointwise import kind_letter
+from .private import private
 from .programs import compiled, index_dtype, launch
 from .reduction import accumulation_dtype
 from .row_nests import row_nest
@@ -81,7 +82,8 @@ class Row(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The general closure; with a code generator, it does nothing but launch one kernel."""
-        return kept(entry, self.schema.tensors, len(self.schema.names), partial(self.run, entry))
+        return kept(entry, self.schema.tensors, len(self.schema.names), private(
+            self.name, partial(self.run, entry)))
 
     def direct(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         """A shortcut for ``name(input, dim, *, dtype)`` on a host-resident device; recorded calls have none."""

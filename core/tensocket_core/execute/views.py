@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
@@ -15,6 +16,7 @@ from ..device import DeviceEntry
 from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Direct, Operator, check_dtype
 from .kept import kept
+from .private import private
 
 _new = object.__new__
 
@@ -151,10 +153,7 @@ class Custom(Operator):
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """The function with its device."""
-        run = self.run
-
-        def call(*args: Any) -> Any:
-            return run(entry, *args)
+        call = private(self.name, partial(self.run, entry))
 
         shortcut = self.direct is not None and entry.runtime.profile.host_resident and self.direct(key, entry, call)
         made = shortcut or call

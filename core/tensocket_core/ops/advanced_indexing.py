@@ -27,8 +27,9 @@ from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes
 from ..execute.indexing import scatter_arrays
 from ..execute.inplace import bump, check_separate, check_writable
+from ..execute.private import own
 from ..meta import missing_data
-from .indexing import checked_index, gather_valid, rows_index, scatter_valid
+from .indexing import check_reach, checked_index, gather_valid, rows_index, scatter_valid
 
 
 @composite("nonzero(Tensor input, *, bool as_tuple=False) -> any")
@@ -245,8 +246,10 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
     if (rows if rows._base is None else rows._base) is not (input if input._base is None else input._base):
         input.copy_(selection.unrows(call(scatter_valid, rows, 0, position, value, False)))
         return
+    rows, position, value = (own("index_put_", x) for x in (rows, position, value.detach()))
     if value.numel():
-        scatter_arrays(input._entry, rows._array, position._array, value.detach()._array, 0, input.dtype, add=False)
+        check_reach("index_put_", 0, position, rows._array.shape, value)
+        scatter_arrays(input._entry, rows._array, position._array, value._array, 0, rows.dtype, add=False)
     bump(input)
 
 

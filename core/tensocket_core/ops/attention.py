@@ -20,6 +20,7 @@ from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
+from ..execute.private import private
 
 _NAME = "scaled_dot_product_attention"
 #: For fewer queries of more keys than this, a kernel that arranges keys for blocks is slower than all scores.
@@ -130,7 +131,7 @@ def _attend_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) ->
         kernel([out, sums], [q, k, v, None if mask is None else mask._array], (is_causal, scale), stream)
         return tensors.wrap(out, entry.key | dtype_bit(dtype)), tensors.wrap(sums, entry.key | dtype_bit(work))
 
-    return direct
+    return private("scaled_dot_product_attention", direct)
 
 
 def _gradients_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -149,12 +150,17 @@ def _gradients_direct(key: int, entry: DeviceEntry, general: Callable[..., Any])
                entry.stream)
         return tuple([tensors.wrap(x, entry.key | dtype_bit(dtype)) for x in outs])
 
-    return direct
+    return private("scaled_dot_product_attention", direct)
 
 
 def _kernel(name: str, entry: DeviceEntry, mask: Any, *operands: Any) -> Any:
-    """The device's kernel, where all operands are of one dtype."""
+    """The device's kernel, where all operands are of one dtype and their shapes fit."""
     dtype = operands[0].dtype
+    q, k, v = (tuple(x.shape) for x in operands[:3])
+    if q[-1] != k[-1] or k[:3] != v[:3] or q[0] != k[0] or q[1] % k[1] or (
+            mask is not None and tuple(mask.shape) != (*q[:3], k[2])) or any(
+            tuple(x.shape) != (*q[:3], v[-1]) for x in operands[3:]):
+        return None
     if any(x.dtype is not dtype for x in operands) or (mask is not None and mask.dtype not in (dtype, bool_)):
         return None
     found = entry.runtime.kernels.find(name, dtype.name, direct=False)

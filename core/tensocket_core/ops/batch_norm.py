@@ -31,6 +31,7 @@ from ..execute.inplace import bump
 from ..execute.kept import kept
 from ..execute.math import arithmetic_dtype
 from ..execute.nests import Operand, pointwise_nest
+from ..execute.private import private
 from ..execute.programs import index_dtype, launch
 from .normalization import (
     Form,
@@ -65,7 +66,8 @@ def _moved(running: tuple[Any, Any], values: tuple[Any, Any], momentum: float, f
     if ACTIVE or dtype is None or not key == var._key == values[0]._key & ~AUTOGRAD or key & (AUTOGRAD | WRAPPER):
         return False
     entry = mean._entry
-    if entry.runtime.target is None or not apart(*arrays):
+    if entry.runtime.target is None or not apart(*arrays) or not (
+            arrays[0].size == arrays[1].size == values[0]._array.size == values[1]._array.size):
         return False
     for x, array in zip(running, arrays, strict=True):
         counter = x._version_counter
@@ -220,11 +222,12 @@ def _cut_off(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Calla
     def known(*args: Any) -> Any:
         *values, eps = args
         x = values[0]._array
-        if plain and 0 < x.size <= _SMALL and contiguous(x):
+        if plain and 0 < x.size <= _SMALL and contiguous(x) and all(
+                v is None or v._array.size == x.shape[1] for v in values[1:]):
             return _known_at_once(entry, values, eps)
         return general(*[x if x is None or not x._key & AUTOGRAD else x.detach() for x in values], eps)
 
-    return known
+    return private("batch_norm", known)
 
 
 @composite("normalize_known(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor",

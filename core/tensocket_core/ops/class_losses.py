@@ -24,6 +24,7 @@ from ..dispatch.registry import COMPOSITES
 from ..execute.class_nests import Form, class_gradient, class_terms
 from ..execute.direct import REFUSED
 from ..execute.kept import checked, refuse
+from ..execute.private import private
 from .losses import reduced
 from .nn import log_softmax_rows, softmax_rows
 from .score_losses import factors, scored
@@ -116,7 +117,7 @@ def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
             return general(input, target, weight, scores, ignore_index, reduction)
         return tensors.wrap(terms, out)
 
-    return direct_loss
+    return private("cross_entropy", direct_loss)
 
 
 def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -152,7 +153,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
             return general(upstream, input, target, weight, scores, ignore_index, reduction)
         return tensors.wrap(result, out)
 
-    return direct_backward
+    return private("cross_entropy", direct_backward)
 
 
 # ------------------------------------------------------------------------------------------ operators

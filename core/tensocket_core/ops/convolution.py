@@ -25,8 +25,16 @@ from .columns import Window, backward_input, backward_weight, forward
 from .windows import constant_pad, laid_like
 
 
+def _exchanged(operator: str, first: Any, second: Any) -> ShapeError:
+    """The error for operands that fitted when they were checked."""
+    return ShapeError(operator, f"shapes {list(first)} and {list(second)}", "the operands' shapes fit together",
+                      "let no other thread exchange their data meanwhile")
+
+
 def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
     sizes, factors = input._array.shape, weight._array.shape
+    if len(sizes) != len(factors) or sizes[1] != factors[1] * window.groups:
+        raise _exchanged("convolve", sizes, factors)
     outputs = window.outputs(sizes[2:], factors[2:])
     shape = (sizes[0], factors[0], *outputs)
     if 0 in shape or 0 in factors:
@@ -40,6 +48,10 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
 
 def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
     shape = (upstream.shape[0], window.groups * weight.shape[1], *sizes)
+    if upstream.ndim != weight.ndim or upstream.shape[1] != weight.shape[0] or (
+            any(n > most for n, most in zip(
+                upstream.shape[2:], window.outputs(sizes, tuple(weight.shape[2:])), strict=True))):
+        raise _exchanged("convolve_input", upstream.shape, weight.shape)
     if 0 in shape or 0 in upstream.shape or 0 in weight.shape:
         return upstream.new_zeros(shape)
     kernel = _registered(entry, "convolve_input", upstream, window, tuple(weight.shape[2:]))
@@ -50,6 +62,10 @@ def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, size
 
 def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
     shape = (upstream.shape[1], input.shape[1] // window.groups, *kernel)
+    if upstream.ndim != input.ndim or upstream.shape[0] != input.shape[0] or (
+            any(n > most for n, most in zip(
+                upstream.shape[2:], window.outputs(tuple(input.shape[2:]), kernel), strict=True))):
+        raise _exchanged("convolve_weight", upstream.shape, input.shape)
     if 0 in shape or 0 in upstream.shape or 0 in input.shape:
         return upstream.new_zeros(shape)
     run = _registered(entry, "convolve_weight", input, window, kernel)

@@ -22,6 +22,7 @@ from ..dispatch.keys import AUTOGRAD, dtype_bit
 from ..dispatch.registry import COMPOSITES
 from ..execute.alignments import Kind, along_time
 from ..execute.pointwise import Pointwise
+from ..execute.private import private
 from .losses import reduced, reduction_name
 
 _NEVER: Final = -1e30
@@ -100,7 +101,7 @@ def _direct(kind: Kind) -> Any:
             made = along_time(entry, kind, arrays, dtype, (shape[0], *shape[-2:]), _log_sum, _NEVER)
             return tensors.wrap(made, entry.key | dtype_bit(dtype))
 
-        return direct
+        return private("ctc_loss", direct)
 
     return shortcut
 

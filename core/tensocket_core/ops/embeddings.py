@@ -30,6 +30,7 @@ from ..execute.bags import sum_bags
 from ..execute.geometry import element_strides
 from ..execute.indexing import table_rows
 from ..execute.kept import checked, looking, refuse
+from ..execute.private import private
 from .choices import extremes
 from .distances import lengths
 from .indexing import SMALL, added_at, checked_index, rows_index
@@ -297,7 +298,7 @@ def _bags_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
         made = sum_bags(entry, table, places, begins, weights, dtype, mean, skipped)
         return tensors.wrap(made, entry.key | dtype_bit(dtype))
 
-    return direct
+    return private("embedding_bag", direct)
 
 
 @composite(

@@ -72,9 +72,26 @@ def check_long(operator: str, index: Any) -> None:
                          "convert it with .long()")
 
 
+def check_reach(operator: str, axis: int, index: Any, indexed: tuple[int, ...], *others: Any) -> None:
+    """Check what kernels rely on, again: another thread may have exchanged a tensor since the indices were checked.
+
+    Raises:
+        ShapeError: The index reaches beyond a tensor: one of shape ``indexed``, or another one, also along the axis.
+    """
+    sizes = index._array.shape
+    for number, shape in enumerate((indexed, *[x._array.shape for x in others])):
+        if shape != sizes and (len(shape) != len(sizes) or 0 in shape or any(
+                n > size for k, (n, size) in enumerate(zip(sizes, shape, strict=True))
+                if k != axis or number)):
+            raise ShapeError(operator, f"index {list(sizes)} for a tensor of shape {list(shape)}",
+                             "the index is nowhere larger except along dim",
+                             "let no other thread exchange their data meanwhile")
+
+
 def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
     out = entry.runtime.empty(index._array.shape, input.dtype, entry.stream)
     if 0 not in index._array.shape:
+        check_reach("gather", axis, index, input._array.shape)
         gather_arrays(entry, out, input._array, index._array, axis, input.dtype)
     return tensors.wrap(out, entry.key | dtype_bit(input.dtype))
 
@@ -85,6 +102,7 @@ def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool)
     work = dtype if not add or dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
     out = converted(entry, input._array, dtype, work)
     if 0 not in index._array.shape:
+        check_reach("scatter", axis, index, input._array.shape, src)
         values = src._array if src.dtype is work else converted(entry, src._array, src.dtype, work)
         scatter_arrays(entry, out, index._array, values, axis, work, add=add)
     return tensors.wrap(out if work is dtype else converted(entry, out, work, dtype), entry.key | dtype_bit(dtype))
@@ -122,6 +140,7 @@ scatter_valid: Final[Custom] = Custom(
 
 
 def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...], ordered: bool) -> Any:
+    check_reach("scatter_add", axis, index, shape, grad)
     dtype = grad.dtype
     note_valid(entry, index._array, 0, shape[axis])
     work = dtype if dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32

@@ -24,6 +24,7 @@ from ..execute.block_rows import BlockRow, Lies
 from ..execute.broad_rows import BroadRow
 from ..execute.geometry import contiguous
 from ..execute.math import arithmetic_dtype
+from ..execute.private import private
 
 
 def _affine(y: Any, weight: Any, bias: Any) -> Any:
@@ -318,7 +319,7 @@ def _one_pass(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Call
             sums = [x.reshape(sizes) for x in sums]
         return tensors.wrap(first, keys[0]), *[tensors.wrap(x, keys[1]) for x in sums]
 
-    return gradients
+    return private("normalize_backward", gradients)
 
 
 def _plan_all(entry: DeviceEntry, operands: Sequence[Any], rows: tuple[int, ...], dims: tuple[int, ...]) -> Any:

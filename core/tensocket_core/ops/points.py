@@ -14,6 +14,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, dtype_bit
 from ..dispatch.registry import COMPOSITES
 from ..execute.points import Kind, on_points
+from ..execute.private import private
 
 
 def _direct(kind: Kind) -> Any:
@@ -30,13 +31,16 @@ def _direct(kind: Kind) -> Any:
                 return general(first, second, index, size)
             batch, count, points = index.shape
             channels = first.shape[1]
-            shape = {"read": (batch, channels, points), "place": (batch, channels, size),
-                     "slopes": (batch, count, points)}[kind]
+            many, few, weights = (batch, channels, size), (batch, channels, points), (batch, count, points)
+            needed, shape = {"read": ((many, weights), few), "place": ((few, weights), many),
+                             "slopes": ((few, many), weights)}[kind]
+            if (tuple(first.shape), tuple(second.shape)) != needed:
+                return general(first, second, index, size)
             arrays = [x.contiguous()._array for x in (first, second, index)]
             made = on_points(entry, kind, shape, arrays, dtype, (batch, channels, size, points))
             return tensors.wrap(made, entry.key | dtype_bit(dtype))
 
-        return direct
+        return private("grid_sample", direct)
 
     return shortcut
 

@@ -22,6 +22,7 @@ from ..dispatch.modes import STATE, thread_state
 from ..dispatch.operator import Direct
 from ..dispatch.registry import COMPOSITES
 from ..execute.primitive import tracked
+from ..execute.private import private
 from .recurrent_gradients import gru_gradients, lstm_gradients, plain_gradients, states_before
 
 #: Sums of inputs and states that a cell makes of each unit, and values of each that a kernel saves for the way back.
@@ -150,7 +151,7 @@ def _layer_kernel(name: str) -> Direct:
             last = input.new_empty(0) if saved is None else tensors.wrap(saved, entry.key | dtype_bit(work))
             return *[tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs], last
 
-        return layer
+        return private(name, layer)
 
     return direct
 
@@ -182,7 +183,7 @@ def _gradients_kernel(name: str) -> Direct:
             found = [tensors.wrap(out, entry.key | dtype_bit(dtype)) for out in outs]
             return tuple(found) if name == "gru" else (found[0], *found)
 
-        return gradients
+        return private(name, gradients)
 
     return direct
 

@@ -19,9 +19,20 @@ from ..execute.copying import converted
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import combine_arrays
 from ..execute.inplace import check_separate
+from ..execute.private import own
 from ..promotion import FLOAT8
 from .choices import true_somewhere
-from .indexing import checked_index, emptied, gather_valid, lifted, rows_index, same_dtype, same_rank, scatter_valid
+from .indexing import (
+    check_reach,
+    checked_index,
+    emptied,
+    gather_valid,
+    lifted,
+    rows_index,
+    same_dtype,
+    same_rank,
+    scatter_valid,
+)
 from .scattering import vector_index
 
 _MODES: Final = ("sum", "prod", "mean", "amax", "amin")
@@ -65,9 +76,11 @@ def _in_order(out: Any, index: Any, src: Any) -> bool:
 
 
 def _ordered(mode: str, out: Any, axis: int, index: Any, src: Any) -> Any:
+    out, index, src = (own("scatter_reduce", x) for x in (out, index, src))
     entry, dtype = out._entry, out.dtype
     made = converted(entry, out._array, dtype, dtype)
     if 0 not in index._array.shape:
+        check_reach("scatter_reduce", axis, index, out._array.shape, src)
         combine_arrays(entry, made, index._array, src._array, axis, dtype, mode)
     return tensors.wrap(made, entry.key | dtype_bit(dtype))
 

@@ -39,7 +39,7 @@ def _order(x: Any, dim: int, descending: bool, count: int) -> Any:
 
 def _generated_order(input: Any, dim: int, descending: bool, count: int) -> Any:
     entry, dtype = input._entry, input.dtype
-    if count > 0 and input.ndim and entry.runtime.target.kind == "cpu" and input._array.size:
+    if input.ndim and 0 < count <= input.shape[dim] and entry.runtime.target.kind == "cpu" and input._array.size:
         array = top_positions(entry, input._array, dtype, dim, count, descending)
         if array is not None:
             return tensors.wrap(array, entry.key | dtype_bit(dtypes.int64)).movedim(-1, dim).contiguous()

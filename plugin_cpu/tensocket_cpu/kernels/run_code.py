@@ -61,8 +61,9 @@ _RUN: Final = ("target source", "run last final inner t0 t1 s0 s1", """  %row = 
   %ends = icmp eq i64 %k, %final
   %size = select i1 %ends, i64 %last, i64 %run
 """)
-#: Run k: that at the k-th index. The next one, which no processor foresees, is asked for.
-_INDEXED: Final = ("target source index", "size t s i", """  %following = add i64 %k, 1
+#: Run k: that at the k-th index, of so many. The next one, which no processor foresees, is asked for. Other threads may
+#: change indices, which were valid: those outside are the first run.
+_INDEXED: Final = ("target source index", "size t s i many", """  %following = add i64 %k, 1
   %last = icmp sge i64 %following, %end
   %then = select i1 %last, i64 %k, i64 %following
   %ib = mul i64 %then, %i
@@ -75,7 +76,9 @@ _INDEXED: Final = ("target source index", "size t s i", """  %following = add i6
   call void @ask(ptr %to.next, ptr %from.next, i64 %size)
   %ia = mul i64 %k, %i
   %place = getelementptr i8, ptr %index, i64 %ia
-  %row = load i64, ptr %place
+  %given = load i64, ptr %place
+  %inside = icmp ult i64 %given, %many
+  %row = select i1 %inside, i64 %given, i64 0
   %ta = mul i64 %k, %t
   %to = getelementptr i8, ptr %target, i64 %ta
   %sa = mul i64 %row, %s

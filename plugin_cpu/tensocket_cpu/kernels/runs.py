@@ -44,7 +44,7 @@ _PIECE: Final = 1 << 16
 #: Bytes of a row at an index from which likewise; a row needs no second step to be found.
 _SHORTEST_ROW: Final = 64
 
-_PACK_ROWS: Final = struct.Struct("=3Q4q").pack
+_PACK_ROWS: Final = struct.Struct("=3Q5q").pack
 
 
 def runs(target: Array, source: Array) -> tuple[int, list[_Axis]]:
@@ -134,7 +134,7 @@ class RunCopies:
                            else np.take_along_axis(source, index, axis))
             return
         args = _PACK_ROWS(address_of(target), address_of(source), address_of(index), row, target.strides[0],
-                          source.strides[0], index.strides[0])
+                          source.strides[0], index.strides[0], source.shape[0])
         self._run(entry, args, target.shape[0], target.nbytes)
 
     def _copy(self, target: Array, source: Array) -> None:
