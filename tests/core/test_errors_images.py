@@ -88,6 +88,8 @@ CASES: list[Case] = [
      "there is an index for every element"),
     (lambda: F.max_unpool2d(f(*X), ints(*X), 2, output_size=(99, 99)), ArgumentError, ValueError, "max_unpool2d",
      "sizes differ from [8, 8] by less than the stride"),
+    (lambda: F.adaptive_avg_pool2d(f(*X), 1 << 40), ArgumentError, RuntimeError, "adaptive_avg_pool2d",
+     "a result has less than 2 ** 60 elements"),
     (lambda: F.fractional_max_pool2d(f(*X), 2), ArgumentError, ValueError, "fractional_max_pool2d",
      "either output_size or output_ratio is given"),
     (lambda: F.fractional_max_pool2d(f(*X), 3, 3), ShapeError, RuntimeError, "fractional_max_pool2d",

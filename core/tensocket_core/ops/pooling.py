@@ -288,7 +288,11 @@ def _adaptive(operator: str, dims: int, input: Any, output_size: Any) -> tuple[A
         raise ArgumentError(operator, f"output_size={output_size!r} for {dims} spatial dimensions",
                             "there is one size for all, or one for each dimension, not negative",
                             "pass an int or a tuple of them")
-    return tuple([adaptive_taps(n, n if m is None else m) for n, m in zip(sizes, wanted, strict=True)])
+    outputs = [n if m is None else m for n, m in zip(sizes, wanted, strict=True)]
+    if math.prod(outputs) * math.prod(input.shape[:-dims]) >= 1 << 60:
+        raise ArgumentError(operator, f"output_size={output_size!r} for an input of shape {list(input.shape)}",
+                            "a result has less than 2 ** 60 elements", "pass smaller sizes")
+    return tuple([adaptive_taps(n, m) for n, m in zip(sizes, outputs, strict=True)])
 
 
 def _adaptive_mean(operator: str, dims: int, input: Any, output_size: Any) -> Any:

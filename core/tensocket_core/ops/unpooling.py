@@ -117,10 +117,13 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
         outputs = tuple([int(n * r) for n, r in zip(sizes, ratios, strict=True)])
     else:
         outputs = numbers(operator, "output_size", output_size, dims)
-    if any(m < 1 or m + k - 1 > n for m, k, n in zip(outputs, kernel, sizes, strict=True)):
+    if any(m < 0 or m + k - 1 > n for m, k, n in zip(outputs, kernel, sizes, strict=True)):
         raise ShapeError(operator, f"sizes {list(sizes)}, kernel_size={list(kernel)}, output_size={list(outputs)}",
                          "output_size + kernel_size - 1 is at most the size", "use a smaller kernel or output size")
     lead = tuple(input.shape[:-dims])
+    if 0 in outputs:
+        none = input.new_empty((*lead, *outputs), dtype=dtypes.int64)
+        return (picked(input, none, dims), none) if return_indices else picked(input, none, dims)
     if samples is None:
         batch = lead if len(lead) == 2 else (1, *lead)
         samples = rand((*batch, dims), dtype=input.dtype, device=input.device)

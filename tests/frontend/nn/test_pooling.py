@@ -187,3 +187,18 @@ def test_upsampling():
     (nn.FractionalMaxPool2d(3, 2), "FractionalMaxPool2d()"), (nn.CircularPad1d(2), "CircularPad1d((2, 2))")])
 def test_printing(layer, text):
     assert repr(layer) == text
+
+
+def test_windows_at_random_places_may_be_none():
+    x = torch.ones(2, 3, 8, 8, requires_grad=True)
+    values, places = F.fractional_max_pool2d(x, 2, output_size=(0, 1), return_indices=True)
+    assert values.shape == places.shape == (2, 3, 0, 1)
+    values.sum().backward()
+    assert x.grad.abs().sum().item() == 0
+
+
+def test_batches_without_images_are_unpooled_with_gradients():
+    x = torch.ones(0, 4, 10, requires_grad=True)
+    values, places = F.max_pool1d(x, 2, 2, return_indices=True)
+    F.max_unpool1d(values, places, 2, 2).sum().backward()
+    assert x.grad.shape == (0, 4, 10)
