@@ -191,7 +191,7 @@ def test_printing(layer, text):
 
 def test_windows_at_random_places_may_be_none():
     x = torch.ones(2, 3, 8, 8, requires_grad=True)
-    values, places = F.fractional_max_pool2d(x, 2, output_size=(0, 1), return_indices=True)
+    values, places = nn.functional.fractional_max_pool2d(x, 2, output_size=(0, 1), return_indices=True)
     assert values.shape == places.shape == (2, 3, 0, 1)
     values.sum().backward()
     assert x.grad.abs().sum().item() == 0
@@ -199,6 +199,6 @@ def test_windows_at_random_places_may_be_none():
 
 def test_batches_without_images_are_unpooled_with_gradients():
     x = torch.ones(0, 4, 10, requires_grad=True)
-    values, places = F.max_pool1d(x, 2, 2, return_indices=True)
-    F.max_unpool1d(values, places, 2, 2).sum().backward()
+    values, places = nn.functional.max_pool1d(x, 2, 2, return_indices=True)
+    nn.functional.max_unpool1d(values, places, 2, 2).sum().backward()
     assert x.grad.shape == (0, 4, 10)
