@@ -57,6 +57,14 @@ class DatasetError(ArgumentError, AssertionError):
     """Data sets that do not fit what is made of them."""
 
 
+class AttentionShapeError(ShapeError, AssertionError):
+    """Queries, keys, values or masks of attention that do not fit together."""
+
+
+class ArgumentCombinationError(ArgumentError, AssertionError):
+    """Arguments that exclude each other."""
+
+
 class PaddingIndexError(ArgumentError, AssertionError):
     """A row of padding that a table does not have."""
 
@@ -114,8 +122,10 @@ class UnpicklableError(SerializationError, pickle.PicklingError, AttributeError,
 
 
 __all__ = [
+    "ArgumentCombinationError",
     "ArgumentError",
     "ArgumentTypeError",
+    "AttentionShapeError",
     "AutogradError",
     "BackendBroken",
     "BackendDisabled",

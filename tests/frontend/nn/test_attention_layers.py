@@ -254,3 +254,16 @@ def test_what_transformers_refuse():
         model(torch.ones(4, 2, 8), torch.ones(4, 2, 6))
     with pytest.raises(RuntimeError, match="activation should be relu/gelu, or a function"):
         nn.TransformerEncoderLayer(8, 2, activation="tanh")
+
+
+def test_static_keys_exclude_further_ones_and_shapes_are_asserted():
+    x = torch.ones(2, 1, 4)
+    given = (4, 2, torch.ones(12, 4), torch.ones(12))
+    rest = (False, 0.0, torch.ones(4, 4), torch.ones(4))
+    extra, static = torch.ones(1, 1, 4), torch.ones(2, 2, 2)
+    with pytest.raises(AssertionError, match="bias cannot be added to static keys or values"):
+        torch.nn.functional.multi_head_attention_forward(x, x, x, *given, extra, extra, *rest, static_k=static)
+    with pytest.raises(AssertionError, match="the heads divide E"):
+        torch.nn.functional.multi_head_attention_forward(x, x[0], x, *given, None, None, *rest)
+    with pytest.raises(AssertionError, match=r"a mask is \(L, S\)"):
+        torch.nn.functional.multi_head_attention_forward(x, x, x, *given, None, None, *rest, attn_mask=torch.ones(3))

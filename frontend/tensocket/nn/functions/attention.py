@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tensocket.errors import ArgumentError, ShapeError
+from tensocket.errors import ArgumentCombinationError, ArgumentError, AttentionShapeError
 from tensocket_core import Tensor
 from tensocket_core import bool_ as BOOL
 from tensocket_core import functions as ops
@@ -71,7 +71,8 @@ def multi_head_attention_forward(
         The output, shaped as ``query``, and weights (N, L, S) or (N, num_heads, L, S), or None.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        AttentionShapeError: The shapes do not fit.
+        ArgumentCombinationError: Further keys beside static ones.
         ArgumentError: ``is_causal`` without a mask.
     """
     if is_causal and attn_mask is None:
@@ -82,6 +83,9 @@ def multi_head_attention_forward(
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     _check_sizes(query, key, value, embed_dim_to_check, num_heads)
+    if (bias_k is not None and static_k is not None) or (bias_v is not None and static_v is not None):
+        raise ArgumentCombinationError(_NAME, "bias_k and static_k, or bias_v and static_v",
+                                       "bias cannot be added to static keys or values", "leave one of both out")
     length, count, width = query.shape
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else _thirds(in_proj_weight)
     projected = _projected((query, key, value), weights, _thirds(in_proj_bias))
@@ -151,9 +155,10 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, width: int, heads: i
     fits = query.dim() == key.dim() == value.dim() == 3 and key.shape[:2] == value.shape[:2] and (
         query.shape[1] == key.shape[1])
     if not fits or query.shape[2] != width or width % heads:
-        raise ShapeError(_NAME, f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}, "
-                         f"embed_dim {width} in {heads} heads", "query (L, N, E), key (S, N, K) and value (S, N, V) "
-                         "have one batch, and the heads divide E", "check the layer's sizes")
+        raise AttentionShapeError(
+            _NAME, f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}, embed_dim {width} in "
+            f"{heads} heads", "query (L, N, E), key (S, N, K) and value (S, N, V) have one batch, and the heads divide "
+            "E", "check the layer's sizes")
 
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
@@ -171,14 +176,14 @@ def _joined(attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: i
         total = _wider(_added(attn_mask, q), extra)
         if total.dim() not in (2, 3) or total.shape[-2:] != (q.shape[1], keys) or (
                 total.dim() == 3 and total.shape[0] != q.shape[0]):
-            raise ShapeError(_NAME, f"attn_mask {list(attn_mask.shape)}", "a mask is (L, S) or (N * num_heads, L, S)",
-                             "check the order of dimensions")
+            raise AttentionShapeError(_NAME, f"attn_mask {list(attn_mask.shape)}",
+                                      "a mask is (L, S) or (N * num_heads, L, S)", "check the order of dimensions")
     if padding is not None:
         count = q.shape[0] // heads
         wide = _wider(_added(padding, q), extra)
         if wide.shape != (count, keys):
-            raise ShapeError(_NAME, f"key_padding_mask {list(padding.shape)}", "a padding mask is (N, S)",
-                             "pass a value for each key")
+            raise AttentionShapeError(_NAME, f"key_padding_mask {list(padding.shape)}", "a padding mask is (N, S)",
+                                      "pass a value for each key")
         wide = wide.reshape(count, 1, 1, keys).expand(count, heads, 1, keys).reshape(count * heads, 1, keys)
         total = wide if total is None else total + wide
     return total

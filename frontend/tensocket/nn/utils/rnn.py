@@ -71,6 +71,26 @@ class PackedSequence(_Fields):
         """The same sequences as float16."""
         return self._with(self.data.half())
 
+    def long(self) -> PackedSequence:
+        """The same sequences as int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """The same sequences as int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """The same sequences as int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """The same sequences as int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """The same sequences as uint8."""
+        return self._with(self.data.byte())
+
     def _with(self, data: Tensor) -> PackedSequence:
         return type(self)(data, *self[1:])
 

@@ -87,3 +87,15 @@ def test_conversion_of_packed_sequences():
 def test_what_does_not_fit(call, error, rule):
     with pytest.raises(error, match=rule):
         call()
+
+
+@pytest.mark.parametrize(("name", "dtype"), [
+    ("long", torch.int64), ("int", torch.int32), ("short", torch.int16), ("char", torch.int8), ("byte", torch.uint8),
+    ("half", torch.float16), ("float", torch.float32), ("double", torch.float64),
+])
+def test_packed_sequences_of_other_dtypes(name, dtype):
+    packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([1.5, 2.5]), torch.tensor([3.5])])
+    made = getattr(packed, name)()
+    assert made.data.dtype is dtype
+    assert made.batch_sizes.tolist() == packed.batch_sizes.tolist()
+    assert made.data.tolist() == packed.data.to(dtype).tolist()
