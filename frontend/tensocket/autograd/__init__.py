@@ -31,6 +31,8 @@ def __getattr__(name: str) -> Any:
     """Modules that few programs need, imported when they are first asked for."""
     if name in ("profiler", "profiler_util"):
         return import_module(f"tensocket.autograd.{name}")
+    if name in ("kineto_available", "_profiler_enabled"):
+        return getattr(import_module("tensocket.profiler"), name)
     raise AttributeError(f"module 'tensocket.autograd' has no attribute {name!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .annotate import record_function
+from .collector import _profiler_enabled as _profiler_enabled
 from .events import DeviceType
 from .profiling import (
     ProfilerAction,

@@ -94,7 +94,11 @@ class Collector(Tracer):
 
     def enter(self, name: str) -> FunctionEvent:
         """Begin an event in the innermost open one."""
-        event = FunctionEvent(len(self.events), name, self.thread, self.now(), self.open[-1] if self.open else None)
+        now = self.now()
+        event = FunctionEvent(len(self.events), name, self.thread, now, now)
+        if self.open:
+            self.open[-1].append_cpu_child(event)
+            event.set_cpu_parent(self.open[-1])
         self.events.append(event)
         self.open.append(event)
         if self.stacks:
@@ -161,6 +165,11 @@ def active() -> Collector | None:
     """What measures this thread's calls."""
     tracer = STATE.tracer
     return tracer if isinstance(tracer, Collector) else None
+
+
+def _profiler_enabled() -> bool:
+    """Whether this thread's calls are measured."""
+    return active() is not None
 
 
 def _tensors(value: Any) -> Iterator[Any]:

@@ -61,7 +61,7 @@ def memory_text(nbytes: int) -> str:
 class _Times:
     """Times and memory of an event or of a sum of events, under all names that programs read."""
 
-    key: str
+    key: str | None
     count: int
     cpu_time_total: float
     device_time_total: float
@@ -95,6 +95,13 @@ class FunctionEvent(_Times):
         name: ``aten::add``, ``MulBackward0``, or what the user called it.
         thread: The thread's number.
         time_range: When, in microseconds since the profile began.
+        overload_name: Of the operator, where a program gave one.
+        fwd_thread: Thread of the forward call, where a program gave one.
+        scope: PyTorch's number of the kind of event.
+        is_async, is_remote: Whether it ended in another thread or process.
+        sequence_nr: Number that a forward call shares with its backward, -1 for none.
+        node_id: Number of the process, -1 for the only one.
+        device_type: Where it happened.
         cpu_parent: The event around it.
         cpu_children: The events in it.
         input_shapes: Shapes of tensors among the arguments, empty for others; where recorded.
@@ -108,28 +115,41 @@ class FunctionEvent(_Times):
     """
 
     count = 1
-    device_type = DeviceType.CPU
-    is_async = is_remote = is_legacy = False
-    node_id = sequence_nr = -1
-    overload_name = ""
+    is_legacy = False
 
-    def __init__(self, id: int, name: str, thread: int, start: float, parent: FunctionEvent | None) -> None:
+    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, overload_name: str = "",
+                 fwd_thread: int | None = None, input_shapes: Any = None, stack: Any = None, scope: int = 0,
+                 use_device: str | None = None, cpu_memory_usage: int = 0, device_memory_usage: int = 0,
+                 is_async: bool = False, is_remote: bool = False, sequence_nr: int = -1, node_id: int = -1,
+                 device_type: DeviceType = DeviceType.CPU, flops: int = 0, is_user_annotation: bool = False) -> None:
         self.id = id
         self.name = self.key = name
         self.thread = thread
-        self.time_range = Interval(start, start)
-        self.cpu_parent = parent
+        self.time_range = Interval(start_us, end_us)
+        self.overload_name = overload_name
+        self.fwd_thread = fwd_thread
+        self.scope = scope
+        self.is_async, self.is_remote = is_async, is_remote
+        self.sequence_nr, self.node_id = sequence_nr, node_id
+        self.device_type = device_type
+        self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []
-        self.input_shapes: list[Any] = []
+        self.input_shapes: list[Any] = list(input_shapes or ())
         self.kernel_time = 0.0
-        self.self_cpu_memory_usage = 0
-        self.self_device_memory_usage = 0
-        self.flops = 0
-        self.stack: list[str] = []
-        self.use_device: str | None = None
-        self.is_user_annotation = False
-        if parent is not None:
-            parent.cpu_children.append(self)
+        self.self_cpu_memory_usage = cpu_memory_usage
+        self.self_device_memory_usage = device_memory_usage
+        self.flops = flops
+        self.stack: list[str] = list(stack or ())
+        self.use_device = use_device
+        self.is_user_annotation = is_user_annotation
+
+    def append_cpu_child(self, child: FunctionEvent) -> None:
+        """Take in an event that happened in this one."""
+        self.cpu_children.append(child)
+
+    def set_cpu_parent(self, parent: FunctionEvent) -> None:
+        """Say which event this one happened in."""
+        self.cpu_parent = parent
 
     def __repr__(self) -> str:
         return (f"<FunctionEvent id={self.id} name={self.name} thread={self.thread} cpu_time={self.cpu_time_str} "
@@ -145,6 +165,8 @@ class FunctionEvent(_Times):
     @property
     def self_cpu_time_total(self) -> float:  # type: ignore[override]
         """Microseconds outside of events in it."""
+        if self.is_async or self.device_type is not DeviceType.CPU:
+            return 0.0
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
@@ -182,7 +204,7 @@ class FunctionEventAvg(_Times):
              "cpu_memory_usage", "device_memory_usage", "self_cpu_memory_usage", "self_device_memory_usage", "flops",
              "count")
 
-    def __init__(self, key: str = "", input_shapes: Any = "", stack: list[str] | None = None) -> None:
+    def __init__(self, key: str | None = None, input_shapes: Any = "", stack: list[str] | None = None) -> None:
         self.key = key
         self.input_shapes = input_shapes
         self.stack = stack or []
@@ -197,7 +219,9 @@ class FunctionEventAvg(_Times):
                 f"device_time={self.device_time_str} count={self.count}>")
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or a sum of them."""
+        """Add an event, or a sum of them; the first one gives its key."""
+        if self.key is None:
+            self.key, self.input_shapes, self.stack = str(other.key), other.input_shapes, other.stack
         for name in self._SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.use_device = self.use_device or other.use_device
@@ -228,6 +252,23 @@ class EventList(list[Any]):
 
     def __str__(self) -> str:
         return self.table()
+
+    def _populate_cpu_children(self) -> None:
+        """Find out from threads and times which events happened in which."""
+        threads: dict[Any, list[FunctionEvent]] = {}
+        for event in self:
+            if not event.is_async and event.device_type is DeviceType.CPU:
+                threads.setdefault((event.thread, event.node_id), []).append(event)
+        for events in threads.values():
+            around: list[FunctionEvent] = []
+            for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
+                while around and (event.time_range.start >= around[-1].time_range.end
+                                  or event.time_range.end > around[-1].time_range.end):
+                    around.pop()
+                if around:
+                    around[-1].append_cpu_child(event)
+                    event.set_cpu_parent(around[-1])
+                around.append(event)
 
     @property
     def self_cpu_time_total(self) -> float:

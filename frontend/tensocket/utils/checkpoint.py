@@ -216,6 +216,10 @@ class _Frame:
         self.states = rng_states() if preserve else None
         self.precisions = choices()
         self.places: list[weakref.ref[_Place]] = []
+        #: Passes for which there was a second run.
+        self.computed: set[int] = set()
+        #: Whether the first run is over; backward passes inside of it find only what it has saved so far.
+        self.completed = False
         self.descriptions: list[str] = []
         self.keywords = tuple(kwargs)
         values = [*args, *kwargs.values()]
@@ -239,7 +243,9 @@ class _Frame:
             with self.contexts[0]:
                 return self.function(*args, **kwargs)
         with saved_tensors_hooks(self._pack, self._unpack), self.contexts[0]:
-            return self.function(*args, **kwargs)
+            result = self.function(*args, **kwargs)
+        self.completed = True
+        return result
 
     def _split(self, values: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         return values[:self.count], dict(zip(self.keywords, values[self.count:], strict=True))
@@ -252,10 +258,32 @@ class _Frame:
 
     def _unpack(self, place: _Place) -> Any:
         running = current_pass()
-        number = 0 if running is None else running.number
-        if number not in place.values:
+        if running is None:
+            return self._unpack_alone(place)
+        number = running.number
+        if number not in self.computed:
+            self.computed.add(number)
+            running.callbacks.append(lambda: self._forget(number))
             self._compute(number)
-        return place.values.pop(number) if running is not None else place.values[number]
+        if number not in place.values:
+            raise CheckpointError("checkpoint", "a saved tensor that was unpacked before in this backward pass",
+                                  "what the second run computed is kept until it is unpacked",
+                                  "read ctx.saved_tensors once")
+        return place.values.pop(number)
+
+    def _unpack_alone(self, place: _Place) -> Any:
+        """A saved tensor outside of backward passes: every access runs the function again and keeps nothing."""
+        self._compute(0)
+        value = place.values[0]
+        self._forget(0)
+        return value
+
+    def _forget(self, number: int) -> None:
+        self.computed.discard(number)
+        for ref in self.places:
+            place = ref()
+            if place is not None:
+                place.values.pop(number, None)
 
     def _compute(self, number: int) -> None:
         """The second run: fill the places that are still in use."""
@@ -287,6 +315,8 @@ class _Frame:
         self._compare(recomputed)
 
     def _compare(self, recomputed: list[str]) -> None:
+        if not self.completed:
+            recomputed = recomputed[:len(self.descriptions)]
         if len(recomputed) != len(self.descriptions):
             raise CheckpointError("checkpoint", f"{len(recomputed)} saved tensors in the second run and "
                                   f"{len(self.descriptions)} in the first", "both runs save the same tensors",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensocket as torch
@@ -235,17 +236,61 @@ def changing(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Calla
     return run
 
 
-def test_values_can_be_asked_for_at_any_time() -> None:
+def test_values_outside_of_backward_are_computed_each_time() -> None:
     _, x = leaves()
-    seen: list[Any] = []
-    y = checkpoint(torch.exp, x, use_reentrant=False)
+    runs: list[int] = []
+
+    def function(x: Any) -> Any:
+        runs.append(1)
+        return x.exp()
+
+    y = checkpoint(function, x, use_reentrant=False)
     expected = y.tolist()
     node = y.grad_fn
-    y.register_hook(lambda grad: seen.append(node._saved_result.tolist()))
-    seen.append(node._saved_result.tolist())
+    assert node._saved_result.tolist() == expected
+    assert node._saved_result.tolist() == expected
+    assert len(runs) == 3
     y.sum().backward()
-    assert seen == [expected, expected]
+    assert len(runs) == 4
     assert x.grad.tolist() == expected
+
+
+def test_values_are_unpacked_once_in_a_pass() -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            with pytest.raises(CheckpointError, match="what the second run computed is kept until it is unpacked"):
+                _ = ctx.saved_tensors
+            return 2 * x * grad
+
+    x = torch.tensor([3.0], requires_grad=True)
+    y = checkpoint(Twice.apply, x, use_reentrant=False)
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [12.0]
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_a_checkpointed_function_may_take_gradients(early_stop: bool) -> None:
+    def slope(x: Any) -> Any:
+        with torch.enable_grad():
+            return torch.autograd.grad(checkpoint(lambda v: v.sin().exp(), x, use_reentrant=False).sum(), x,
+                                       create_graph=True)[0]
+
+    x = torch.tensor([0.3, -1.2], requires_grad=True, dtype=torch.float64)
+    with set_checkpoint_early_stop(early_stop):
+        y = checkpoint(lambda v: slope(v).sin(), x, use_reentrant=False)
+        found = torch.autograd.grad(y.sum(), x)[0]
+    v = np.array([0.3, -1.2])
+    first = np.exp(np.sin(v)) * np.cos(v)
+    second = np.exp(np.sin(v)) * (np.cos(v) ** 2 - np.sin(v))
+    assert found.tolist() == pytest.approx((np.cos(first) * second).tolist(), rel=1e-12)
 
 
 @pytest.mark.parametrize(("run", "kind", "message"), [
