@@ -11,6 +11,7 @@ from typing import Literal
 from tensocket_core import Tensor
 from tensocket_core import functions as ops
 
+from . import grad as grad
 from .activations import (
     celu,
     celu_,

@@ -12,8 +12,7 @@ from typing import Any
 
 from tensocket_core import Tensor, enable_grad
 from tensocket_core import autograd as engine
-
-from . import functional as F
+from tensocket_core import functions as ops
 
 Numbers = int | Sequence[int]
 
@@ -39,37 +38,37 @@ def _weight(convolve: Callable[..., Tensor], input: Tensor, size: Sequence[int],
 def conv1d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv1d`` with respect to its input of the given size."""
-    return _input(F.conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _input(ops.conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv1d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv1d`` with respect to its weight of the given size."""
-    return _weight(F.conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _weight(ops.conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv2d`` with respect to its input of the given size."""
-    return _input(F.conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _input(ops.conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv2d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv2d`` with respect to its weight of the given size."""
-    return _weight(F.conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _weight(ops.conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Numbers = 1,
                  padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv3d`` with respect to its input of the given size."""
-    return _input(F.conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
+    return _input(ops.conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
 
 
 def conv3d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Numbers = 1,
                   padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Tensor:
     """The gradient of ``conv3d`` with respect to its weight of the given size."""
-    return _weight(F.conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
+    return _weight(ops.conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
 
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]

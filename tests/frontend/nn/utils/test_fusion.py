@@ -81,6 +81,7 @@ def test_gradients_of_convolutions(dims):
     result.backward(upstream)
     close(getattr(nn.grad, f"conv{dims}d_input")(x.shape, weight, upstream, **options), x.grad)
     close(getattr(nn.grad, f"conv{dims}d_weight")(x, weight.shape, upstream, **options), weight.grad)
+    assert nn.functional.grad is nn.grad
 
 
 def test_arguments_of_factories():
