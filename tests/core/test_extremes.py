@@ -12,6 +12,8 @@ from tensocket_core._generated import functions as F
 from tensocket_core.ops.choices import extremes
 from tensocket_plugins.contract.errors import ArgumentError
 
+#: Large arrays take long on the interpreter.
+needs_cpu = pytest.mark.skipif(not torch.is_available("cpu"), reason="the CPU backend is not installed")
 #: More elements than NumPy looks at.
 MANY = 40_000
 
@@ -29,6 +31,7 @@ def test_extremes_are_elements(dtype: str, size: int, device: str) -> None:
     assert extremes(x[1::2]) == (values[1::2].min(), values[1::2].max())
 
 
+@needs_cpu
 @pytest.mark.parametrize("size", [7, MANY])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_extremes_of_infinities_and_nan(dtype: str, size: int) -> None:
@@ -59,6 +62,7 @@ def test_a_range_of_infinite_or_undefined_elements_is_refused() -> None:
                 function(torch.tensor([0.5, value]), 2)
 
 
+@needs_cpu
 @pytest.mark.parametrize("value", [-0.25, 1.25, 1 + 2.0 ** -23, math.inf, math.nan])
 @pytest.mark.parametrize("size", [3, MANY])
 def test_cross_entropy_of_what_is_no_probability_is_refused(value: float, size: int) -> None:

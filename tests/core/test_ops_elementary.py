@@ -9,7 +9,6 @@ import pytest
 
 import tensocket_core as tc
 from tensocket_core import functions as f
-from tensocket_plugins.contract.errors import DtypeError
 
 N = 4000
 RNG = np.random.default_rng(3)
@@ -110,10 +109,22 @@ def test_nextafter_is_the_neighbour(dtype, device):
         np.testing.assert_array_equal(got, np.nextafter(x, y))
 
 
-def test_nextafter_of_half_precision_is_refused(device):
-    half = tc.ones(2, dtype=tc.float16)
-    with pytest.raises(DtypeError, match=r"\[nextafter\] dtype float16 — nextafter is defined for float32 and float64"):
-        f.nextafter(half, half)
+@pytest.mark.parametrize("towards", [math.inf, -math.inf, 0.0, 1.0])
+def test_nextafter_of_every_half(towards, device):
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[~np.isnan(x)]
+    got = f.nextafter(tc.tensor(x, device=device), tc.tensor(towards, dtype=tc.float16, device=device))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(np.array(got.tolist()), np.nextafter(x, np.float16(towards)).astype(float))
+
+
+def test_nextafter_of_bfloat16(device):
+    if "bfloat16" not in tc.tensor(0.0, device=device)._entry.runtime.profile.dtypes:
+        pytest.skip("the device lacks bfloat16")
+    x = tc.tensor([1.0, 1.0, 0.0, -0.0, math.inf, -1.0, 2.0**-133], dtype=tc.bfloat16, device=device)
+    y = tc.tensor([2.0, 0.0, 1.0, -1.0, 0.0, -1.0, 0.0], dtype=tc.bfloat16, device=device)
+    expected = [1 + 2.0**-7, 1 - 2.0**-8, 2.0**-133, -2.0**-133, (2 - 2.0**-7) * 2.0**127, -1.0, 0.0]
+    assert f.nextafter(x, y).tolist() == expected
 
 
 @pytest.mark.parametrize("copies", [1, 400])

@@ -81,7 +81,7 @@ def _apply(operator: Pointwise, first: Element, *args: Any, **keywords: Any) -> 
         raise TypeError(f"{operator.name} has no parameter {next(iter(keywords))!r}")
     stored = next(x.dtype for x in given[operator.condition:] if isinstance(x, Element))
     values = [x.value if isinstance(x, Element) else x for x in given]
-    math = ExprMath(arithmetic_dtype(stored))
+    math = ExprMath(arithmetic_dtype(stored), stored)
     result = operator.formula(math, *values)
     if isinstance(result, Expr) and operator.result == "same" and math.dtype is not stored:
         result = cast(cast(result, stored), math.dtype)

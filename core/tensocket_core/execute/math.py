@@ -42,10 +42,16 @@ class Computed:
 
 
 class ExprMath:
-    """Formulas as kernel IR."""
+    """Formulas as kernel IR.
 
-    def __init__(self, dtype: DType) -> None:
+    Args:
+        dtype: What is computed in.
+        stored: What operands and results are rounded to; ``dtype`` by default.
+    """
+
+    def __init__(self, dtype: DType, stored: DType | None = None) -> None:
         self.dtype = dtype
+        self.stored = stored or dtype
         self._statements: list[Stmt] = []
         self._repeats = 0
 
@@ -133,7 +139,7 @@ class ArrayMath(NumpyMath):
     """Formulas as NumPy, for one dtype."""
 
     def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
+        self.dtype = self.stored = dtype
 
     def repeat(self, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]],
                going: Callable[..., Any] | None = None) -> tuple[Any, ...]:

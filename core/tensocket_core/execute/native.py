@@ -2,7 +2,8 @@
 
 An operator whose result does not depend on who computes it starts with NumPy and is promoted when it is called often;
 compiling at once would cost more than most programs win. Functions that NumPy rounds differently are native from the
-first call that is small enough for it, so that a result never depends on how often something was called before.
+first call that is small enough for it, and what native entries do not serve is a generated kernel's: a result depends
+neither on how often something was called before nor on sizes and strides.
 ``TENSOCKET_NATIVE=0`` turns all of this off: the Python paths, which are the reference for these entries, serve
 everything.
 """
@@ -41,7 +42,12 @@ _CALLS: Final = 8192
 _EXACT: Final = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "maximum", "minimum", "relu", "sqrt", "square", "reciprocal", "where",
     "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "sign"})
+    "bitwise_or", "bitwise_xor", "bitwise_not", "floor", "ceil", "trunc", "sign", "copysign", "signbit",
+    "relu_backward"})
+#: Those that NumPy computes as kernels do on complex numbers; its products use fused instructions.
+_EXACT_COMPLEX: Final = frozenset({
+    "add", "sub", "neg", "where", "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not",
+    "conj_physical"})
 #: Those of them that set floating-point flags, of which NumPy warns.
 _FLAGGED: Final = frozenset({"add", "sub", "mul", "div", "sqrt", "square", "reciprocal"})
 #: Slots of a new tensor that hold nothing.
@@ -50,12 +56,16 @@ _SERVED: Final = frozenset({
     dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64})
 
 
+#: What entries of pointwise operators know: these only copy words, and leave elements to the kernel.
+_POINTWISE: Final = _SERVED | {dtypes.float16, dtypes.bfloat16, dtypes.complex64, dtypes.complex128}
+
 _LOCK: Final = held_over_forks(threading.RLock(), Rank.ENTRIES)
 Build = Callable[[], tuple[Program, NativeForm]]
 
 
 def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ...], key: int, kernel: Kernel,
-                   build: Build, make: Callable[[Kernel], Callable[..., Any]]) -> Callable[..., Any]:
+                   build: Build, make: Callable[[Kernel], Callable[..., Any]], at_once: bool = False
+                   ) -> Callable[..., Any]:
     """``make(kernel)``, a closure over tensors, or what does the same natively: at once, or after many calls.
 
     Args:
@@ -66,6 +76,7 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
         kernel: What the closure runs.
         build: Makes the unscheduled program and its form, without a box.
         make: Makes the closure, which also serves what does not fit the native form.
+        at_once: Whether the first call is native, also of an operator that NumPy rounds alike.
     """
     if not ENABLED or entry.runtime.target is None:
         return make(kernel)
@@ -88,7 +99,7 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
         entry.natives[place] = made
         return made
 
-    if operator.name.removesuffix("_") not in _EXACT:
+    if at_once or operator.name.removesuffix("_") not in _EXACT:
         return _when_small(operator, entry, place, slow, boxed, promote)
     # Filters of warnings that a program sets hide those that are ignored for the package, so that flags are off here.
     counted = _counted(operator, entry, place, kernel.run, promote)
@@ -163,14 +174,14 @@ def native_kernel(operator: Operator, entry: DeviceEntry, variant: tuple[Any, ..
     return Kernel(first, True, form.limit)
 
 
-def exact(operator: str) -> bool:
+def exact(operator: str, compute: DType = dtypes.float32) -> bool:
     """Whether every correct implementation of an operator rounds alike."""
-    return operator in _EXACT
+    return operator in (_EXACT_COMPLEX if compute.kind == "complex" else _EXACT)
 
 
-def served(*kinds: DType) -> bool:
-    """Whether native entries know these dtypes."""
-    return _SERVED.issuperset(kinds)
+def served(*kinds: DType, pointwise: bool = False) -> bool:
+    """Whether native entries know these dtypes; those of pointwise operators know more."""
+    return (_POINTWISE if pointwise else _SERVED).issuperset(kinds)
 
 
 def _counted(operator: Operator, entry: DeviceEntry, place: tuple[Any, ...], run: Callable[..., Any],

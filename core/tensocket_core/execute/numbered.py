@@ -3,50 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..device import DeviceEntry
-from ..dispatch.keys import dtype_bit
-from . import dense
+from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, SCALAR, SCALAR_MASK
 from .dense import Launcher
-from .math import ExprMath, arithmetic_dtype
 from .pointwise import Pointwise
 
 
 class Numbered(Pointwise):
-    """A pointwise operator with kernels of their own for certain second operands.
+    """A pointwise operator with formulas of their own for certain second operands.
+
+    Each is an operator of one operand, which all paths take: native entries, generated kernels, in place and ``out=``.
 
     Attributes:
-        numbers: Formulas over the first operand, by the number. They serve arrays of floats.
+        numbers: These operators, by the number. They serve floats.
     """
 
     def __init__(self, schema: str, doc: str, formula: Callable[..., Any], *,
                  numbers: Mapping[float, Callable[..., Any]], **record: Any) -> None:
         super().__init__(schema, doc, formula, **record)
-        self.numbers = numbers
+        self.numbers = {
+            number: _OfOne(f"{self.name}_number{k}(Tensor input) -> Tensor", f"{self.name} with {number}.", of_one,
+                           kinds="f") for k, (number, of_one) in enumerate(numbers.items())}
 
-    def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
-        made, found = super()._dense(key, entry, general), self.launcher(key, entry)
-        if made is None or found is None or found.numbers is None:
-            return made
-        rest, result, closures = made, entry.key | dtype_bit(found.result), dict[float, Callable[..., Any]]()
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """As of other pointwise operators, but for numbers behind a tensor of floats."""
+        rest, dtype = super().build(key, entry), DTYPE_OF.get(key & DTYPE_MASK)
+        if key & SCALAR_MASK not in (SCALAR[int], SCALAR[float]) or dtype is None or dtype.kind != "float":
+            return rest
+        numbers, alone = self.numbers, key & ~SCALAR_MASK
 
         def numbered(a: Any, number: Any) -> Any:
-            try:
-                closure = closures[number]
-            except KeyError:
-                if number not in self.numbers:
-                    return rest(a, number)
-                closure = closures[number] = dense.out_of_place(
-                    self._on_one(found, number), result, 1, lambda x: general(x, number))
-            return closure(a)
+            operator = numbers.get(number)
+            if operator is None:
+                return rest(a, number)
+            return (operator.table.get(alone) or operator.resolve(alone))(a)
 
         return numbered
 
-    def _on_one(self, launcher: Launcher, number: float) -> Launcher:
-        def formula(x: Any) -> Any:
-            m = ExprMath(arithmetic_dtype(launcher.compute))
-            return m.finished(self.numbers[number](m, x))
+    def launcher(self, key: int, entry: DeviceEntry) -> Launcher | None:
+        """None where a number decides about the formula: it is looked at first."""
+        return None if key & SCALAR_MASK else super().launcher(key, entry)
 
-        return replace(launcher, name=(*launcher.name, number), formula=formula, numbers=None)
+    def run_arrays(self, entry: DeviceEntry, compute: Any, result: Any, operands: list[Any], extras: tuple[Any, ...],
+                   target: Any) -> Any:
+        """The result's handle; see ``Pointwise.run_arrays``."""
+        if compute.kind == "float" and not hasattr(operands[1], "_key"):
+            found = self.numbers.get(operands[1])
+            if found is not None:
+                return found.run_arrays(entry, compute, result, operands[:1], extras, target)
+        return super().run_arrays(entry, compute, result, operands, extras, target)
+
+
+class _OfOne(Pointwise):
+    """An operator that only ``Numbered`` knows."""
+
+    def _register(self) -> None:
+        """Not among all operators."""

@@ -43,6 +43,7 @@ from ..dispatch.operator import Operator, check_dtype
 from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
 from . import dense, direct, native
 from .convert import to_dtype
+from .exactness import is_exact
 from .generated import run_generated
 from .geometry import broadcast_shapes
 from .kept import kept
@@ -123,6 +124,7 @@ class Pointwise(Operator):
         self.holds_extras = holds_extras
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
+        self._exact: dict[tuple[DeviceEntry, DType], bool] = {}
         self.count = len(self.schema.tensors)
         self.extras = len(self.schema.parameters) - self.count
 
@@ -187,7 +189,7 @@ class Pointwise(Operator):
 
     def _dense(self, key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
         """The closure for arrays that are too large for a direct kernel."""
-        found = self.launcher(key, entry)
+        found = Pointwise.launcher(self, key, entry)
         if found is None:
             return None
         made = entry.key | dtype_bit(found.result)
@@ -225,15 +227,28 @@ class Pointwise(Operator):
             return None
         dtype, number = settled
         compute, result = self._dtypes(dtype)
-        kernel = self.direct_kernel(entry, compute, result) if compute is dtype else None
-        if kernel is None:
-            return None
         out_key = entry.key | dtype_bit(result)
         make = self._maker(out_key, dtype, number, zero_dim, general)
-        if make is None or not native.served(compute, result) or arithmetic_dtype(compute) is not compute:
-            return None if make is None else make(kernel)
-        return native.native_closure(self, entry, (compute, number, zero_dim), out_key, kernel,
-                                     partial(self.native_form, compute, result, number), make)
+        if make is None or compute is not dtype or not entry.runtime.profile.host_resident or self._launches(entry):
+            return None
+        kernel = self.direct_kernel(entry, compute, result)
+        if not self._native(compute, result, number):
+            return None if kernel is None else make(kernel)
+        if kernel is not None:
+            least, at_once = kernel, False
+        elif entry.runtime.target is not None:  # generated kernels serve what native entries do not
+            least, at_once, make = Kernel(general, True, self._limit(entry, compute)), True, lambda kernel: general
+        else:
+            return None
+        return native.native_closure(self, entry, (compute, number, zero_dim), out_key, least,
+                                     partial(self.native_form, compute, result, number), make, at_once)
+
+    def _native(self, compute: DType, result: DType, number: bool) -> bool:
+        """Whether a native entry does what other paths do: it takes numbers as they come, and has no guard."""
+        narrow = arithmetic_dtype(compute) is not compute
+        if narrow and (self.guard is not None or (number and (self.stored or self.holds(compute) is not None))):
+            return False
+        return not (number and compute.kind == "complex") and native.served(compute, result, pointwise=True)
 
     def _maker(self, key: int, dtype: DType, number: bool, zero_dim: bool,
                general: Callable[..., Any]) -> Callable[[Kernel], Callable[..., Any]] | None:
@@ -264,8 +279,12 @@ class Pointwise(Operator):
         return nest, NativeForm(kinds, result, "same", scalars, numbers)
 
     def direct_kernel(self, entry: DeviceEntry, compute: DType, result: DType) -> Kernel | None:
-        """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy."""
-        if not entry.runtime.profile.host_resident or self._launches(entry):
+        """The kernel for small arrays on a host-resident device: registered, else the formula read as NumPy.
+
+        None where generated kernels round in another way.
+        """
+        if not entry.runtime.profile.host_resident or self._launches(entry) or (
+                entry.runtime.target is not None and not self._rounds_alike(entry, compute)):
             return None
         registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
         if registered is not None or arithmetic_dtype(compute) is not compute:
@@ -275,6 +294,22 @@ class Pointwise(Operator):
             run = numpy_formula(self.formula, compute, result)
             derived = self._derived[compute] = Kernel(run, True, _DERIVED_LIMIT)
         return derived
+
+    def _rounds_alike(self, entry: DeviceEntry, compute: DType) -> bool:
+        """Whether NumPy computes the bits that generated kernels do."""
+        found = self._exact.get((entry, compute))
+        if found is None:
+            registered = None if self.extras else entry.runtime.kernels.find(self.name, compute.name, direct=True)
+            kinds = (dtypes.bool_ if self.condition else compute, *(compute,) * (self.count - 1))
+            found = self._exact[entry, compute] = compute.category < 2 or (
+                native.exact(self.name, compute) if registered is not None
+                else not self.extras and is_exact(self.formula, compute, kinds))
+        return found
+
+    def _limit(self, entry: DeviceEntry, compute: DType) -> int | None:
+        """Elements up to which one thread is sooner done than several have started."""
+        registered = entry.runtime.kernels.find(self.name, compute.name, direct=True)
+        return _DERIVED_LIMIT if registered is None else registered.limit
 
     def converter(self, compute: DType, position: int = 1) -> Convert:
         """What turns a number among the operands, by default the second, into the number that kernels take."""
@@ -422,7 +457,7 @@ class Pointwise(Operator):
         numbers = [x for x, n in zip(extras, numeric, strict=True) if n]
 
         def formula(*values: Any) -> Any:
-            m = ExprMath(arithmetic_dtype(compute))
+            m = ExprMath(arithmetic_dtype(compute), compute)
             given = iter(values[self.count:])
             bound = [next(given) if n else x for x, n in zip(extras, numeric, strict=True)]
             return m.finished(self.formula(m, *values[:self.count], *bound))

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float64, int32, int64
-from tensocket_plugins.contract.errors import DtypeError
+from tensocket_plugins.contract.dtypes import DType, bfloat16, float16, float32, float64, int32, int64
 
 from ..autograd.derivative import Derivative
 from ..execute.pointwise import Pointwise
@@ -299,20 +298,26 @@ def _hypot(m: Any, x: Any, y: Any) -> Any:
     return m.where(m.eq(x, math.inf) | m.eq(y, math.inf), math.inf, length)
 
 
+#: Of each dtype: distance of neighbours among the bits of what is computed in, smallest number, and its bits.
+_NEIGHBOURS: Final[dict[DType, tuple[int, float, int]]] = {
+    float64: (1, 2.0**-1074, 1), float32: (1, 2.0**-149, 1), bfloat16: (1 << 16, 2.0**-133, 1 << 16),
+    float16: (1 << 13, 2.0**-24, 127 - 24 << 23)}
+
+
 def _nextafter(m: Any, x: Any, y: Any) -> Any:
-    """The sizes of floats are ordered like their bits."""
+    """The sizes of floats are ordered like their bits; those of narrow ones among the bits of float32."""
     whole = int64 if _wide(m) else int32
-    tiny = 2.0**-1074 if _wide(m) else 2.0**-149
+    step, tiny, tiny_bits = _NEIGHBOURS[m.stored]
     bits = m.bitcast(x, whole)
-    moved = m.bitcast(m.where((x < y) ^ (x < 0), bits + 1, bits - 1), m.dtype)
-    moved = m.where(m.eq(x, 0.0), m.where(y < 0, m.bitcast(bits * 0 + 1, m.dtype) * -1.0, tiny), moved)
+    away = (x < y) ^ (x < 0)
+    moved = m.bitcast(m.where(away, bits + step, bits - step), m.dtype)
+    if m.stored is float16:  # subnormal numbers are normal ones in float32, and the next after the largest is finite
+        size = m.abs(x)
+        below = m.where(m.eq(size, math.inf), 65504.0, m.where(away, size + tiny, size - tiny))
+        small = (size < m.where(away, 2.0**-14, 2.0**-14 + tiny)) | m.eq(size, math.inf)
+        moved = m.where(small, m.where(x < 0, -below, below), moved)
+    moved = m.where(m.eq(x, 0.0), m.where(y < 0, m.bitcast(bits * 0 + tiny_bits, m.dtype) * -1.0, tiny), moved)
     return m.where(m.ne(x, x) | m.ne(y, y), x + y, m.where(m.eq(x, y), y, moved))
-
-
-def _no_halves(compute: DType, operands: Any) -> None:
-    if compute is float16 or compute is bfloat16:
-        raise DtypeError("nextafter", f"dtype {compute.name}", "nextafter is defined for float32 and float64",
-                         "convert with .to(dtype) first")
 
 
 hypot: Final = Pointwise(
@@ -329,6 +334,6 @@ copysign: Final = Pointwise(
                           other=lambda grad: grad * 0), **_FLOAT)
 nextafter: Final = Pointwise(
     "nextafter(Tensor input, Tensor other) -> Tensor",
-    "The next representable number from input towards other.", _nextafter, kinds="f", guard=_no_halves, inplace=True,
+    "The next representable number from input towards other.", _nextafter, kinds="f", inplace=True,
     derivative=Derivative(input=lambda grad, input, other: grad * (input != other),
                           other=lambda grad, input, other: grad * (input == other)))
