@@ -1650,7 +1650,7 @@ def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: A
     """
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``resize_`` to another tensor's shape."""
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
 
 def equal(input: Tensor, other: Tensor) -> Any:
     """Whether two tensors have the same shape and equal elements."""

@@ -1357,7 +1357,7 @@ class Operators:
         """
 
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-        """``resize_`` to another tensor's shape."""
+        """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
 
     def equal(self, other: Tensor) -> Any:
         """Whether two tensors have the same shape and equal elements."""
