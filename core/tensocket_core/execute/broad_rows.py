@@ -21,7 +21,7 @@ from ..dispatch.operator import Operator, check_dtype
 from .broad_nests import Fixed, Lying, broad_nest
 from .geometry import Shape, coalesce, contiguous, element_strides, expanded_strides
 from .kept import kept
-from .layout import empty_strided_array, preserved_strides, reach
+from .layout import empty_strided_array, preserved_strides, public_strides, reach
 from .math import TensorMath, arithmetic_dtype
 from .pointwise import kind_letter
 from .private import private
@@ -202,7 +202,7 @@ class BroadRow(Operator):
         work, rank = arithmetic_dtype(dtype), len(shape)
         axes = [d % rank for d in dims]
         others = [d for d in range(rank) if d not in axes]
-        strides = contiguous_strides(shape) if contiguous(first) else preserved_strides(shape, element_strides(first))
+        strides = contiguous_strides(shape) if contiguous(first) else preserved_strides(shape, public_strides(first))
         single = tuple([1 if d in axes else n for d, n in enumerate(shape)])
         fulls = sum(result == "full" for result in self.results)
         steps = [strides] * fulls + [expanded_strides(x._array.shape, element_strides(x._array), shape)

@@ -176,7 +176,7 @@ def empty_preserved(entry: DeviceEntry, source: Any, dtype: DType) -> Any:
     """An uninitialised array for a copy of ``source``, which it lies in memory like."""
     if contiguous(source):
         return entry.runtime.empty(source.shape, dtype, entry.stream)
-    return empty_strided_array(entry, source.shape, dtype, preserved_strides(source.shape, element_strides(source)))
+    return empty_strided_array(entry, source.shape, dtype, preserved_strides(source.shape, public_strides(source)))
 
 
 def empty_pointwise(entry: DeviceEntry, shape: Shape, dtype: DType, operands: Sequence[Any]) -> Any:
@@ -184,7 +184,7 @@ def empty_pointwise(entry: DeviceEntry, shape: Shape, dtype: DType, operands: Se
     arrays = [x for x in operands if hasattr(x, "shape")]
     if all(contiguous(x) for x in arrays) and all(x.shape == shape for x in arrays):
         return entry.runtime.empty(shape, dtype, entry.stream)
-    given = [(x.shape, element_strides(x)) for x in arrays if x.shape]
+    given = [(x.shape, public_strides(x)) for x in arrays if x.shape]
     if not given:
         return entry.runtime.empty(shape, dtype, entry.stream)
     return empty_strided_array(entry, shape, dtype, pointwise_strides(shape, given))

@@ -48,3 +48,11 @@ def test_images_of_integers_are_bytes(mode):
     with pytest.raises(NotImplementedError, match="interpolation is for floating-point images and uint8"):
         F.interpolate(torch.ones(1, 1, 2, 2, dtype=torch.int32), size=(4, 4), mode=mode)
     assert F.interpolate(torch.ones(1, 1, 2, 2, dtype=torch.uint8), size=(4, 4), mode=mode).sum().item() == 16
+
+
+@pytest.mark.parametrize("compute", [lambda x: x.double(), lambda x: x.clone()])
+def test_gaps_go_and_the_new_dimension_keeps_its_place_in_memory(compute):
+    """PyTorch sorts dimensions by stride: the new one, of stride 3, lies between channels and columns."""
+    given = last(1, 3, 10, 10)[:, :, 1:-1, 1:-1][0][None]
+    assert given.stride() == (3, 1, 30, 3)
+    assert compute(given).stride() == (3, 1, 24, 3)
