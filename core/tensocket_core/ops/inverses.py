@@ -172,11 +172,21 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
     return (s > cut.unsqueeze(-1)).sum(-1)
 
 
+def _condition(matrix: Any, inverted: Any) -> Any:
+    """The largest element of a matrix times that of its inverse, for each matrix."""
+    return matrix.detach().abs().amax((-2, -1)) * inverted.detach().abs().amax((-2, -1))
+
+
 def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
-    """det(A) * inv(A).mH; of singular matrices the cofactors, made of singular vectors."""
-    if not true_somewhere(result == 0):
+    """det(A) * inv(A).mH; of matrices that are singular, or nearly so, the cofactors, made of singular vectors.
+
+    The derivative of this would lose all digits to the inverse of a nearly singular matrix.
+    """
+    inverted = None if true_somewhere(result == 0) else call(inverse, matrix)
+    most = float(np.finfo(matrix.dtype.numpy).eps) ** -0.5
+    if inverted is not None and not true_somewhere(_condition(matrix, inverted) > most):
         scale = grad * (result.conj() if result.dtype.is_complex else result)
-        return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(call(inverse, matrix))
+        return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(inverted)
     u, s, vh = parts.parts_of_svd(matrix, True)
     size = s.shape[-1]
     places = positions(s, size)
