@@ -363,7 +363,7 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
             offset, size, stride = source.storage_offset(), tuple(source.shape), source.stride()
         source = storage_of(source)
     check_kind("set_", source, dtype)
-    source = untyped(source)
+    source = untyped(source, "set_")
     if entry_of(source) is not tensor._entry:
         raise DeviceMismatch("set_", f"a storage on {source.device} for a tensor on {tensor.device}",
                              "the storage is on the tensor's device", "move it with .to(device=...)")
@@ -398,14 +398,14 @@ def is_storage(obj: object) -> bool:
     return isinstance(obj, UntypedStorage) or isinstance(getattr(obj, "_untyped_storage", None), UntypedStorage)
 
 
-def untyped(source: Any) -> UntypedStorage:
-    """The bytes of either kind of storage.
+def untyped(source: Any, operator: str = "storage") -> UntypedStorage:
+    """The bytes of either kind of storage, for an operator that errors name.
 
     Raises:
         ArgumentTypeError: It is not a storage.
     """
     if not is_storage(source):
-        raise ArgumentTypeError("storage", f"a {type(source).__name__}", "the source is a tensor or a storage",
+        raise ArgumentTypeError(operator, f"a {type(source).__name__}", "the source is a tensor or a storage",
                                 "pass tensor.untyped_storage()")
     return source if isinstance(source, UntypedStorage) else source._untyped_storage
 
