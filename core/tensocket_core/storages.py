@@ -328,7 +328,8 @@ def bytes_of(array: Any) -> Any:
     if type(memory) is not np.ndarray:
         return DeviceArray(memory, dtypes.uint8, (count,), (1,), 0)
     if not memory.flags.forc:
-        return np.lib.stride_tricks.as_strided(memory.view(np.uint8), (count,), (1,))
+        size = memory.itemsize
+        return np.lib.stride_tricks.as_strided(memory, (count // size,), (size,)).view(np.uint8)
     return np.ndarray((count,), np.uint8, memory if memory.flags.c_contiguous else memory.T)
 
 

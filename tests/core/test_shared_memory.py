@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tensocket_core as tc
@@ -181,3 +182,36 @@ def test_examples_with_parameters_of_their_own_have_no_common_draw(draw):
         vmap(draw, randomness="same")(rows)
     assert vmap(draw, randomness="different")(rows).shape[0] == 3
     assert vmap(lambda _: draw(rows[0]), randomness="same")(rows).shape[0] == 3
+
+
+def test_dimensions_of_one_element_make_no_difference():
+    x = tc.ones(3)
+    left, right = x.unsqueeze(0), x[None]
+    left.add_(right)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_factors_do_not_hide_that_memory_is_shared():
+    for change in (lambda x: x[1:].add_(x[:-1], alpha=2), lambda x: x[1:].sub_(x[:-1], alpha=2)):
+        with pytest.raises(ShapeError, match="an operand in the memory of the tensor"):
+            change(line())
+
+
+def test_rows_that_are_written_over_rows_with_gaps_are_read_first():
+    whole = tc.arange(12.0).reshape(3, 4)
+    part = whole[:, 1:3]
+    part[:, tc.tensor([1, 0])] = part
+    assert whole.tolist() == [[0.0, 2.0, 1.0, 3.0], [4.0, 6.0, 5.0, 7.0], [8.0, 10.0, 9.0, 11.0]]
+    with pytest.raises(ShapeError, match=r"\[index_put_\] an operand in the memory"):
+        whole[tc.tensor([1, 0, 2])] = whole
+    recorded = tc.ones(2, 2, requires_grad=True) * 2
+    with pytest.raises(ShapeError, match=r"\[index_put_\] an operand in the memory"):
+        recorded[tc.tensor([1, 0])] = recorded
+
+
+def test_results_in_any_order_of_dimensions_have_bytes():
+    x = tc.arange(24.0, dtype=tc.float64).reshape(2, 3, 4).permute(1, 0, 2).exp()
+    storage = x.untyped_storage()
+    assert storage.nbytes() == 24 * 8
+    assert x.stride() == (4, 12, 1)
+    assert tc.empty(0, dtype=tc.float64).set_(storage)[13].item() == pytest.approx(np.exp(13.0))

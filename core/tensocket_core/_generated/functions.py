@@ -5371,7 +5371,7 @@ def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if alpha != 1:
         if overridden(input, other):
             return asked(_add_, input, other, alpha=alpha)
-        other = _arithmetic.scaled(input, other, alpha)
+        other = _arithmetic.scaled_beside('add_', input, other, alpha)
     kind = type(other)
     try:
         if kind in SCALAR:
@@ -5415,7 +5415,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub_, input, other, alpha=alpha)
-        other = _arithmetic.scaled(input, other, alpha, -1)
+        other = _arithmetic.scaled_beside('sub_', input, other, alpha, -1)
     kind = type(other)
     try:
         if kind in SCALAR:

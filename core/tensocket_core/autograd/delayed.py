@@ -6,11 +6,11 @@ from typing import Any, Final, NoReturn
 
 from tensocket_plugins.contract.errors import AutogradError
 
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from ..dispatch.modes import STATE
 from .derivative import Derivative
 from .node import SEQUENCE, MultiNode
-from .record import DIFFERENTIABLE, edge_of, make_outputs
+from .record import edge_of, make_outputs
 
 _new = object.__new__
 

@@ -236,11 +236,15 @@ def partly_shared(array: Any, out: Any) -> bool:
     if array is out:
         return False
     if type(array) is np.ndarray:
-        same = array.shape == out.shape and array.strides == out.strides and array.dtype == out.dtype
-        return np.may_share_memory(array, out) and not (same and array.ctypes.data == out.ctypes.data)
-    if array.storage is not out.storage:
+        if not np.may_share_memory(array, out):
+            return False
+        start = array.ctypes.data, out.ctypes.data
+    elif array.storage is not out.storage:
         return False
-    return (array.offset, array.shape, array.strides) != (out.offset, out.shape, out.strides)
+    else:
+        start = array.offset, out.offset
+    same = start[0] == start[1] and array.shape == out.shape and array.dtype == out.dtype
+    return not same or any(n != 1 and s != t for n, s, t in zip(array.shape, array.strides, out.strides, strict=True))
 
 
 def is_dense(shape: Shape, strides: Shape) -> bool:

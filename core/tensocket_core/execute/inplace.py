@@ -123,7 +123,7 @@ class InPlace(InPlaceOperator):
                 default,
                 statement.replace("return ", "return input.copy_(", 1) + ")"
                 if statement.startswith("return ")
-                else statement,
+                else statement.replace("_arithmetic.scaled(", f"_arithmetic.scaled_beside({self.name!r}, "),
             )
             for name, (default, statement) in origin.keywords.items()
         }

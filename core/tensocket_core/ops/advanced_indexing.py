@@ -24,7 +24,7 @@ from ..creation import from_values
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..execute.geometry import broadcast_shapes
+from ..execute.geometry import broadcast_shapes, owner_of
 from ..execute.indexing import scatter_arrays
 from ..execute.inplace import bump, check_separate, check_writable
 from ..execute.private import own
@@ -249,7 +249,9 @@ def write_indices(input: Any, indices: Any, values: Any) -> None:
     rows, position, value = (own("index_put_", x) for x in (rows, position, value.detach()))
     if value.numel():
         check_reach("index_put_", 0, position, rows._array.shape, value)
-        scatter_arrays(input._entry, rows._array, position._array, value._array, 0, rows.dtype, add=False)
+        shared = owner_of(value._array) is owner_of(rows._array)  # rows go to other places than they come from
+        source = value.clone()._array if shared else value._array
+        scatter_arrays(input._entry, rows._array, position._array, source, 0, rows.dtype, add=False)
     bump(input)
 
 

@@ -15,6 +15,7 @@ from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.registry import OPERATORS
+from ..execute.inplace import check_parts
 from ..execute.math import arithmetic_dtype
 from ..execute.numbers import as_number, check_range
 from ..execute.pointwise import Pointwise
@@ -304,6 +305,13 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
 def rounded(input: Any, decimals: int) -> Any:
     """Rounded to digits behind the point; digits before it if negative."""
     return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
+
+
+def scaled_beside(operator: str, input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
+    """``scaled`` for a tensor that is written: the factor does not hide that memory is shared."""
+    if hasattr(input, "_array"):
+        check_parts(operator, input, (other,))
+    return scaled(input, other, alpha, sign)
 
 
 def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:

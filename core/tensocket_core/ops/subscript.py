@@ -18,7 +18,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..dispatch.overrides import handle, overridden
 from ..execute.direct_moves import many_rows, taken
-from ..execute.inplace import bump, check_writable
+from ..execute.inplace import bump, check_separate, check_writable
 from ..execute.math import arithmetic_dtype
 from ..execute.numbers import check_range, rounded
 from .advanced_indexing import index_tensors, trimmed, write_indices
@@ -272,6 +272,8 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                 return
             value = input.new_tensor(value) if number else trimmed(value, view.ndim)
         else:
+            if not number:
+                check_separate("index_put_", view, *advanced, value)
             value = view.new_tensor(value) if number else value
             if not (recording or STATE.dispatch_modes):  # modes see what is written
                 if number and _whole_mask(view, advanced):

@@ -13,8 +13,7 @@ from tensocket_plugins.contract.errors import TransformError
 
 from ..autograd.function import INTERCEPTORS, Function, call_with_context, has_setup, make_context
 from ..autograd.function_node import places_of, record_function
-from ..autograd.record import DIFFERENTIABLE
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from ..dispatch.modes import STATE, no_grad
 from .aliasing import make_view, root_of, shown
 from .batching import Batching, Info, dims_of
