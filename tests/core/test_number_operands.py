@@ -191,3 +191,14 @@ def test_zero_dimensional_values_wrap() -> None:
 def test_membership_of_numbers_that_the_dtype_lacks() -> None:
     assert F.isin(torch.tensor([0, 44], dtype=torch.uint8), 300).tolist() == [False, False]
     assert F.isin(torch.tensor([1, 2]), 1.5).tolist() == [False, False]
+
+
+def test_powers_of_bools() -> None:
+    x = torch.tensor([True, False])
+    for exponent, expected in ((True, [True, False]), (False, [True, True])):
+        result = x ** exponent
+        assert result.dtype is torch.bool
+        assert result.tolist() == expected
+    assert (x ** 2).dtype is torch.int64
+    with pytest.raises(NotImplementedError, match="pow is not defined for bool"):
+        x ** x

@@ -105,6 +105,7 @@ inf, nan = math.inf, math.nan
     (f.special_i1, [inf, -inf, 0.0], [inf, -inf, 0]), (f.special_modified_bessel_k0, [0.0, -1.0, inf], [inf, nan, 0]),
     (f.special_bessel_y0, [0.0, -1.0], [-inf, nan]), (f.special_bessel_j1, [0.0, inf], [0, 0]),
     (lambda x: f.igamma(x, x), [0.0, -1.0, inf], [nan, nan, nan]),
+    (lambda x: f.igammac(x * 0 + 1e-30, x) >= 0, [0.5, 1.0, 2.0], [True, True, True]),
     (lambda x: f.igamma(x, torch.ones_like(x)), [0.0, inf], [1, 0]),
     (lambda x: f.igammac(x, torch.zeros_like(x)), [2.0], [1]),
     (lambda x: f.special_zeta(x, 2.0), [1.0, 0.5], [inf, nan]),

@@ -24,9 +24,9 @@ def _unnormalized(x: Any, size: int, align_corners: bool) -> Any:
 
 
 def _clipped(x: Any, size: int) -> Any:
-    """Positions within the image; those at its ends and outside have no gradient."""
-    inside = (x > 0) & (x < size - 1)
-    return functions.where(inside, x, x.detach().clamp(0, size - 1))
+    """Positions within the image, NaN as 0; those at its ends and outside have no gradient."""
+    inside, value = (x > 0) & (x < size - 1), x.detach()
+    return functions.where(inside, x, value.masked_fill(value != value, 0).clamp(0, size - 1))
 
 
 def _reflected(x: Any, size: int, align_corners: bool) -> Any:
@@ -132,6 +132,8 @@ def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, alig
         result = _cubic(flat, lines, tuple(sizes), padding, align_corners)
     else:
         lines = [_placed(x, n, padding, align_corners) for x, n in zip(lines, sizes, strict=True)]
+        if dims == 3 and padding == "zeros":  # points without a place are outside; of planes, PyTorch gives NaN
+            lines = [functions.where(x.detach().isfinite(), x, -2.0) for x in lines]
         result = (_linear if mode == "bilinear" else _nearest)(flat, lines, tuple(sizes))
     return result.reshape((batch, channels, *grid.shape[1:-1]))
 

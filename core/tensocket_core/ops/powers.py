@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import DtypeError
 
 from ..autograd.derivative import Derivative
+from ..device import DeviceEntry
+from ..dispatch.keys import DTYPE_MASK, SCALAR, SCALAR_MASK, dtype_bit
 from ..execute.math import arithmetic_dtype
 from ..execute.numbered import Numbered
 
@@ -62,7 +64,17 @@ _POWERS: Final[dict[float, Callable[..., Any]]] = {
 }
 
 
-pow: Final = Numbered(
+class _Power(Numbered):
+    """Powers; those of bools are defined for the exponents True and False."""
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The closure for a key without layers, on one device."""
+        if key & DTYPE_MASK == dtype_bit(bool_) and key & SCALAR_MASK == SCALAR[bool]:
+            return lambda input, exponent: input.clone() if exponent else input.logical_or(input.logical_not())
+        return super().build(key, entry)
+
+
+pow: Final = _Power(
     "pow(Tensor input, Operand exponent) -> Tensor", "Power: input ** exponent, with the special cases of C's pow.",
     lambda m, x, y: m.pow(x, y) if m.dtype.category >= 2 else _integer_power(m, x, y), kinds="ifc",
     guard=_no_negative_power, numbers=_POWERS, holds=_narrow,

@@ -79,7 +79,7 @@ def _parts(m: Any, a: Any, x: Any) -> tuple[Any, Any]:
     rest = rest * m.exp(-exponent) / m.sqrt(2 * math.pi * a)
     scaled = eta * m.sqrt(0.5 * a)
     return (pick(m, uniform, 0.5 * erfc_of(m, -scaled) - rest, below, lower, 1.0 - upper),
-            pick(m, uniform, 0.5 * erfc_of(m, scaled) + rest, below, 1.0 - lower, upper))
+            pick(m, uniform, 0.5 * erfc_of(m, scaled) + rest, below, m.maximum(1.0 - lower, 0.0), upper))
 
 
 def _limits(m: Any, a: Any, x: Any, value: Any, at_zero: float) -> Any:

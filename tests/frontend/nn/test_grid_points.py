@@ -107,3 +107,18 @@ def test_under_transforms():
         np.testing.assert_allclose(got.numpy(), sample(image).numpy(), rtol=1e-14)
     _, slope = torch.func.jvp(sample, (images[0],), (images[1],))
     np.testing.assert_allclose(slope.numpy(), sample(images[1]).numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_coordinates_that_are_not_numbers_are_the_first_place(mode, padding):
+    image = torch.arange(1.0, 10.0).reshape(1, 1, 3, 3)
+    grid = torch.tensor([[math.nan, 0.0], [0.0, math.nan], [math.nan, math.nan]]).reshape(1, 1, 3, 2)
+    found = F.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=True)
+    assert found.flatten().tolist() == [4.0, 2.0, 1.0]
+
+
+def test_points_of_a_volume_without_a_place_are_outside():
+    grid = torch.tensor([[math.nan, 0.0, 0.0], [0.0, 0.0, math.inf], [0.0, 0.0, 0.0]]).reshape(1, 1, 1, 3, 3)
+    found = F.grid_sample(torch.ones(1, 1, 3, 3, 3), grid, align_corners=True)
+    assert found.flatten().tolist() == [0.0, 0.0, 1.0]
