@@ -181,8 +181,6 @@ CASES: list[Case] = [
     (lambda: f(2).set_(torch.ones(2, device="ref:1")), DeviceMismatch, RuntimeError, "set_",
      "the storage is on the tensor's device"),
     (lambda: f(2).set_(i(1, 2)), DtypeError, RuntimeError, "set_", "the source has the tensor's dtype"),
-    (lambda: f(2).untyped_storage().resize_(9), ArgumentError, RuntimeError, "resize_",
-     "a storage keeps its size, because tensors share its memory"),
     (lambda: f(2).type(3), ArgumentTypeError, TypeError, "type", "a type is a dtype, a class of tensors or its name"),
     (lambda: f(2).type("tensocket.Parameter"), ArgumentError, ValueError, "type",
      "a name is like 'tensocket.FloatTensor'"),
