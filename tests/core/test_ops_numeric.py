@@ -103,3 +103,16 @@ one, two = torch.ones(1, device="ref"), torch.ones(2, device="ref")
 def test_what_is_refused(call, kind, rule):
     with pytest.raises(kind, match=rule):
         call()
+
+
+def test_the_slope_of_sinc_keeps_its_digits_around_0():
+    points = [0.0, 2.2e-308, 1e-200, 1e-100, -1e-10, 1e-5, 1e-3, 0.02, -0.14, 0.149, 0.151, 0.3, 2.5]
+    x = torch.tensor(points, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(f.sinc(x).sum(), x, create_graph=True)
+    # The integral over t of d/dx cos(pi x t), which has no difference of near numbers; Gauss-Legendre is exact here.
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    times, weights = (nodes + 1) / 2, weights / 2
+    turns = np.pi * np.outer(points, times)
+    np.testing.assert_allclose(slope.tolist(), -(np.sin(turns) * np.pi * times) @ weights, rtol=1e-12, atol=0)
+    slope.sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), -(np.cos(turns) * (np.pi * times) ** 2) @ weights, rtol=1e-11)

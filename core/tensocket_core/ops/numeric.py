@@ -306,9 +306,21 @@ def _sinc(m: Any, x: Any) -> Any:
     return m.where(m.eq(x, 0.0), 1.0, m.sin(turned) / turned)
 
 
+#: Coefficients of the derivative of sin(u) / u: those of u, u ** 3, ..., up to double precision for |u| < 1/2.
+_SLOPES: Final = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8))
+
+
 def _sinc_gradient(grad: Any, x: Any) -> Any:
+    """The quotient where it keeps its digits, and the series of the derivative around 0."""
+    near = x.abs() < 0.15
     turned = x * math.pi
-    return grad * ((turned * turned.cos() - turned.sin()) / (turned * x)).masked_fill(x == 0, 0)
+    square = turned * turned
+    series: Any = _SLOPES[-1]
+    for slope in reversed(_SLOPES[:-1]):
+        series = series * square + slope
+    far = turned.masked_fill(near, 1)  # so that no quotient of zeros is differentiated again
+    quotient = (far * far.cos() - far.sin()) / (far * far)
+    return grad * (functions.where(near, series * turned, quotient) * math.pi)
 
 
 sinc: Final = Pointwise(

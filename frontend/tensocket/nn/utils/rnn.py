@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tensocket.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket.errors import ArgumentError, ShapeError
 from tensocket_core import Tensor, arange, as_tensor, empty_like, functions, int64
 from tensocket_core import tensor as make_tensor
 
@@ -215,12 +215,11 @@ def pad_sequence(
         padding_side: Whether that stands on their ``right`` or ``left``.
 
     Raises:
-        ArgumentTypeError: ``sequences`` is no iterable.
-        ArgumentError: There are none, or the side is unknown.
+        ArgumentError: ``sequences`` is not iterable, there are none, or the side is unknown.
     """
     if not isinstance(sequences, Tensor) and not hasattr(sequences, "__iter__"):
-        raise ArgumentTypeError("pad_sequence", f"a {type(sequences).__name__}", "sequences come from an iterable",
-                                "pass a list of tensors")
+        raise ArgumentError("pad_sequence", f"a {type(sequences).__name__}", "sequences come from an iterable",
+                            "pass a list of tensors")
     given = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
     if not given:
         raise ArgumentError("pad_sequence", "no sequences", "there is at least one sequence", "pass some")

@@ -80,7 +80,7 @@ def test_conversion_of_packed_sequences():
      "the input has a dimension of steps and one of sequences"),
     (lambda: rnn.pad_packed_sequence(rnn.pack_sequence([B]), total_length=2), ValueError,
      "total_length is at least the longest length"),
-    (lambda: rnn.pad_sequence(3), TypeError, "sequences come from an iterable"),
+    (lambda: rnn.pad_sequence(3), RuntimeError, "sequences come from an iterable"),
     (lambda: rnn.pad_sequence([]), RuntimeError, "there is at least one sequence"),
     (lambda: rnn.pad_sequence([A], padding_side="up"), RuntimeError, "padding_side is 'left' or 'right'"),
     (lambda: rnn.PackedSequence(A, torch.zeros(1, device="meta")), ValueError, "batch_sizes are on the CPU")])
