@@ -43,8 +43,9 @@ def test_products_of_sparse_matrices():
     x = torch.sparse.FloatTensor(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0]), torch.Size([2, 2]))
     assert isinstance(x, torch.sparse.FloatTensor)
     assert not isinstance(x, torch.sparse.LongTensor)
-    for product in (torch.spmm, torch.dsmm, torch.smm):
+    for product in (torch.spmm, torch.dsmm):
         assert product(x, torch.eye(2)).tolist() == [[0, 1], [2, 0]]
+    assert torch.smm(x, torch.eye(2)).to_dense().tolist() == [[0, 1], [2, 0]]
     assert torch.sparse.FloatTensor(2, 3).to_dense().tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
