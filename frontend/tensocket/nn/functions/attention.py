@@ -83,9 +83,7 @@ def multi_head_attention_forward(
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     _check_sizes(query, key, value, embed_dim_to_check, num_heads)
-    if (bias_k is not None and static_k is not None) or (bias_v is not None and static_v is not None):
-        raise ArgumentCombinationError(_NAME, "bias_k and static_k, or bias_v and static_v",
-                                       "bias cannot be added to static keys or values", "leave one of both out")
+    _check_static((bias_k, bias_v), (static_k, static_v))
     length, count, width = query.shape
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else _thirds(in_proj_weight)
     projected = _projected((query, key, value), weights, _thirds(in_proj_bias))
@@ -95,13 +93,23 @@ def multi_head_attention_forward(
     mask = _joined(attn_mask, key_padding_mask, q, k.shape[1], num_heads, extra)
     output, seen = _attend(q, k, v, mask, dropout_p if training else 0.0, need_weights)
     rows = output.transpose(0, 1).reshape(length, count, width)
-    result = ops.linear(rows, out_proj_weight, out_proj_bias)
-    result = result if batched else result.squeeze(1)
+    result = ops.linear(rows if batched else rows.squeeze(1), out_proj_weight, out_proj_bias)
     if seen is None:
         return result, None
     seen = seen.reshape(count, num_heads, length, k.shape[1])
     seen = seen.mean(1) if average_attn_weights else seen
     return result, seen if batched else seen.squeeze(0)
+
+
+def _check_static(biases: Sequence[Tensor | None], static: Sequence[Tensor | None]) -> None:
+    """Refuse one more key (or value) beside static ones.
+
+    Raises:
+        ArgumentCombinationError: Both are given.
+    """
+    if any(bias is not None and given is not None for bias, given in zip(biases, static, strict=True)):
+        raise ArgumentCombinationError(_NAME, "bias_k and static_k, or bias_v and static_v",
+                                       "bias cannot be added to static keys or values", "leave one of both out")
 
 
 def _extended(projected: Tensor, static: Tensor | None, zero: bool) -> Tensor:
