@@ -89,8 +89,7 @@ def multi_head_attention_forward(
     projected = _projected((query, key, value), weights, _thirds(in_proj_bias))
     q, k, v = _heads(projected, bias_k, bias_v, num_heads)
     k, v = (_extended(x, static, add_zero_attn) for x, static in ((k, static_k), (v, static_v)))
-    extra = (bias_k is not None) + add_zero_attn
-    mask = _joined(attn_mask, key_padding_mask, q, k.shape[1], num_heads, extra)
+    mask = _joined(attn_mask, key_padding_mask, q, k.shape[1], num_heads, (bias_k is not None) + add_zero_attn)
     output, seen = _attend(q, k, v, mask, dropout_p if training else 0.0, need_weights)
     rows = output.transpose(0, 1).reshape(length, count, width)
     result = ops.linear(rows if batched else rows.squeeze(1), out_proj_weight, out_proj_bias)
