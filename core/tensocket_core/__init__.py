@@ -13,6 +13,7 @@ from tensocket_plugins.contract.devices import Device as device
 from tensocket_plugins.contract.dtypes import DType as dtype
 from tensocket_plugins.contract.dtypes import (
     bfloat16,
+    complex32,
     complex64,
     complex128,
     float8_e4m3fn,
@@ -199,6 +200,7 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "complex128",
+    "complex32",
     "complex64",
     "contiguous_format",
     "current_stream",

@@ -88,8 +88,9 @@ def promote_types(a: DType, b: DType) -> DType:
     _check_pair(a, b)
     if a.category != b.category:
         low, high = (a, b) if a.category < b.category else (b, a)
-        if high.kind == "complex" and low is dtypes.float64:
-            return dtypes.complex128
+        if high.kind == "complex" and low.kind == "float":
+            other = low.to_complex()
+            return high if high.itemsize > other.itemsize else other
         return high
     if a.kind == "float" and a.itemsize == b.itemsize:  # float16 with bfloat16
         return dtypes.float32
@@ -119,6 +120,11 @@ def complex_dtype(dtype: DType) -> DType:
         raise DtypeError("result_type", f"{dtype.name} and a complex number", "float8 dtypes are for storage",
                          "convert with .to(dtype) first")
     return dtypes.complex128 if dtype is dtypes.float64 else dtypes.complex64
+
+
+def _with_parts(dtype: DType) -> DType:
+    """The complex dtype that real numbers and a complex one promote to; complex32 for float16."""
+    return dtypes.complex32 if dtype is dtypes.float16 else complex_dtype(dtype)
 
 
 def number_dtype(category: int) -> DType:
@@ -155,7 +161,7 @@ def result_type(operands: Iterable[Any]) -> DType:
                 dims = dtype if dims is None else promote_types(dims, dtype)
     result = _outranked(dims, zeros)
     if number >= 0 and (result is None or number > result.category):
-        result = complex_dtype(result) if result is not None and result.kind == "float" else number_dtype(number)
+        result = _with_parts(result) if result is not None and result.kind == "float" else number_dtype(number)
     assert result is not None, "an operator has at least one operand"
     return result
 
@@ -165,7 +171,7 @@ def _outranked(higher: DType | None, lower: DType | None) -> DType | None:
     if higher is None or lower is None:
         return lower if higher is None else higher
     if higher.kind == "float":
-        return complex_dtype(higher) if lower.kind == "complex" else higher
+        return _with_parts(higher) if lower.kind == "complex" else higher
     if higher.category == 3 or lower.category == 1 == higher.category or lower.kind == "bool":
         return higher
     return lower if lower.kind == "complex" else promote_types(higher, lower)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.devices import Device
-from tensocket_plugins.contract.dtypes import DType, float32
+from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -29,6 +29,7 @@ from .dispatch.overrides import handle, overridden
 from .dispatch.subclasses import Subclassed
 from .execute import queues as _queues  # noqa: F401  lets streams of the host queue operators
 from .execute.geometry import normalize_axis
+from .execute.math import arithmetic_dtype
 from .execute.usage import copy_arrays
 from .execute.views import Custom
 from .interop.methods import Exchange
@@ -317,11 +318,11 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return host
 
     def _values(self) -> np.ndarray[Any, Any]:
-        """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32."""
+        """Element values as NumPy has them: dtypes that NumPy lacks are widened to float32, or complex64."""
         if self.dtype.native:
             return self._host()
         with untransformed():
-            values: np.ndarray[Any, Any] = self._cut().to(float32)._host()
+            values: np.ndarray[Any, Any] = self._cut().to(arithmetic_dtype(self.dtype))._host()
             return values
 
     def item(self) -> Any:

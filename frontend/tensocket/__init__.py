@@ -16,6 +16,7 @@ from tensocket_core import Tensor
 from tensocket_core import UntypedStorage as Storage
 from tensocket_core import __all__ as _names_of_core
 from tensocket_core import bool_ as bool
+from tensocket_core import complex32 as chalf
 from tensocket_core import complex64 as cfloat
 from tensocket_core import complex128 as cdouble
 from tensocket_core import float16 as half
@@ -221,6 +222,7 @@ __all__ = [
     "bool",
     "cdouble",
     "cfloat",
+    "chalf",
     "detach",
     "detach_",
     "dispatch",

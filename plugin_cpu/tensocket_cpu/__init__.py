@@ -15,6 +15,7 @@ DESCRIPTOR = Descriptor(
         dtypes=frozenset({
             "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
             "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",
+            "complex32",
         }),
         accumulation={"float32": "float64"},
         features=frozenset({"streams", "events", "fp64", "deterministic"}),

@@ -35,7 +35,7 @@ INSTALLED = {entry.name for entry in entry_points(group="tensocket.backends")}
 DEVICES = ["ref", PLAIN, *(["cpu"] if "cpu" in INSTALLED else [])]
 #: Relative errors that are rounding, by dtype.
 #: Dtypes that primitives do not know.
-NOT_PRIMITIVE = {"bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}
+NOT_PRIMITIVE = {"bfloat16", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}
 RTOL = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-12}
 
 
@@ -156,7 +156,7 @@ BY_NAME = {"bool": tc.bool_} | {
     name: getattr(tc, name)
     for name in (
         "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-        "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2",
+        "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "complex32",
     )
 }
 

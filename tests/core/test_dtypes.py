@@ -270,3 +270,66 @@ def test_limits_of_the_wrong_kind():
     for wrong in (tc.float32, tc.bool_, tc.complex64):
         with pytest.raises(ArgumentTypeError, match=r"\[iinfo\]"):
             tc.iinfo(wrong)
+
+
+# ---------------------------------------------------------------------------------------------------------- complex32
+
+
+def halves(values):
+    """Complex numbers with both parts rounded to float16."""
+    with np.errstate(all="ignore"):
+        wide = np.ascontiguousarray(values, np.complex64).view(np.float32)
+        return wide.astype(np.float16).astype(np.float32).view(np.complex64)
+
+
+@pytest.fixture
+def numbers(device):
+    if "complex32" not in tc.profile(device).dtypes:
+        pytest.skip("a device without complex32")
+    generator = np.random.default_rng(4)
+    return (generator.normal(size=(3, 4)) + 1j * generator.normal(size=(3, 4))).astype(np.complex64)
+
+
+def test_complex32_rounds_both_parts(numbers, device):
+    x = tc.tensor(numbers).to(tc.complex32)
+    assert x.element_size() == 4
+    assert np.array_equal(np.array(x.to(tc.complex64).tolist()), halves(numbers))
+    assert np.array_equal(np.array(x.tolist()), halves(numbers))
+    assert (x.real.dtype, x.imag.dtype) == (tc.float16, tc.float16)
+    assert np.array_equal(x.T.imag.tolist(), halves(numbers).T.imag)
+    assert f.view_as_real(x).shape == (3, 4, 2)
+    assert f.view_as_complex(f.view_as_real(x)).tolist() == x.tolist()
+    parts = f.complex(x.real.contiguous(), x.imag.contiguous())
+    assert (parts.dtype, parts.tolist()) == (tc.complex32, x.tolist())
+    assert x.chalf().tolist() == x.tolist()
+    assert repr(x).endswith("dtype=tensocket.complex32)")
+    large = tc.tensor([70000 + 1j]).to(tc.complex32).item()
+    assert (large.real, large.imag) == (np.inf, 1)
+
+
+def test_complex32_is_computed_with_in_complex64(numbers, device):
+    a, b = halves(numbers), halves(numbers[::-1] * 2)
+    x, y = tc.tensor(a).to(tc.complex32), tc.tensor(b).to(tc.complex32)
+    for run in (lambda p, q: p + q, lambda p, q: p * q, lambda p, q: p * (2 - 1j), lambda p, q: p.conj() - q):
+        expected = run(a, b)
+        result = run(x, y)
+        assert result.dtype is tc.complex32
+        np.testing.assert_allclose(np.array(result.tolist()), halves(expected), rtol=2e-3, atol=2e-3)
+    assert x.abs().dtype is tc.float16
+    np.testing.assert_allclose(x.abs().tolist(), np.abs(a), rtol=2e-3)
+    assert (x == x).all().item()
+    assert (tc.ones(2, dtype=tc.float16) * 1j).dtype is tc.complex32
+
+
+def test_complex32_is_added_at_positions(numbers, device):
+    a = halves(numbers)
+    x = tc.zeros(2, 4, dtype=tc.complex32).index_add(0, tc.tensor([0, 1, 0]), tc.tensor(a).to(tc.complex32))
+    np.testing.assert_allclose(np.array(x.tolist()), [a[0] + a[2], a[1]], rtol=2e-3, atol=2e-3)
+
+
+def test_what_complex32_is_not_defined_for(numbers, device):
+    x = tc.tensor(numbers).to(tc.complex32)
+    with pytest.raises(UndefinedDtype, match="products of matrices are not of complex32"):
+        x @ x.T
+    with pytest.raises(UndefinedDtype, match="sum is not defined for it"):
+        x.sum()

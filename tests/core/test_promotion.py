@@ -13,30 +13,33 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 #: Both orders of a pair give the same; ``--`` has no common dtype. float8 mixes with nothing but itself.
 TABLE = """
-     b8   u8   i8   i16  i32  i64  u16  u32  u64  f16  bf16 f32  f64  c64  c128
-b8   b8   u8   i8   i16  i32  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-u8   u8   u8   i16  i16  i32  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-i8   i8   i16  i8   i16  i32  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-i16  i16  i16  i16  i16  i32  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-i32  i32  i32  i32  i32  i32  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-i64  i64  i64  i64  i64  i64  i64  --   --   --   f16  bf16 f32  f64  c64  c128
-u16  --   --   --   --   --   --   u16  --   --   f16  bf16 f32  f64  --   --
-u32  --   --   --   --   --   --   --   u32  --   f16  bf16 f32  f64  --   --
-u64  --   --   --   --   --   --   --   --   u64  f16  bf16 f32  f64  --   --
-f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c64  c128
-bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c128
-f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c128
-f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128
-c64  c64  c64  c64  c64  c64  c64  --   --   --   c64  c64  c64  c128 c64  c128
-c128 c128 c128 c128 c128 c128 c128 --   --   --   c128 c128 c128 c128 c128 c128
+     b8   u8   i8   i16  i32  i64  u16  u32  u64  f16  bf16 f32  f64  c32  c64  c128
+b8   b8   u8   i8   i16  i32  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+u8   u8   u8   i16  i16  i32  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+i8   i8   i16  i8   i16  i32  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+i16  i16  i16  i16  i16  i32  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+i32  i32  i32  i32  i32  i32  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+i64  i64  i64  i64  i64  i64  i64  --   --   --   f16  bf16 f32  f64  c32  c64  c128
+u16  --   --   --   --   --   --   u16  --   --   f16  bf16 f32  f64  --   --   --
+u32  --   --   --   --   --   --   --   u32  --   f16  bf16 f32  f64  --   --   --
+u64  --   --   --   --   --   --   --   --   u64  f16  bf16 f32  f64  --   --   --
+f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c32  c64  c128
+bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c64  c128
+f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c64  c128
+f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128 c128
+c32  c32  c32  c32  c32  c32  c32  --   --   --   c32  c64  c64  c128 c32  c64  c128
+c64  c64  c64  c64  c64  c64  c64  --   --   --   c64  c64  c64  c128 c64  c64  c128
+c128 c128 c128 c128 c128 c128 c128 --   --   --   c128 c128 c128 c128 c128 c128 c128
 """
 HEAD, *ROWS = [line.split() for line in TABLE.strip().splitlines()]
 FLOAT8 = ("f8e4m3fn", "f8e5m2")
+#: Complex dtypes that keep the precision of real ones.
+WITH_PARTS = {"f16": "c32", "bf16": "c64", "f32": "c64", "f64": "c128"}
 WIDE = ("u16", "u32", "u64")
 EVERY = (*HEAD, *FLOAT8)
 TOGETHER = {(row[0], column): row[k + 1] for row in ROWS for k, column in enumerate(HEAD)}
 TOGETHER |= {(a, b): a if a == b else "--" for a in EVERY for b in EVERY if a in FLOAT8 or b in FLOAT8}
-CATEGORY = {name: "b iiiiiuuu ffff cc".replace(" ", "")[k] for k, name in enumerate(HEAD)} | dict.fromkeys(FLOAT8, "f")
+CATEGORY = {name: "b iiiiiuuu ffff ccc".replace(" ", "")[k] for k, name in enumerate(HEAD)} | dict.fromkeys(FLOAT8, "f")
 RANK = {name: "biufc".index(letter) - (letter in "ufc") for name, letter in CATEGORY.items()}
 #: Dtypes that arithmetic is defined for.
 COMPUTED = {name: RANK[name] for name in HEAD}
@@ -48,7 +51,7 @@ def outranked(high, low):
     A float meeting a lower-ranked complex number keeps its precision.
     """
     if CATEGORY[high] == "f" and CATEGORY[low] == "c":
-        return "--" if high in FLOAT8 else "c128" if high == "f64" else "c64"
+        return WITH_PARTS.get(high, "--")
     if RANK[low] <= RANK[high]:
         return high
     return low if CATEGORY[low] == "c" else TOGETHER[high, low]
@@ -102,7 +105,7 @@ def test_operators_follow_the_rule_of_ranks(a, b):
 def test_numbers_matter_by_category_only(a, shape, number):
     default = {bool: "b8", int: "i64", float: "f32", complex: "c64"}[type(number)]
     if isinstance(number, complex) and CATEGORY[a] == "f":
-        expected = "--" if a in FLOAT8 else "c128" if a == "f64" else "c64"
+        expected = WITH_PARTS.get(a, "--")
     else:
         expected = default if RANK[default] > RANK[a] else a
     assert result(tensor(a, shape), number) == result(number, tensor(a, shape)) == expected

@@ -13,7 +13,8 @@ import pytest
 import tensocket as torch
 
 DTYPES = """
-bfloat16 bool cdouble cfloat complex128 complex64 double float float16 float32 float64 float8_e4m3fn float8_e5m2
+bfloat16 bool cdouble cfloat chalf complex128 complex32 complex64 double float float16 float32 float64
+float8_e4m3fn float8_e5m2
 half int int16 int32 int64 int8 long short uint16 uint32 uint64 uint8
 """
 CREATION = """

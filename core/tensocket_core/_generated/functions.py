@@ -635,6 +635,8 @@ _c_byte = COMPOSITES['byte']
 _c_byte_table = _c_byte.table
 _c_bool = COMPOSITES['bool']
 _c_bool_table = _c_bool.table
+_c_chalf = COMPOSITES['chalf']
+_c_chalf_table = _c_chalf.table
 _c_cfloat = COMPOSITES['cfloat']
 _c_cfloat_table = _c_cfloat.table
 _c_cdouble = COMPOSITES['cdouble']
@@ -7675,6 +7677,21 @@ def method_bool(input: Any, memory_format: Any = None) -> Any:
     return run(input, memory_format)
 
 
+def method_chalf(input: Any, memory_format: Any = None) -> Any:
+    """This tensor as complex32."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_chalf, (input, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_chalf, key, (input, memory_format))
+    try:
+        run = _c_chalf_table[key]
+    except KeyError:
+        run = _c_chalf.resolve(key)
+    return run(input, memory_format)
+
+
 def method_cfloat(input: Any, memory_format: Any = None) -> Any:
     """This tensor as complex64."""
     try:
@@ -7807,7 +7824,7 @@ def view_as_complex(input: Any) -> Any:
     """A float tensor whose last dimension has the two parts as complex numbers; a view.
 
     Raises:
-        DtypeError: The dtype is neither float32 nor float64.
+        DtypeError: The dtype is another one than float16, float32 and float64.
         ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
     """
     try:
@@ -7899,7 +7916,7 @@ def is_neg(input: Any) -> Any:
 
 
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
-    """Complex numbers of their real and imaginary parts, both float32 or both float64.
+    """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
 
     Raises:
         DtypeError: The dtypes differ or are others.
@@ -17113,6 +17130,7 @@ _c_short.public = method_short
 _c_char.public = method_char
 _c_byte.public = method_byte
 _c_bool.public = method_bool
+_c_chalf.public = method_chalf
 _c_cfloat.public = method_cfloat
 _c_cdouble.public = method_cdouble
 _c_type_as.public = method_type_as

@@ -888,6 +888,9 @@ def method_byte(input: Tensor, memory_format: Any = None) -> Tensor:
 def method_bool(input: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor as bool."""
 
+def method_chalf(input: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor as complex32."""
+
 def method_cfloat(input: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor as complex64."""
 
@@ -924,7 +927,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     """A float tensor whose last dimension has the two parts as complex numbers; a view.
 
     Raises:
-        DtypeError: The dtype is neither float32 nor float64.
+        DtypeError: The dtype is another one than float16, float32 and float64.
         ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
     """
 
@@ -944,7 +947,7 @@ def is_neg(input: Tensor) -> Any:
     """False: negatives are computed at once."""
 
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
-    """Complex numbers of their real and imaginary parts, both float32 or both float64.
+    """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
 
     Raises:
         DtypeError: The dtypes differ or are others.

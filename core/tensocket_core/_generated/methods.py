@@ -336,6 +336,7 @@ class Operators:
     char: Callable[..., Any] = _f.method_char
     byte: Callable[..., Any] = _f.method_byte
     bool: Callable[..., Any] = _f.method_bool
+    chalf: Callable[..., Any] = _f.method_chalf
     cfloat: Callable[..., Any] = _f.method_cfloat
     cdouble: Callable[..., Any] = _f.method_cdouble
     type_as: Callable[..., Any] = _f.method_type_as

@@ -999,6 +999,9 @@ class Operators:
     def bool(self, memory_format: Any = None) -> Tensor:
         """This tensor as bool."""
 
+    def chalf(self, memory_format: Any = None) -> Tensor:
+        """This tensor as complex32."""
+
     def cfloat(self, memory_format: Any = None) -> Tensor:
         """This tensor as complex64."""
 

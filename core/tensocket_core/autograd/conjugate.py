@@ -12,13 +12,14 @@ import copy
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import complex64, complex128
+from tensocket_plugins.contract.dtypes import complex32, complex64, complex128
 
 from ..dispatch.keys import SCALAR, SCALAR_LEFT, dtype_bit
 from .derivative import Derivative
 
 #: Keys with one of these bits have a complex operand.
-COMPLEX: Final = dtype_bit(complex64) | dtype_bit(complex128) | SCALAR[complex] | SCALAR_LEFT[complex]
+COMPLEX: Final = (dtype_bit(complex32) | dtype_bit(complex64) | dtype_bit(complex128) | SCALAR[complex]
+                  | SCALAR_LEFT[complex])
 _TWINS: Final[dict[Derivative, Derivative]] = {}
 
 

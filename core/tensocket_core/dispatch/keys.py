@@ -4,13 +4,13 @@ A tensor's key holds a one-hot dtype, ``DIM0`` for zero-dimensional tensors, ``A
 and one bit per opened device. The keys of an operator's arguments are or-ed; a Python number adds a bit for its kind,
 on the left or the right. One dict lookup of the result settles dtype, promotion, device and autograd.
 
-    bits 0-16   dtype (``DType.bit``)
-    bit  17     automatic choice of precision is on in this thread
-    bit  18     a zero-dimensional tensor takes part
-    bit  19     a tensor that requires a gradient takes part
-    bit  20     a tensor that is no plain one takes part: of an overriding subclass, or of a transform
-    bits 21-24  a Python bool, int, float or complex on the right; 25-28 on the left
-    bits 29-    opened devices
+    bits 0-17   dtype (``DType.bit``)
+    bit  18     automatic choice of precision is on in this thread
+    bit  19     a zero-dimensional tensor takes part
+    bit  20     a tensor that requires a gradient takes part
+    bit  21     a tensor that is no plain one takes part: of an overriding subclass, or of a transform
+    bits 22-25  a Python bool, int, float or complex on the right; 26-29 on the left
+    bits 30-    opened devices
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import Final
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
-DTYPE_MASK: Final = (1 << 17) - 1
-AUTOCAST: Final = 1 << 17
-DIM0: Final = 1 << 18
-AUTOGRAD: Final = 1 << 19
-WRAPPER: Final = 1 << 20
+DTYPE_MASK: Final = (1 << 18) - 1
+AUTOCAST: Final = 1 << 18
+DIM0: Final = 1 << 19
+AUTOGRAD: Final = 1 << 20
+WRAPPER: Final = 1 << 21
 NO_AUTOGRAD: Final = ~AUTOGRAD
 
-SCALAR_SHIFT: Final = 21
+SCALAR_SHIFT: Final = 22
 #: Python type of a number to its key bit, as the right operand.
-SCALAR: Final[dict[type, int]] = {bool: 1 << 21, int: 1 << 22, float: 1 << 23, complex: 1 << 24}
+SCALAR: Final[dict[type, int]] = {bool: 1 << 22, int: 1 << 23, float: 1 << 24, complex: 1 << 25}
 #: The same where None stands for no operand.
 OPTIONAL: Final[dict[type, int]] = {**SCALAR, type(None): 0}
 #: The same as the left operand.
 SCALAR_LEFT: Final[dict[type, int]] = {kind: bit << 4 for kind, bit in SCALAR.items()}
 SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT
 
-DEVICE_SHIFT: Final = 29
+DEVICE_SHIFT: Final = 30
 DEVICE_MASK: Final = -1 << DEVICE_SHIFT
 #: What a gradient shares with its tensor.
 OPTIONS: Final = DEVICE_MASK | DTYPE_MASK

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensocket_plugins.contract.dtypes import DType, bfloat16
+from tensocket_plugins.contract.dtypes import DType, bfloat16, complex32
 from tensocket_plugins.kit.host_kernels_math import NUMPY_MATH
 
 from .float8 import LAYOUTS, decode, encode
@@ -27,9 +27,12 @@ def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def native_values(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Stored elements of ``dtype`` as values that NumPy computes with: float32 for the types that it lacks."""
+    """Stored elements of ``dtype`` as values that NumPy computes with; wider ones for the types that it lacks."""
     if dtype.native:
         return values
+    if dtype is complex32:
+        parts = np.ascontiguousarray(values)[..., None].view(np.float16).astype(np.float32)
+        return parts.view(np.complex64)[..., 0]
     return float32_of_bfloat16(values) if dtype is bfloat16 else np.asarray(decode(NUMPY_MATH, values, dtype))
 
 
@@ -45,6 +48,9 @@ def to_dtype(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]
     if dtype is bfloat16:
         return bfloat16_bits(values)
     with np.errstate(all="ignore"):
+        if dtype is complex32:
+            wide = np.ascontiguousarray(values, np.complex64)[..., None].view(np.float32)
+            return wide.astype(np.float16).view(np.uint32)[..., 0].reshape(values.shape)
         if dtype in LAYOUTS:
             return np.asarray(encode(NUMPY_MATH, np.asarray(values, np.float32), dtype))
         return values.astype(dtype.numpy)

@@ -20,7 +20,8 @@ from .math import ExprMath, arithmetic_dtype
 #: How elements that are only moved are moved: as integers, so that NaN payloads survive; two of 64 bits for complex128.
 MOVED_AS: Final[dict[DType, DType]] = {
     dtypes.float16: dtypes.uint16, dtypes.bfloat16: dtypes.uint16, dtypes.complex64: dtypes.uint64,
-    dtypes.complex128: dtypes.uint64, dtypes.float8_e4m3fn: dtypes.uint8, dtypes.float8_e5m2: dtypes.uint8,
+    dtypes.complex32: dtypes.uint32, dtypes.complex128: dtypes.uint64,
+    dtypes.float8_e4m3fn: dtypes.uint8, dtypes.float8_e5m2: dtypes.uint8,
 }
 _FLOAT32: Final = ExprMath(dtypes.float32)
 
@@ -35,7 +36,8 @@ def load(array: str, position: Expr, dtype: DType) -> Any:
     part = COMPONENT.get(dtype)
     if part is not None:
         first = position * 2
-        return Complex(Load(array, first, part), Load(array, first + 1, part))
+        work = arithmetic_dtype(part)
+        return Complex(*[cast(Load(array, place, part), work) for place in (first, first + 1)])
     if dtype in LAYOUTS:
         return decode(_FLOAT32, Load(array, position, dtypes.uint8), dtype)
     return cast(Load(array, position, dtype), arithmetic_dtype(dtype))

@@ -131,7 +131,8 @@ class HostOperator(Operator):
 
     def _check(self, dtype: DType) -> None:
         letter = "i" if dtype.kind == "uint" else dtype.kind[0]
-        if letter not in self.kinds or (dtype in _HALVES and not self.halves) or dtype in FLOAT8:
+        stored = dtype in FLOAT8 or dtype is dtypes.complex32
+        if letter not in self.kinds or (dtype in _HALVES and not self.halves) or stored:
             raise DtypeError(self.label, f"dtype {dtype.name}", f"{self.label} is not defined for this dtype",
                              "convert with .to(dtype) first")
 

@@ -29,7 +29,9 @@ _BINARY = {"minimum": "min", "maximum": "max", "fmod": "fmod", "idiv": "idiv", "
 
 
 def arithmetic_dtype(dtype: DType) -> DType:
-    """The dtype in which kernels compute: float32 for the narrower floats."""
+    """The dtype in which kernels compute: float32 for the narrower floats, complex64 for complex32."""
+    if dtype is dtypes.complex32:
+        return dtypes.complex64
     return dtypes.float32 if dtype.kind == "float" and dtype.itemsize < 4 else dtype
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import DType, float32, float64
+from tensocket_plugins.contract.dtypes import DType, complex32, float32, float64
 from tensocket_plugins.contract.errors import DtypeError, ShapeError, UndefinedDtype, UnsupportedDtype
 from tensocket_plugins.ir.schedule import Strategy
 from tensocket_plugins.kit.host_memory import call_pooled
@@ -57,8 +57,9 @@ class MatMul(Operator):
                 "matrix products are defined for numbers",
                 "convert with .to(dtype)",
             )
-        if dtype in FLOAT8:
-            raise UndefinedDtype(self.name, f"dtype {dtype.name}", "float8 dtypes are for storage",
+        if dtype in FLOAT8 or dtype is complex32:
+            raise UndefinedDtype(self.name, f"dtype {dtype.name}", "float8 dtypes are for storage" if dtype in FLOAT8
+                                 else "products of matrices are not of complex32",
                                  "convert with .to(dtype)")
         x, y = input._array, other._array
         if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:

@@ -40,7 +40,7 @@ from ..dispatch.keys import (
     dtype_bit,
 )
 from ..dispatch.operator import Operator, check_dtype
-from ..promotion import FLOAT8, complex_dtype, number_dtype, result_type
+from ..promotion import FLOAT8, number_dtype, result_type
 from . import dense, direct, native
 from .convert import to_dtype
 from .exactness import is_exact
@@ -341,7 +341,7 @@ class Pointwise(Operator):
         if self.result == "real":
             return compute, COMPONENT.get(compute, compute)
         if self.result == "complex":
-            return compute, complex_dtype(compute)
+            return compute, compute.to_complex()
         return compute, dtypes.bool_ if self.result == "bool" else compute
 
     # ------------------------------------------------------------------------------------------ general path

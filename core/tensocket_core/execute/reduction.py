@@ -229,7 +229,7 @@ class Reduction(Operator):
     def _compute_dtype(self, dtype: DType) -> DType:
         if self.compute == "bool":
             return dtypes.bool_
-        if dtype in FLOAT8 or (dtype.kind == "complex" and not self.complex):
+        if dtype in FLOAT8 or dtype is dtypes.complex32 or (dtype.kind == "complex" and not self.complex):
             raise UndefinedDtype(self.name, f"dtype {dtype.name}", f"{self.name} is not defined for it",
                                  "convert with .to(dtype) first")
         if self.compute == "sum" and dtype.category < 2:

@@ -32,7 +32,7 @@ _COPIED: Final = 2
 #: ``DLDataTypeCode`` by kind, and of the types that are stored as bits.
 _UINT: Final = 1
 _CODES: Final = {"int": 0, "uint": _UINT, "float": 2, "complex": 5, "bool": 6}
-_SPECIAL: Final = {dtypes.bfloat16: 4, dtypes.float8_e4m3fn: 10, dtypes.float8_e5m2: 12}
+_SPECIAL: Final = {dtypes.bfloat16: 4, dtypes.complex32: 5, dtypes.float8_e4m3fn: 10, dtypes.float8_e5m2: 12}
 
 
 class _Tensor(ctypes.Structure):

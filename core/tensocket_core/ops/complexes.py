@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
@@ -21,6 +23,7 @@ from ..execute.geometry import element_strides
 from ..execute.pointwise import Pointwise
 from ..execute.views import RetypedView
 
+_PARTS_OF_SIZE: Final = {dtype.itemsize: part for dtype, part in COMPONENT.items()}
 _OF_PARTS: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
 
 
@@ -29,8 +32,7 @@ _OF_PARTS: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT
 
 def _pairs(array: Any) -> Any:
     """The handle of a complex tensor with a last dimension for its parts."""
-    part = dtypes.float32 if array.dtype.itemsize == 8 else dtypes.float64
-    return parts_handle(array, part)
+    return parts_handle(array, _PARTS_OF_SIZE[array.dtype.itemsize])
 
 
 def _joined(array: Any) -> Any:
@@ -39,7 +41,7 @@ def _joined(array: Any) -> Any:
     if isinstance(array, DeviceArray):
         halves = tuple(s // 2 for s in strides[:-1])
         return DeviceArray(array.storage, _OF_PARTS[array.dtype], array.shape[:-1], halves, array.offset // 2)
-    return array.view(f"c{2 * array.itemsize}")[..., 0]
+    return array.view(np.uint32 if array.itemsize == 2 else f"c{2 * array.itemsize}")[..., 0]
 
 
 real_part: Final = RetypedView(
@@ -95,12 +97,12 @@ def view_as_complex(input: Any) -> Any:
     """A float tensor whose last dimension has the two parts as complex numbers; a view.
 
     Raises:
-        DtypeError: The dtype is neither float32 nor float64.
+        DtypeError: The dtype is another one than float16, float32 and float64.
         ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
     """
     if input.dtype not in _OF_PARTS:
         raise DtypeError("view_as_complex", f"a tensor of dtype {input.dtype.name}",
-                         "parts are float32 or float64", "convert with .to(tensocket.float32)")
+                         "parts are float16, float32 or float64", "convert with .to(tensocket.float32)")
     strides = element_strides(input._array)
     shape = f"shape {list(input.shape)} with strides {list(strides)}"
     if not strides or input._array.shape[-1] != 2:
@@ -192,14 +194,14 @@ combined: Final = Pointwise(
 
 @composite("complex(Tensor real, Tensor imag) -> Tensor", method=False)
 def complex(real: Any, imag: Any) -> Any:
-    """Complex numbers of their real and imaginary parts, both float32 or both float64.
+    """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
 
     Raises:
         DtypeError: The dtypes differ or are others.
     """
     if real.dtype not in _OF_PARTS or imag.dtype is not real.dtype:
         raise DtypeError("complex", f"parts of dtypes {real.dtype.name} and {imag.dtype.name}",
-                         "parts are both float32 or both float64", "convert them with .to(dtype)")
+                         "parts are both float16, float32 or float64", "convert them with .to(dtype)")
     return call(combined, real, imag)
 
 
@@ -208,7 +210,7 @@ def polar(abs: Any, angle: Any) -> Any:
     """Complex numbers of their magnitudes and angles: abs * (cos(angle) + i sin(angle))."""
     if abs.dtype not in _OF_PARTS or angle.dtype is not abs.dtype:
         raise DtypeError("polar", f"magnitudes of dtype {abs.dtype.name} and angles of dtype {angle.dtype.name}",
-                         "both are float32 or both float64", "convert them with .to(dtype)")
+                         "both are float16, float32 or float64", "convert them with .to(dtype)")
     return call(combined, abs * angle.cos(), abs * angle.sin())
 
 

@@ -79,6 +79,7 @@ to_short: Final = _conversion(dtypes.int16, "short")
 to_char: Final = _conversion(dtypes.int8, "char")
 to_byte: Final = _conversion(dtypes.uint8, "byte")
 to_bool: Final = _conversion(dtypes.bool_, "bool")
+to_chalf: Final = _conversion(dtypes.complex32, "chalf")
 to_cfloat: Final = _conversion(dtypes.complex64, "cfloat")
 to_cdouble: Final = _conversion(dtypes.complex128, "cdouble")
 

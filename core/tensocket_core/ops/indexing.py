@@ -29,6 +29,7 @@ from ..execute.generated import run_generated
 from ..execute.geometry import normalize_axis
 from ..execute.indexing import gather_arrays, scatter_arrays
 from ..execute.kept import note_checked, note_valid
+from ..execute.math import arithmetic_dtype
 from ..execute.views import Custom
 from .choices import extremes
 
@@ -96,10 +97,14 @@ def _gather(entry: Any, input: Any, axis: int, index: Any) -> Any:
     return tensors.wrap(out, entry.key | dtype_bit(input.dtype))
 
 
+def _added_as(dtype: Any) -> Any:
+    """The dtype in which elements are added to memory atomically, which no device does for less than 32 bits."""
+    return arithmetic_dtype(dtype) if dtype.category > 1 or dtype.itemsize >= 4 else dtypes.int32
+
+
 def _scatter(entry: Any, input: Any, axis: int, index: Any, src: Any, add: bool) -> Any:
-    # Memory is added to atomically, which no device does for elements narrower than 32 bits.
     dtype = input.dtype
-    work = dtype if not add or dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
+    work = _added_as(dtype) if add else dtype
     out = converted(entry, input._array, dtype, work)
     if 0 not in index._array.shape:
         check_reach("scatter", axis, index, input._array.shape, src)
@@ -143,7 +148,7 @@ def _sum_at(entry: Any, grad: Any, index: Any, axis: int, shape: tuple[int, ...]
     check_reach("scatter_add", axis, index, shape, grad)
     dtype = grad.dtype
     note_valid(entry, index._array, 0, shape[axis])
-    work = dtype if dtype.itemsize >= 4 else dtypes.float32 if dtype.kind == "float" else dtypes.int32
+    work = _added_as(dtype)
     out = entry.runtime.empty(shape, work, entry.stream)
     run_generated(entry, ("zeros",), lambda zero: zero, [(0.0, work)], shape, [(out, work)])
     values = grad._array if work is dtype else converted(entry, grad._array, dtype, work)

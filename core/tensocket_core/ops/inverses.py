@@ -16,6 +16,7 @@ from ..dispatch.composite import composite
 from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator, same_shape
+from ..limits import finfo
 from . import decompositions as parts
 from . import lapack
 from .choices import true_somewhere
@@ -144,7 +145,7 @@ def _cuts(operator: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
                              "pass its absolute value")
     given = [x._values() if hasattr(x, "_key") else x for x in (atol, rtol)]
     if given[1] is None:
-        eps = np.finfo(A.dtype.numpy).eps
+        eps = finfo(A.dtype).eps
         given[1] = 0.0 if given[0] is not None else max(A.shape[-2:]) * float(eps)
     return (0.0 if given[0] is None else given[0]), given[1]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import numpy as np
-
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 
 from .._generated import functions
@@ -17,6 +15,7 @@ from ..dispatch.composite import composite
 from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator
+from ..limits import finfo
 from . import lapack
 from .choices import true_somewhere
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
@@ -259,7 +258,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if B.dtype is not A.dtype:
         raise DtypeError("linalg.lstsq", f"dtypes {A.dtype.name} and {B.dtype.name}", "A and B have the same dtype",
                          "convert B with .to(A.dtype)")
-    cut = float(np.finfo(A.dtype.numpy).eps) * max(rows, columns) if rcond is None else rcond
+    cut = finfo(A.dtype).eps * max(rows, columns) if rcond is None else rcond
     found, rank, values = call(least_squares, A, right, cut, driver)
     none = A.detach().new_empty((0,)).abs()
     residuals = A.reshape(-1).narrow(0, 0, 0).abs()  # part of the graph, as those that are not empty

@@ -24,7 +24,8 @@ class DType:
         kind: ``bool``, ``uint``, ``int``, ``float`` or ``complex``.
         itemsize: Bytes of one element.
         numpy: NumPy's dtype of the stored bits; the same as the element type where NumPy has it,
-            an unsigned integer of the same size otherwise (``bfloat16`` is stored as ``uint16``).
+            an unsigned integer of the same size otherwise (``bfloat16`` is stored as ``uint16``, the two float16
+            parts of ``complex32`` as ``uint32``).
         native: Whether ``numpy`` is the element type itself.
         bit: Position in the one-hot dtype field of a dispatch key.
     """
@@ -70,11 +71,14 @@ class DType:
         if self.category < 2:
             raise DtypeError("to_complex", f"dtype {self.name}", "parts of complex numbers are floats",
                              "use a floating-point dtype")
-        return BY_NAME["complex128" if self.name in ("float64", "complex128") else "complex64"]
+        if self.kind == "complex":
+            return self
+        return BY_NAME[{"float16": "complex32", "float64": "complex128"}.get(self.name, "complex64")]
 
     def to_real(self) -> DType:
         """The type of the parts of complex numbers; other types are their own."""
-        return BY_NAME[{"complex64": "float32", "complex128": "float64"}.get(self.name, self.name)]
+        parts = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+        return BY_NAME[parts.get(self.name, self.name)]
 
     @property
     def category(self) -> int:
@@ -100,6 +104,7 @@ _TABLE: Final[tuple[tuple[str, str, Kind, str], ...]] = (
     ("uint64", "u64", "uint", "uint64"),
     ("float8_e4m3fn", "f8e4m3fn", "float", "uint8"),
     ("float8_e5m2", "f8e5m2", "float", "uint8"),
+    ("complex32", "c32", "complex", "uint32"),
 )
 
 ALL: Final[tuple[DType, ...]] = tuple(DType(*row, bit) for bit, row in enumerate(_TABLE))
@@ -121,6 +126,7 @@ float16: Final = BY_NAME["float16"]
 bfloat16: Final = BY_NAME["bfloat16"]
 float32: Final = BY_NAME["float32"]
 float64: Final = BY_NAME["float64"]
+complex32: Final = BY_NAME["complex32"]
 complex64: Final = BY_NAME["complex64"]
 complex128: Final = BY_NAME["complex128"]
 float8_e4m3fn: Final = BY_NAME["float8_e4m3fn"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..contract.dtypes import DType, complex64, complex128, float32, float64
+from ..contract.dtypes import DType, complex32, complex64, complex128, float16, float32, float64
 from .nodes import Expr, IRError, call, cast, const, select
 
 #: Complex dtype to the dtype of its parts.
-COMPONENT: Final[dict[DType, DType]] = {complex64: float32, complex128: float64}
-_OF_COMPONENT: Final[dict[DType, DType]] = {float32: complex64, float64: complex128}
+COMPONENT: Final[dict[DType, DType]] = {complex32: float16, complex64: float32, complex128: float64}
+_OF_COMPONENT: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
 
 
 
