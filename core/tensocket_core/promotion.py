@@ -132,7 +132,7 @@ def number_dtype(category: int) -> DType:
     if category == 2:
         return _DEFAULT[0]
     if category == 3:
-        return dtypes.complex128 if _DEFAULT[0] is dtypes.float64 else dtypes.complex64
+        return _DEFAULT[0].to_complex()
     return dtypes.bool_ if category == 0 else dtypes.int64
 
 

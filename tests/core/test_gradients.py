@@ -320,7 +320,7 @@ ELSEWHERE_RECORDS |= {
     "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_", "angle", "sgn",
     "sgn_", "complex"}
 ELSEWHERE |= {
-    "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
+    "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat", "chalf",
     "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]

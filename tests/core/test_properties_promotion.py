@@ -30,14 +30,14 @@ QUICK = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= F
 ARROWS = {
     "b8": "u8 i8", "u8": "i16", "i8": "i16", "i16": "i32", "i32": "i64", "i64": "f16 bf16",
     "u16": "f16 bf16", "u32": "f16 bf16", "u64": "f16 bf16",
-    "f16": "f32", "bf16": "f32", "f32": "f64 c64", "f64": "c128", "c64": "c128", "c128": ""}
+    "f16": "f32 c32", "bf16": "f32", "f32": "f64 c64", "f64": "c128", "c32": "c64", "c64": "c128", "c128": ""}
 COMMON = [name for name in ARROWS if name not in ("u16", "u32", "u64")]
 FLOAT8 = ["f8e4m3fn", "f8e5m2"]
 KIND = {name: {"b": "b", "u": "i", "i": "i", "f": "f", "c": "c"}[name.lstrip("b")[0] if name == "bf16" else name[0]]
         for name in [*ARROWS, *FLOAT8]}
 ORDER = "bifc"
 NUMBERS = [True, 1, 1.5, 1j]
-DEFAULTS = {"f32": "c64", "f64": "c128", "f16": "c64", "bf16": "c64"}
+DEFAULTS = {"f32": "c64", "f64": "c128", "f16": "c32", "bf16": "c64"}
 
 
 class Undefined(Exception):
@@ -67,10 +67,10 @@ def joined(names: list[str]) -> str | None:
 
 
 def with_precision(name: str) -> str:
-    """The complex dtype of a float one; there is none of half precision."""
+    """The complex dtype of a float one; there is none of bfloat16's precision."""
     if name in FLOAT8:
         raise Undefined
-    return "c128" if name == "f64" else "c64"
+    return DEFAULTS[name]
 
 
 def outrank(high: str | None, low: str | None) -> str | None:
@@ -203,7 +203,7 @@ def expected_result(name: str, promoted: str, any_bool: bool, default: str = "f3
     if result.startswith("float") and KIND[promoted] in "bi":
         promoted = default
     if result.endswith("real"):
-        return {"c64": "f32", "c128": "f64"}.get(promoted, promoted)
+        return {"c32": "f16", "c64": "f32", "c128": "f64"}.get(promoted, promoted)
     if result == "complex":
         return with_precision(promoted)
     return "b8" if result == "bool" else promoted

@@ -19,7 +19,7 @@ def named_result(name: str, fields: tuple[str, ...]) -> Any:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{package_name()}.return_types.{name}(\n{parts})"
 
-    made.__repr__ = represent
+    setattr(made, "__repr__", represent)  # noqa: B010  the checker knows the class by its call
     made.__module__ = "tensocket.return_types"
     RESULTS[name] = made
     return made

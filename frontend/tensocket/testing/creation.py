@@ -74,6 +74,8 @@ def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[float,
                       "use full(...) instead", FutureWarning, stacklevel=3)
     elif low >= high:
         raise ArgumentError("make_tensor", given, "`low` must be less than `high`", "exchange them")
+    least: float
+    most: float
     if dtype.kind == "bool":
         least, most = 0, 2
     elif dtype.category < 2:
