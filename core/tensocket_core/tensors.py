@@ -296,6 +296,11 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise ArgumentTypeError("data", type(value).__name__, "data is a tensor", "assign a tensor")
+        if value.is_sparse is not self.is_sparse:
+            raise AutogradError("data", "a sparse and a strided tensor", "data keeps its layout",
+                                "convert it with to_dense() or to_sparse()")
         if self._key & AUTOGRAD and value.dtype.category < 2:
             raise AutogradError("data", f"values of dtype {value.dtype.name} for a tensor that requires grad",
                                 "only floating-point and complex tensors have gradients", "convert them first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -135,3 +136,20 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("case", CASES, ids=[f"{k}-{case[3]}" for k, case in enumerate(CASES)])
 def test_class_form_and_what_follows(case: Case, check_error: Callable[[Case], None]) -> None:
     check_error(case)
+
+
+def test_missing_derivatives_are_errors() -> None:
+    x, y = (torch.tensor([1.5, 2.5], dtype=torch.float64, requires_grad=True) for _ in range(2))
+    factors = torch.functions.linalg_ldl_factor(torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64))
+    given = factors[0].requires_grad_()
+    right = torch.ones((2, 1), dtype=torch.float64)
+    for name, run in (("input", lambda: torch.functions.igamma(x, y)), ("input", lambda: torch.functions.igammac(x, y)),
+                      ("input", lambda: torch.functions.special_zeta(x, y)),
+                      ("LD", lambda: torch.functions.linalg_ldl_solve(given, factors[1], right))):
+        with pytest.raises(NotImplementedError, match=f"a derivative with respect to {name} — the operator has no "
+                           "derivative for this argument"):
+            run().sum().backward()
+    torch.functions.igamma(x.detach(), y).sum().backward()
+    # The density of the gamma distribution.
+    expected = [v ** (a - 1) * math.exp(-v) / math.gamma(a) for a, v in ((1.5, 1.5), (2.5, 2.5))]
+    assert y.grad.tolist() == pytest.approx(expected)

@@ -85,8 +85,8 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self._before = _MODE.enabled, _MODE.check_nan
-        warnings.warn("Anomaly detection is enabled: it slows down every operator and is meant for debugging only",
-                      stacklevel=2)
+        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+                      "enabled for debugging.", stacklevel=2)
 
     def __enter__(self) -> None:
         self._before = _MODE.enabled, _MODE.check_nan
@@ -109,8 +109,8 @@ def report(node: Any) -> None:
     """Warn where the forward of a failing node was called."""
     extras = node.extras
     if extras is None or extras.trace is None:
-        warnings.warn(f"Error detected in {node.name()}. There is no traceback of the forward call, because anomaly "
-                      "detection was not enabled then.", stacklevel=2)
+        warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect "
+                      "anomaly during forward pass for more information.", stacklevel=2)
         return
     warnings.warn(f"Error detected in {node.name()}. Traceback of the forward call that caused the error:\n"
                   f"{''.join(extras.trace)}", stacklevel=2)

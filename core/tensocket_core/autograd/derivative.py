@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+from tensocket_plugins.contract.errors import UnsupportedOperator
 
 from ..dispatch.schema import Schema
 
@@ -149,6 +151,16 @@ class Derivative:
             used = {k for present, pick in zip(wanted, self.picks, strict=True) if present for k in pick}
             plan = self.plans[wanted] = tuple(p if k in used else UNUSED for k, p in enumerate(self.saved_positions))
         return plan
+
+
+def no_derivative(operator: str, argument: str) -> Callable[..., Any]:
+    """The rule of an argument whose derivative is not known in a closed form: asking for it is an error, not zero."""
+
+    def refuse(grad: Any) -> NoReturn:
+        raise UnsupportedOperator(operator, f"a derivative with respect to {argument}",
+                                  "the operator has no derivative for this argument", f"detach() {argument}")
+
+    return refuse
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -198,7 +198,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         results = _single(_roots("grad", roots, gradients, create_graph), given, edges, retain_graph, create_graph)
     if materialize_grads:
         lead = gradients[0].shape[:1] if is_grads_batched else ()
-        results = [tensor.new_zeros((*lead, *tensor.shape)) if value is None and hasattr(tensor, "_key") else value
+        results = [_zeros(tensor, lead, create_graph) if value is None else value
                    for tensor, value in zip(given, results, strict=True)]
     elif not allow_unused and any(value is None for value in results):
         raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
@@ -206,6 +206,18 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     results = [value if value is None or not hasattr(tensor, "recorded_part") else tensor.whole_gradient(value)
                for tensor, value in zip(given, results, strict=True)]
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
+
+
+def _zeros(tensor: Any, lead: tuple[int, ...], create_graph: bool) -> Any:
+    """Zeros in place of a missing gradient.
+
+    Raises:
+        AutogradError: It is the gradient of an edge, whose shape is not known.
+    """
+    if not hasattr(tensor, "_key"):
+        raise AutogradError("grad", "materialize_grads=True for a gradient edge that the outputs do not depend on",
+                            "zeros have the shape of a tensor", "pass tensors as inputs")
+    return tensor.detach().new_zeros((*lead, *tensor.shape)).requires_grad_(create_graph)
 
 
 def _single(starts: list[tuple[Any, Any]], given: tuple[Any, ...], edges: list[Any], retain_graph: bool | None,

@@ -64,7 +64,7 @@ def _gradients(operator: str, outputs: Tensors, inputs: Tensors, vectors: Any, c
     """Gradients of those outputs that have any; zeros where there are none.
 
     Raises:
-        AutogradError: There is none and ``strict`` is set.
+        AutogradError: ``strict`` is set, and there is none, or one that is to be differentiated and cannot.
     """
     pairs = [(y, None if vectors is None else v)
              for y, v in zip(outputs, vectors or outputs, strict=True) if y.requires_grad]
@@ -75,6 +75,9 @@ def _gradients(operator: str, outputs: Tensors, inputs: Tensors, vectors: Any, c
     if strict and any(g is None for g in found):
         raise AutogradError(operator, "an input that an output does not depend on",
                             "with strict=True every output depends on every input", "pass strict=False to get zeros")
+    if strict and create_graph and not all(g.requires_grad for g in found):
+        raise AutogradError(operator, "a derivative to differentiate that is the same for all inputs",
+                            "with strict=True every output depends on every input", "pass strict=False")
     return tuple([x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, found, strict=True)])
 
 

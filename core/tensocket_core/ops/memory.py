@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Dtyp
 
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
+from ..dispatch.modes import STATE
 from ..execute.geometry import as_strided, memory_nbytes, memory_of, memory_offset
 from ..execute.inplace import bump
 from ..execute.layout import format_strides, reach, suggested_format
@@ -38,7 +39,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
         AutogradError: The tensor requires grad.
         ShapeError: A size is negative.
     """
-    if input._key & AUTOGRAD:
+    if input._key & AUTOGRAD and STATE.inference is None:
         raise AutogradError("resize_", "a tensor that requires grad", "a resized tensor has no history",
                             "detach() it first")
     shape = sizes(size)
@@ -62,6 +63,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
         kept = input.detach().as_strided((held,), (1,), 0)
         target = input.detach()
         target._array = grown[0:held]
+        target._version_counter = None  # the whole is one change
         target._key &= ~DIM0
         target.copy_(kept)
         return _placed(input, as_strided(grown, shape, strides, first))

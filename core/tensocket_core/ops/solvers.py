@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgE
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
-from ..autograd.derivative import Derivative
+from ..autograd.derivative import Derivative, no_derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.results import named_result
@@ -185,6 +185,7 @@ ldl_solution: Final[HostOperator] = HostOperator(
     "ldl_solve(Tensor LD, Tensor pivots, Tensor B, bool hermitian) -> Tensor", "Solutions from factors of LDL.",
     lapack.ldl_solve, label="linalg.ldl_solve", shape=lambda a, p, b, hermitian: (*_batch(a, b), *b[-2:]),
     derivative=wirtinger(Derivative(
+        LD=no_derivative("linalg.ldl_solve", "LD"),
         B=lambda grad, LD, pivots, hermitian: _ldl_gradient(grad, LD, pivots, hermitian))), **MATRIX)
 
 
@@ -196,7 +197,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
     if tuple(pivots.shape) != tuple(LD.shape[:-1]) or B.shape[-2] != LD.shape[-1]:
         raise ShapeError("linalg.ldl_solve", f"shapes {list(LD.shape)}, {list(pivots.shape)}, {list(B.shape)}",
                          "B has as many rows as the factors, and there is a pivot for each", "transpose B")
-    return call(ldl_solution, LD.detach(), pivots, B, hermitian)
+    return call(ldl_solution, LD, pivots, B, hermitian)
 
 
 # ---------------------------------------------------------------------------------------------------- least squares

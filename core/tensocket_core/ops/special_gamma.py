@@ -14,7 +14,7 @@ from tensocket_plugins.contract.dtypes import int32
 from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 
 from .._generated import functions
-from ..autograd.derivative import Derivative
+from ..autograd.derivative import Derivative, no_derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
@@ -137,7 +137,8 @@ special_zeta: Final[Pointwise] = Pointwise(
     "special_zeta(Operand input, Operand other) -> Tensor",
     "Hurwitz' zeta function: the sum of (k + other) ** -input over k from 0.", _zeta, method=False,
     namespace="special",
-    derivative=Derivative(other=lambda grad, input, other: grad * -input * call(special_zeta, input + 1, other)),
+    derivative=Derivative(input=no_derivative("zeta", "input"),
+                          other=lambda grad, input, other: grad * -input * call(special_zeta, input + 1, other)),
     **_FLOAT)
 
 

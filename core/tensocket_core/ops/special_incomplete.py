@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from ..autograd.derivative import Derivative
+from ..autograd.derivative import Derivative, no_derivative
 from ..execute.pointwise import Pointwise
 from . import special_tables as tables
 from .special_error import erfc_of
@@ -107,8 +107,10 @@ igamma: Final = Pointwise(
     "igamma(Tensor input, Tensor other) -> Tensor",
     "Regularised lower incomplete gamma function: the integral of t ** (input - 1) exp(-t) from 0 to other, over "
     "gamma(input).", _igamma, kinds="f", inplace=True,
-    derivative=Derivative(other=lambda grad, input, other: grad * _density(input, other)))
+    derivative=Derivative(input=no_derivative("igamma", "input"),
+                          other=lambda grad, input, other: grad * _density(input, other)))
 igammac: Final = Pointwise(
     "igammac(Tensor input, Tensor other) -> Tensor",
     "Regularised upper incomplete gamma function: 1 - igamma(input, other).", _igammac, kinds="f", inplace=True,
-    derivative=Derivative(other=lambda grad, input, other: -grad * _density(input, other)))
+    derivative=Derivative(input=no_derivative("igammac", "input"),
+                          other=lambda grad, input, other: -grad * _density(input, other)))

@@ -49,7 +49,7 @@ class BatchTensor(LevelTensor):
     __slots__ = ()
     label = "BatchedTensor"
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         return super().__repr__().replace(f"lvl={self._level},", f"lvl={self._level}, bdim=0,", 1)
 
     @property

@@ -54,7 +54,7 @@ class LevelDual(DualTensor):
         """The primal's."""
         return self._value.storage()
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         text = repr(self._value)
         return f"{text[:-1]}, tangent={content(self)!r})" if self.is_dual else text
 

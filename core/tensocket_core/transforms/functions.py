@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import TransformError
 
 from ..autograd.function import INTERCEPTORS, Function, call_with_context, has_setup, make_context
 from ..autograd.function_node import places_of, record_function
+from ..autograd.record import version_of
 from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from ..dispatch.modes import STATE, no_grad
 from .aliasing import make_view, root_of, shown
@@ -75,8 +76,11 @@ def _forward(transform: Forward, function: type[Function], args: tuple[Any, ...]
             ctx = _context(transform, function, primals, result) if moving else None
         several = isinstance(result, tuple)
         results = result if several else (result,)
+        versions = [version_of(tangent) for tangent in tangents]
         pushed = _pushed(function, ctx, primals, tangents, results) if moving else (None,) * len(results)
-    outputs = tuple([_joined(transform, function, args, tangents, r, t) for r, t in zip(results, pushed, strict=True)])
+    changed = [version_of(t) != version for t, version in zip(tangents, versions, strict=True)]
+    outputs = tuple([_joined(transform, function, args, tangents, changed, r, t)
+                     for r, t in zip(results, pushed, strict=True)])
     return outputs if several else outputs[0]
 
 
@@ -115,8 +119,8 @@ def _pushed(function: type[Function], ctx: Any, primals: tuple[Any, ...], tangen
     return made
 
 
-def _joined(transform: Forward, function: type[Function], args: tuple[Any, ...], tangents: list[Any], result: Any,
-            tangent: Any) -> Any:
+def _joined(transform: Forward, function: type[Function], args: tuple[Any, ...], tangents: list[Any],
+            changed: list[bool], result: Any, tangent: Any) -> Any:
     """A result with its tangent: an argument that was modified, a view of one, or a new tensor.
 
     Raises:
@@ -124,27 +128,28 @@ def _joined(transform: Forward, function: type[Function], args: tuple[Any, ...],
     """
     if not hasattr(result, "_key"):
         return result
-    for argument, old in zip(args, tangents, strict=True):
+    for argument, old, modified in zip(args, tangents, changed, strict=True):
         if not hasattr(argument, "_key"):
             continue
         value = argument._value if transform.owns(argument) else argument
         if value is result:
-            return _modified(transform, function, argument, old, tangent)
+            return _modified(transform, function, argument, old, tangent, modified)
         if tangent is not None and old is not None and result._base is not None and (
                 result._base is value or result._base is value._base):
             return _viewed(transform, function, argument, old, result, tangent)
     return result if transform.lenient and tangent is None else transform.dual(result, tangent)
 
 
-def _modified(transform: Forward, function: type[Function], argument: Any, old: Any, tangent: Any) -> Any:
+def _modified(transform: Forward, function: type[Function], argument: Any, old: Any, tangent: Any,
+              modified: bool) -> Any:
     if old is None:
         if tangent is None:
             return argument
         if not transform.owns(argument):
             transform.adopt(argument)
         transform.move(argument, tangent)
-    elif tangent is not old:
-        raise TransformError(function.__name__, "another tangent from jvp for an argument that forward modifies",
+    elif tangent is not old or not modified:
+        raise TransformError(function.__name__, "another or an unchanged tangent from jvp for a modified argument",
                              "jvp modifies the tangent of such an argument in place and returns it",
                              "use an in-place operator on the tangent")
     else:

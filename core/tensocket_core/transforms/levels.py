@@ -86,7 +86,7 @@ class LevelTensor(Tensor):
     def _cut(self) -> Tensor:
         return self._transform.wrap(self._value)  # type: ignore[no-any-return]
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         inner = "\n    ".join(repr(self._value).splitlines())
         return f"{self.label}(lvl={self._level}, value=\n    {inner}\n)"
 
