@@ -89,6 +89,6 @@ def _new_legacy(self: Any, *data: Any, device: Any = None) -> Any:
     return sparse_coo_tensor(*data, dtype=self.dtype, device=self.device)
 
 
-SparseTensor.new = _new_legacy  # type: ignore[method-assign]
+SparseTensor.new = _new_legacy  # type: ignore[method-assign, assignment]
 
 __all__ = ["without_values"]

@@ -54,8 +54,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         copied: Parameter = memo[id(self)]
         return copied
 
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return f"Parameter containing:\n{super().__repr__(tensor_contents=tensor_contents)}"
 
 
 class _BufferType(type):
@@ -126,7 +126,7 @@ class UninitializedTensorMixin:
         raise UninitializedError("share_memory_", f"an {type(self).__name__}", "Can't share memory on an uninitialized "
                                  "parameter or buffer", "call forward() of its module once to initialize it")
 
-    def __repr__(self) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         return f"<{type(self).__name__}>"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
