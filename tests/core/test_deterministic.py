@@ -179,3 +179,14 @@ def test_filling_can_be_turned_off() -> None:
     assert tc.empty(2, dtype=tc.uint8).tolist() == [255, 255]
     tc.use_deterministic_algorithms(False)
     assert tc.empty(2, dtype=tc.uint8).tolist() == unfilled
+
+
+def test_what_resizing_adds_shows_that_nobody_wrote_it(device):
+    x = tc.zeros(2, 3)
+    tc.use_deterministic_algorithms(True)
+    try:
+        x.resize_(3, 3)
+    finally:
+        tc.use_deterministic_algorithms(False)
+    assert x[:2].tolist() == [[0.0] * 3] * 2
+    assert x[2].isnan().all().item()

@@ -8,6 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, ShapeError
 
+from ..creation.base import uninitialized
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import STATE
@@ -59,7 +60,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
         if has_fixed_size(memory_of(array)):
             raise ArgumentError("resize_", f"size {list(shape)} for memory of {held} elements that others have, too",
                                 "Trying to resize storage that is not resizable", "clone() it first")
-        grown = entry.runtime.empty((first + reach(shape, strides),), input.dtype, entry.stream)
+        grown = uninitialized((first + reach(shape, strides),), input.dtype, entry)
         kept = input.detach().as_strided((held,), (1,), 0)
         target = input.detach()
         target._array = grown[0:held]
