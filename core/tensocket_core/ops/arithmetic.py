@@ -278,9 +278,16 @@ addcdiv: Final = Pointwise(
         tensor2=lambda grad, tensor1, tensor2, value: -grad * value * tensor1 / (tensor2 * tensor2),
     ),
 )
+
+
+def _lerp(m: Any, x: Any, y: Any, w: Any) -> Any:
+    """From the nearer end, so that weights 0 and 1 give the ends."""
+    return m.where(m.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
+
+
 lerp: Final = Pointwise(
     "lerp(Tensor input, Tensor end, Operand weight) -> Tensor", "Linear interpolation: input + weight * (end - input).",
-    lambda m, x, y, w: x + w * (y - x), kinds="fc", inplace=True,
+    _lerp, kinds="fc", inplace=True,
     derivative=Derivative(input=lambda grad, weight: grad * (1 - weight), end=lambda grad, weight: grad * weight,
                           weight=lambda grad, input, end: grad * (end - input)))
 

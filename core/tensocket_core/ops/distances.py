@@ -89,7 +89,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         _floats("cosine_similarity", x1)
     with blame("cosine_similarity"):
         dtype, x1, x2 = widened(x1, x2)
-        x1, x2 = functions.broadcast_tensors(x1, x2)
+        work = x1.dtype if x1.dtype is x2.dtype else dtype
+        x1, x2 = functions.broadcast_tensors(x1.to(work), x2.to(work))
         return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim).to(dtype)
 
 

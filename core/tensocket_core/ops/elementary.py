@@ -233,9 +233,11 @@ atanh: Final = Pointwise(
 
 def _log_base(m: Any, x: Any, base: float) -> Any:
     """log(x) / log(base), exact at whole powers of the base."""
-    plain = m.log(x) * (1 / math.log(base))
-    if m.dtype.is_complex:
-        return plain
+    factor = 1 / math.log(base)
+    if m.dtype.is_complex:  # part by part: a product with a number whose imaginary part is 0 would be NaN at infinity
+        natural = m.log(x)
+        return m.complex(m.real(natural) * factor, m.imag(natural) * factor)
+    plain = m.log(x) * factor
     whole = m.rint(plain)
     # Powers round to subnormal numbers from afar.
     near = m.abs(plain - whole) < 0.001

@@ -147,8 +147,10 @@ def _gcd(m: Any, x: Any, y: Any) -> Any:
 
 def _lcm(m: Any, x: Any, y: Any) -> Any:
     divisor = _gcd(m, x, y)
-    product = m.idiv(x, m.where(m.eq(divisor, 0), 1, divisor)) * y
-    return m.abs(product) if m.dtype.is_signed else product
+    part = m.idiv(x, m.where(m.eq(divisor, 0), 1, divisor))
+    if m.dtype.itemsize < 4:  # multiplied in 32 bits, as by C: what is too large is cut off behind the magnitude
+        return m.cast(m.abs(m.cast(part, dtypes.int32) * m.cast(y, dtypes.int32)), m.dtype)
+    return m.abs(part * y) if m.dtype.is_signed else part * y
 
 
 gcd: Final = Pointwise("gcd(Tensor input, Tensor other) -> Tensor", "Greatest common divisor, not negative.", _gcd,
@@ -212,7 +214,7 @@ def ldexp_(input: Any, other: Any) -> Any:
 
 def _logit(m: Any, x: Any, eps: Any) -> Any:
     if eps is not None:
-        x = m.minimum(m.maximum(x, eps), 1.0 - eps)
+        x = m.where(x < eps, eps, m.where(x > 1.0 - eps, 1.0 - eps, x))  # the lower end counts where eps is above 1/2
     return m.log(x / (1.0 - x))
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import DtypeError
 
@@ -16,15 +17,23 @@ from ..dispatch.keys import DTYPE_MASK, SCALAR, SCALAR_MASK, dtype_bit
 from ..execute.math import arithmetic_dtype
 from ..execute.numbered import Numbered
 
+#: Bits of an exponent for which multiplications stand side by side; other ones, which are rare, cost a loop.
+_BITS: Final = {1: 8, 2: 16, 4: 6, 8: 6}
+
 
 def _natural_power(m: Any, x: Any, n: Any) -> Any:
-    """Square and multiply. Beyond 63 only parity matters: bases other than -1, 0 and 1 overflow to 0 or wrap."""
-    n = m.where(n > 63, (n & 1) + 62, n)
+    """Square and multiply, for as many bits as exponents have: powers of odd numbers wrap around for ever."""
+    size = m.dtype.itemsize
+    bits = _BITS[size]
     result = m.where(m.eq(n & 1, 1), x, 1)
-    for bit in range(1, 6):
+    for bit in range(1, bits):
         x = x * x
-        result = result * m.where(m.ne(n & (1 << bit), 0), x, 1)
-    return result
+        result = result * m.where(m.ne((n >> bit) & 1, 0), x, 1)
+    if bits == 8 * size:
+        return result
+    more = n >> bits
+    return m.repeat(m.cast(m.ne(more, 0), dtypes.int32) * (8 * size - bits), (x * x, more, result),
+                    lambda k, x, n, power: (x * x, n >> 1, power * m.where(m.eq(n & 1, 1), x, 1)))[2]
 
 
 def _integer_power(m: Any, x: Any, n: Any) -> Any:

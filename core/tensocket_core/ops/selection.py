@@ -335,7 +335,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     # As broadcasting has it: a dimension of size 1 meets the sum over the other's.
     for k, m in zip(first, second, strict=True):
         if a.shape[k] != b.shape[m]:
-            a, b = a.sum(k, True) if b.shape[m] == 1 else a, b.sum(m, True) if a.shape[k] == 1 else b
+            a, b = (a.sum(k, True, dtype=a.dtype) if b.shape[m] == 1 else a,
+                    b.sum(m, True, dtype=b.dtype) if a.shape[k] == 1 else b)
     if [a.shape[k] for k in first] != [b.shape[k] for k in second]:
         raise ShapeError("tensordot", f"shapes {list(a.shape)} and {list(b.shape)}, dims {first} and {second}",
                          "the dims summed over have equal sizes", "check dims")

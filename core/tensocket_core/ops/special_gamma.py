@@ -87,10 +87,11 @@ def _trigamma(m: Any, x: Any) -> Any:
     """Eight steps of the recurrence, then the asymptotic series; below 1/2 by reflection."""
     reflected = x < 0.5
     y = m.where(reflected, 1.0 - x, x)
-    total: Any = 0.0 * y
-    for _ in range(8):
-        total = total + 1.0 / (y * y)
+    total = 1.0 / (y * y)
+    for _ in range(7):
         y = y + 1.0
+        total = total + 1.0 / (y * y)
+    y = y + 1.0
     inverse = 1.0 / y
     square = inverse * inverse
     total = total + inverse + 0.5 * square + inverse * square * polynomial(_BERNOULLI[:8], square)

@@ -35,6 +35,15 @@ def undispatched(function: Any) -> Any:
     return getattr(function, "_implementation", function)
 
 
+def _lcm(x: Array, y: Array) -> Array:
+    """NumPy's own takes the magnitude of operands, so that what is too large is cut off in another place."""
+    divisor = np.gcd(x, y)
+    part = x // np.where(divisor == 0, np.ones_like(divisor), divisor)
+    if part.dtype.itemsize < 4:
+        return np.abs(part.astype(np.int32) * y.astype(np.int32)).astype(part.dtype)
+    return np.asarray(np.abs(part * y))
+
+
 #: Operators whose ufunc has PyTorch's result for these dtypes and raises no flag that NumPy reports.
 _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("add", np.add, ("bool", *INTEGERS)), ("sub", np.subtract, INTEGERS), ("mul", np.multiply, ("bool", *INTEGERS)),
@@ -48,7 +57,7 @@ _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
     ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
     # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
-    ("sign", np.sign, INTEGERS), ("gcd", np.gcd, INTEGERS), ("lcm", np.lcm, INTEGERS),
+    ("sign", np.sign, INTEGERS), ("gcd", np.gcd, INTEGERS), ("lcm", _lcm, INTEGERS),
     ("where", undispatched(np.where), EVERY),
 )
 
