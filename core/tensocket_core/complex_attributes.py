@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from ._generated import functions
+
+
+def warn_of_number(name: str) -> None:
+    """Warn that a 0-dimensional tensor has no matrix that could be transposed."""
+    warnings.warn(f"[{name}] a 0-dimensional tensor — transposing is for matrices — use the tensor itself, or conj()",
+                  UserWarning, stacklevel=3)
 
 
 class ComplexAttributes:
@@ -34,17 +41,20 @@ class ComplexAttributes:
 
     @property
     def mH(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """Conjugate transposes of the matrices in the last two dimensions."""
+        """Conjugate transposes of the matrices in the last two dimensions; a number's is its conjugate."""
         return functions.adjoint(self)
 
     @property
     def H(self: Any) -> Any:  # noqa: N802  PyTorch's name
-        """The conjugate transpose of a matrix.
+        """The conjugate transpose of a matrix; a number's is its conjugate, with a warning.
 
         Raises:
             ShapeError: The tensor has another number of dimensions than two.
         """
         rank = len(self._array.shape)
+        if rank == 0:
+            warn_of_number("H")
+            return self.conj()
         if rank != 2:
             raise ShapeError("H", f"a {rank}-dimensional tensor", "a matrix has 2 dimensions", "use .mH for batches")
         return functions.adjoint(self)

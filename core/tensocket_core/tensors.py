@@ -20,7 +20,7 @@ from tensocket_plugins.contract.naming import package_name
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
 from .autograd.methods import Recorded, check_grad, warn_of_no_leaf
-from .complex_attributes import ComplexAttributes, real_number
+from .complex_attributes import ComplexAttributes, real_number, warn_of_number
 from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
@@ -200,11 +200,16 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
     @property
     def T(self) -> Any:  # noqa: N802  PyTorch's name
         """Dimensions reversed."""
+        if not self._array.shape:
+            warn_of_number("T")
         return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
     @property
     def mT(self) -> Any:  # noqa: N802  PyTorch's name
-        """The last two dimensions exchanged."""
+        """The last two dimensions exchanged; a number is itself, with a warning."""
+        if not self._array.shape:
+            warn_of_number("mT")
+            return self.transpose(0, 0)
         if self.ndim < 2:
             raise ShapeError("mT", f"a {self.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
                              "unsqueeze it first")

@@ -272,3 +272,30 @@ def test_lists_of_arrays_are_slow():
     with pytest.warns(UserWarning, match=r"Creating a tensor from a list of numpy.ndarrays is extremely slow"):
         x = torch.tensor([np.array([0]), np.array([1])])
     assert x.tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(("arguments", "dtype", "expected"), [
+    ((0.0, -8.000001, -4.0), "int32", [0, -4, -8]), ((0.0, -8.000001, -4.0), "int64", [0, -4]),
+    ((0.0, 2.9999999), "int8", [0, 1, 2]), ((0.0, 2.9999999), "int64", [0, 1]), ((0.0, 1.0, 0.25), "int32", [0] * 4),
+    ((0.5, 3.0), "int16", [0, 1, 2]), ((3, 0, -1), "int32", [3, 2, 1]), ((0, 3), "float32", [0, 1, 2]),
+])
+def test_arange_counts_with_the_given_numbers_but_for_int64(arguments, dtype, expected):
+    # The values are those that PyTorch 2.13 gives.
+    assert torch.arange(*arguments, dtype=getattr(torch, dtype)).tolist() == expected
+
+
+def test_sizes_beyond_63_bits_are_refused():
+    for size in ((1 << 62,), (1 << 63,), (1 << 40, 1 << 40)):
+        with pytest.raises(ShapeError, match="bytes, also of repeated elements, fit 63 bits"):
+            torch.ones(1, device="cpu").expand(size)
+    assert torch.ones(1, device="cpu").expand(1 << 60).shape == (1 << 60,)
+
+
+@pytest.mark.parametrize(("name", "attribute"), [
+    ("T", lambda x: x.T), ("mT", lambda x: x.mT), ("H", lambda x: x.H), ("adjoint", lambda x: x.mH),
+    ("adjoint", lambda x: x.adjoint())])
+def test_transposes_of_numbers_are_numbers_with_a_warning(name, attribute):
+    x = torch.tensor(2 + 1j)
+    with pytest.warns(UserWarning, match=rf"\[{name}\] a 0-dimensional tensor — transposing is for matrices"):
+        given = attribute(x)
+    assert given.item() == (2 + 1j if name.endswith("T") else 2 - 1j)

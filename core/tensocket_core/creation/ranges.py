@@ -53,12 +53,15 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = No
     if chosen.is_complex or chosen in FLOAT8:
         raise UndefinedDtype("arange", f"dtype {chosen.name}", "ranges are of integers and real floats",
                              "convert with .to(dtype)")
-    if chosen.category < 2:
+    if chosen is dtypes.int64:
         first, last, step, whole = int(first), int(last), int(step), True
         if step == 0:
             raise ArgumentError("arange", f"a step between -1 and 1 for {chosen.name}",
                                 "a step of integers is a whole one, not zero", "use a float dtype")
+    # PyTorch counts with the given numbers for all dtypes but int64, and converts them then.
     count = max(0, -((first - last) // step)) if whole else max(0, math.ceil((last - first) / step))
+    if chosen.category < 2:
+        first, step = int(first), int(step)
     out = entry.runtime.empty((count,), chosen, entry.stream)
     if count:
         _fill_range(entry, out, first, step, chosen)

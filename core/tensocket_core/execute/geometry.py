@@ -14,6 +14,8 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError,
 Shape = tuple[int, ...]
 #: What arrays of NumPy have at most.
 _MOST_DIMENSIONS: Final = 64
+#: Most bytes of an array, as its elements count.
+_MOST_BYTES: Final = (1 << 63) - 1
 
 
 def element_strides(array: Any) -> Shape:
@@ -216,6 +218,9 @@ def on_memory(array: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: Shape, s
               nbytes: int = 0) -> np.ndarray[Any, Any]:
     """Elements of any dtype and geometry on an array's memory; ``nbytes`` counts from the array's first element."""
     _check_rank(shape)
+    if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
+        raise ShapeError("as_strided", f"size {list(shape)}", "bytes, also of repeated elements, fit 63 bits",
+                         "expand to a smaller size")
     memory = memory_of(array)
     nbytes = 0 if 0 in shape else nbytes + int(array.ctypes.data - memory.ctypes.data)
     if memory.flags.forc:

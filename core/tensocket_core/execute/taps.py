@@ -6,7 +6,8 @@ They are small tables, made on the host from sizes alone, and kept on the device
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -21,42 +22,75 @@ from .kept import constant
 NONE: Final = -1
 
 
+#: Positions, weights and slots of a map; None for weights of 1, and for no slots.
+Tables = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None, np.ndarray[Any, Any] | None]
+
+
 class Taps:
     """``out[o] = sum over t of weights[o, t] * in[positions[o, t]]``.
 
-    Attributes:
+    The tables are made when they are first needed, which on tensors without data is never: lines of these may be longer
+    than memory.
+
+    Args:
         size: Elements of the line that is read.
+        outputs: Elements of the line that is made.
+        make: Makes the tables.
+        width: The largest number of elements that make one; None where the tables tell.
+        even: Stride, dilation and padding of windows that lie evenly; None for other maps.
+
+    Attributes:
         positions: int32 [outputs, taps]; ``NONE`` where an output has fewer taps than others.
         slots: For a transposed map, which tap of the original an entry is; int32, of the same shape.
         weights: float64 of the same shape.
-        even: Stride, dilation and padding of windows that lie evenly; None for other maps.
     """
 
-    def __init__(self, size: int, positions: np.ndarray[Any, Any], weights: np.ndarray[Any, Any] | None = None,
-                 slots: np.ndarray[Any, Any] | None = None, even: tuple[int, int, int] | None = None) -> None:
+    def __init__(self, size: int, outputs: int, make: Callable[[], Tables], width: int | None = None,
+                 even: tuple[int, int, int] | None = None) -> None:
         self.size = size
+        self.outputs = outputs
         self.even = even
-        self.positions = np.ascontiguousarray(positions, np.int32)
-        self.weights = np.ones(positions.shape) if weights is None else weights
-        self.slots = slots
+        self._width = width
+        self._make = make
         self._held: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
-        return f"Taps({self.size} -> {self.outputs}, {self.taps} taps)"
+        return f"Taps({self.size} -> {self.outputs})"
+
+    @cached_property
+    def _tables(self) -> Tables:
+        positions, weights, slots = self._make()
+        positions = np.ascontiguousarray(positions, np.int32)
+        return positions, np.ones(positions.shape) if weights is None else weights, slots
 
     @property
-    def outputs(self) -> int:
-        """Elements of the line that is made."""
-        return int(self.positions.shape[0])
+    def positions(self) -> np.ndarray[Any, Any]:
+        """What is read."""
+        return self._tables[0]
+
+    @property
+    def weights(self) -> Any:
+        """By what it is multiplied."""
+        return self._tables[1]
+
+    @property
+    def slots(self) -> Any:
+        """Which taps of the original these are; None of maps that are not transposed."""
+        return self._tables[2]
 
     @property
     def taps(self) -> int:
         """The largest number of elements that make one."""
-        return int(self.positions.shape[1])
+        return int(self.positions.shape[1]) if self._width is None else self._width
 
     @cached_property
     def transposed(self) -> Taps:
         """The map that takes gradients back: by every element that is read, the elements that it is part of."""
+        result = Taps(self.outputs, self.size, self._back)
+        result.__dict__["transposed"] = self
+        return result
+
+    def _back(self) -> Tables:
         output, slot = np.nonzero(self.positions >= 0)
         source = self.positions[output, slot]
         order = np.argsort(source, kind="stable")
@@ -67,9 +101,7 @@ class Taps:
         positions, slots, weights = np.full(shape, NONE, np.int32), np.zeros(shape, np.int32), np.zeros(shape)
         positions[source, place], slots[source, place] = output, slot
         weights[source, place] = self.weights[output, slot]
-        result = Taps(self.outputs, positions, weights, slots)
-        result.__dict__["transposed"] = self
-        return result
+        return positions, weights, slots
 
     def on(self, entry: DeviceEntry, part: str, dtype: DType = int32) -> Any:
         """A table (``positions``, ``slots`` or ``weights``) on a device; copied once."""
@@ -79,3 +111,16 @@ class Taps:
             values = np.ascontiguousarray(getattr(self, part), dtype.numpy)
             found = self._held[key] = from_host(entry, values, dtype)
         return constant(entry, found)
+
+
+def mapping(make: Callable[..., tuple[Any, Any]]) -> Callable[..., Taps]:
+    """A function ``make(size, outputs, ...) -> (positions, weights)`` as one that returns maps, the same for equal
+    arguments.
+    """
+
+    @lru_cache(maxsize=256)
+    def taps(size: int, outputs: int, *rest: Any) -> Taps:
+        return Taps(size, outputs, lambda: (*make(size, outputs, *rest), None))
+
+    taps.__doc__ = make.__doc__
+    return taps

@@ -64,9 +64,12 @@ def _outputs(sizes: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int,
 @lru_cache(maxsize=256)
 def window_taps(size: int, outputs: int, kernel: int, stride: int, dilation: int, padding: int) -> Taps:
     """The windows along one dimension; ``NONE`` where they leave it."""
-    places = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - padding
-    inside = (places >= 0) & (places < size)
-    return Taps(size, np.where(inside, places, NONE), even=(stride, dilation, padding))
+    def make() -> tuple[Any, None, None]:
+        places = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - padding
+        inside = (places >= 0) & (places < size)
+        return np.where(inside, places, NONE), None, None
+
+    return Taps(size, outputs, make, kernel, (stride, dilation, padding))
 
 
 def windows_of(sizes: tuple[int, ...], outputs: tuple[int, ...], kernel: tuple[int, ...],

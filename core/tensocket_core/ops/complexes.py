@@ -16,6 +16,7 @@ from tensocket_plugins.ir.complex import COMPONENT
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
+from ..complex_attributes import warn_of_number
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.elements import parts_handle
@@ -222,11 +223,14 @@ def isreal(input: Any) -> Any:
 
 @composite("adjoint(Tensor input) -> Tensor~")
 def adjoint(input: Any) -> Any:
-    """Conjugate transposes of matrices: the last two dimensions exchanged.
+    """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
 
     Raises:
-        ShapeError: The tensor has fewer than two dimensions.
+        ShapeError: The tensor is a vector.
     """
+    if input.ndim == 0:
+        warn_of_number("adjoint")
+        return input.conj()
     if input.ndim < 2:
         raise ShapeError("adjoint", f"a {input.ndim}-dimensional tensor", "matrices have at least 2 dimensions",
                          "unsqueeze it first")

@@ -130,10 +130,15 @@ def _blended(input: Any, maps: Maps) -> Any:
 def _nearest(input: Any, wanted: list[int], factors: list[float | None], exact: bool) -> Any:
     result = input
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
+        if not input._entry.holds_data:
+            result = result.narrow(2 + k, 0, 1).expand(*[-1] * (2 + k), m, *[-1] * (input.ndim - 3 - k))
+            continue
         places = nearest_places(input.shape[2 + k], m, factor, exact)
         if m != input.shape[2 + k] or factor is not None:
             result = result.index_select(2 + k, input.new_tensor(places.tolist(), dtype=dtypes.int64))
-    return laid_like(result.clone() if result is input else result, input._array)
+    if result is input or not input._entry.holds_data:
+        result = result.clone()
+    return laid_like(result, input._array)
 
 
 @composite("upsample(Tensor input, any size=None, any scale_factor=None, str mode='nearest', "

@@ -15,7 +15,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.registry import COMPOSITES
-from ..execute.taps import NONE, Taps
+from ..execute.taps import NONE, Taps, mapping
 from .columns import window_taps
 from .windows import resample
 
@@ -64,20 +64,20 @@ def resampled(input: Any, maps: Maps) -> Any:
 # -------------------------------------------------------------------------------------------------------- means
 
 
-@lru_cache(maxsize=256)
+@mapping
 def mean_taps(size: int, outputs: int, kernel: int, stride: int, padding: int, divisor: int | None,
-              count_padding: bool) -> Taps:
+              count_padding: bool) -> tuple[Array, Array]:
     """Means over windows. ``divisor`` replaces the number of elements; ``count_padding`` counts those outside, too."""
     windows = window_taps(size, outputs, kernel, stride, 1, padding).positions
     starts = np.arange(outputs) * stride - padding
     ends = np.minimum(starts + kernel, size + padding)
     counts = ends - starts if count_padding else np.minimum(ends, size) - np.maximum(starts, 0)
     counts = np.maximum(counts, 1) if divisor is None else np.full(outputs, divisor)
-    return Taps(size, windows, np.broadcast_to(1 / counts[:, None], windows.shape))
+    return windows, np.broadcast_to(1 / counts[:, None], windows.shape)
 
 
-@lru_cache(maxsize=256)
-def adaptive_taps(size: int, outputs: int) -> Taps:
+@mapping
+def adaptive_taps(size: int, outputs: int) -> tuple[Array, Array]:
     """Windows that divide a line into ``outputs`` parts, as evenly as possible and overlapping where they must."""
     at = np.arange(outputs, dtype=np.int64)
     starts, ends = at * size // max(outputs, 1), -(-(at + 1) * size // max(outputs, 1))
@@ -85,7 +85,7 @@ def adaptive_taps(size: int, outputs: int) -> Taps:
     places = starts[:, None] + np.arange(width)
     inside = places < ends[:, None]
     lengths = np.maximum(ends - starts, 1)[:, None]
-    return Taps(size, np.where(inside, places, NONE), np.broadcast_to(1 / lengths, places.shape))
+    return np.where(inside, places, NONE), np.broadcast_to(1 / lengths, places.shape)
 
 
 # ------------------------------------------------------------------------------------------------------ interpolation
@@ -115,15 +115,15 @@ def _sources(size: int, outputs: int, align_corners: bool, scale: float | None, 
     return np.asarray(at * step if align_corners else step * (at + real(0.5)) - real(0.5))
 
 
-@lru_cache(maxsize=256)
-def linear_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> Taps:
+@mapping
+def linear_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
     """The two elements around every output, by distance; ``wide`` computes in float64."""
     real: Any = np.float64 if wide else np.float32
     source = np.maximum(_sources(size, outputs, align_corners, scale, real), real(0))
     first = np.minimum(np.floor(source).astype(np.int64), size - 1)
     share = np.clip(source - first, 0, 1).astype(np.float64)
     second = np.minimum(first + 1, size - 1)
-    return Taps(size, np.stack([first, second], 1), np.stack([1 - share, share], 1))
+    return np.stack([first, second], 1), np.stack([1 - share, share], 1)
 
 
 def cubic(x: Any, a: float) -> Any:
@@ -134,14 +134,14 @@ def cubic(x: Any, a: float) -> Any:
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-@lru_cache(maxsize=256)
-def cubic_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> Taps:
+@mapping
+def cubic_taps(size: int, outputs: int, align_corners: bool, scale: float | None, wide: bool) -> tuple[Array, Array]:
     """The four elements around every output, the edge repeated."""
     source = _sources(size, outputs, align_corners, scale, np.float64 if wide else np.float32)
     first = np.floor(source)
     offsets = np.arange(-1, 3)
     weights = cubic((source - first).astype(np.float64)[:, None] - offsets, _CUBIC)
-    return Taps(size, np.clip(first.astype(np.int64)[:, None] + offsets, 0, size - 1), weights)
+    return np.clip(first.astype(np.int64)[:, None] + offsets, 0, size - 1), weights
 
 
 _FILTERS: Final[dict[str, tuple[int, Callable[[Any], Any]]]] = {
@@ -150,8 +150,9 @@ _FILTERS: Final[dict[str, tuple[int, Callable[[Any], Any]]]] = {
 }
 
 
-@lru_cache(maxsize=256)
-def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | None, kind: str, wide: bool) -> Taps:
+@mapping
+def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | None, kind: str, wide: bool
+                ) -> tuple[Array, Array]:
     """Interpolation without aliasing: the kernel is as wide as the distance of two outputs where that is larger."""
     width, weight = _FILTERS[kind]
     real: Any = np.float64 if wide else np.float32
@@ -166,7 +167,7 @@ def smooth_taps(size: int, outputs: int, align_corners: bool, scale: float | Non
     weights = np.where(places < last[:, None], weights, 0.0)
     total = weights.sum(1, keepdims=True)
     weights = np.where(total != 0, weights / np.where(total == 0, 1, total), weights)
-    return Taps(size, np.where(places < last[:, None], places, NONE), weights)
+    return np.where(places < last[:, None], places, NONE), weights
 
 
 def output_size(size: int, factor: float) -> int:

@@ -75,8 +75,8 @@ def _resample(entry: Any, input: Any, dim: int, taps: Taps) -> Any:
     source, dtype = input._array, input.dtype
     axis = dim + source.ndim
     shape = (*source.shape[:axis], taps.outputs, *source.shape[axis + 1:])
-    if 0 in source.shape or 0 in shape:
-        return input.new_zeros(shape)
+    if 0 in source.shape or 0 in shape or not entry.holds_data:
+        return laid_like(input.new_zeros(shape), source)
     if entry.runtime.target is None:
         return laid_like(_resample_by_parts(entry, input.detach(), axis, taps), source)
     out = empty_image(entry, shape, dtype, source)
@@ -115,7 +115,7 @@ def _fold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
             input.detach().real, input.detach().imag))
         return functions.complex(real, imag)
     shape = (*source.shape[:source.ndim - 2 * dims], *(window.size for window in windows))
-    if 0 in source.shape or 0 in shape:
+    if 0 in source.shape or 0 in shape or not entry.holds_data:
         return input.new_zeros(shape)
     if entry.runtime.target is None:
         return _fold_by_parts(entry, input.detach(), windows, shape)
@@ -151,6 +151,8 @@ def _unfold(entry: Any, input: Any, windows: tuple[Taps, ...]) -> Any:
     """Windows as columns, by positions: for gradients of ``fold_columns`` with windows that leave the image."""
     dims, x = len(windows), input.detach()
     lead = tuple(x.shape[:x.ndim - dims])
+    if not entry.holds_data:
+        return x.new_zeros((*lead, *[window.taps for window in windows], *[window.outputs for window in windows]))
     size = math.prod(window.size for window in windows)
     flat = call(constant_pad, x.reshape((*lead, size)), (0, 1), 0)
     order = (*range(dims, 2 * dims), *range(dims))
@@ -185,8 +187,8 @@ unfold_columns: Final[Custom] = Custom(
 def _pool(entry: Any, input: Any, windows: tuple[Taps, ...]) -> tuple[Any, Any]:
     source, dtype, dims = input._array, input.dtype, len(windows)
     shape = (*source.shape[:source.ndim - dims], *[window.outputs for window in windows])
-    if 0 in shape:
-        return input.new_zeros(shape), input.new_zeros(shape, dtype=dtypes.int64)
+    if 0 in shape or not entry.holds_data:
+        return tuple([laid_like(input.new_zeros(shape, dtype=kind), source) for kind in (dtype, dtypes.int64)])
     if entry.runtime.target is None:
         best, chosen = _pool_by_parts(entry, input.detach(), windows, shape)
         return laid_like(best, source), laid_like(chosen, source)
@@ -214,8 +216,8 @@ def _pool_by_parts(entry: Any, input: Any, windows: tuple[Taps, ...], shape: tup
 def _pool_gradient(entry: Any, upstream: Any, places: Any, windows: tuple[Taps, ...]) -> Any:
     grad, dtype, dims = upstream._array, upstream.dtype, len(windows)
     shape = (*grad.shape[:grad.ndim - dims], *(window.size for window in windows))
-    if 0 in grad.shape or 0 in shape:
-        return upstream.new_zeros(shape)
+    if 0 in grad.shape or 0 in shape or not entry.holds_data:
+        return laid_like(upstream.new_zeros(shape), grad)
     if entry.runtime.target is None:
         lines = _flat(tuple(shape), dims)
         flat = [x.detach().reshape(_flat(tuple(grad.shape), dims)) for x in (places, upstream)]
