@@ -7973,10 +7973,10 @@ def isreal(input: Any) -> Any:
 
 
 def adjoint(input: Any) -> Any:
-    """Conjugate transposes of matrices: the last two dimensions exchanged.
+    """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
 
     Raises:
-        ShapeError: The tensor has fewer than two dimensions.
+        ShapeError: The tensor is a vector.
     """
     try:
         key = input._key
