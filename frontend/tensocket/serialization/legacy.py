@@ -115,7 +115,7 @@ def read_legacy(stream: IO[bytes], size: int, unpickle: Unpickle, restore: Resto
         raise ValueError("it does not say in which order bytes are")
     swapped = little != (sys.byteorder == "little")
     value = file.next(file.persistent_load)
-    keys = file.next()
+    keys = [key.decode("ascii") if isinstance(key, bytes) else key for key in file.next()]
     if sorted(keys) != sorted(file.storages):
         raise ValueError("the storages are not those of the object")
     for key in keys:

@@ -371,6 +371,10 @@ def test_views_of_storages_in_old_files(loaded):
             loaded(VIEWS.replace(b"K\x01K\x01\x87", place))
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_old_files_are_read_with_texts_as_bytes(saved, loaded):
     data = saved([torch.arange(2)], _use_new_zipfile_serialization=False)
     assert loaded(data, encoding="bytes")[0].tolist() == [0, 1]
+    # As Python 2 wrote them: keys of storages are texts of bytes.
+    first, second = loaded(VIEWS.replace(b"X\x0e\x00\x00\x00", b"U\x0e"), encoding="bytes")
+    assert (first.tolist(), second.tolist()) == ([1.0], [2.0])
