@@ -190,7 +190,7 @@ class SparseTensor(Tensor):
 
     # ------------------------------------------------------------------------------------------ presentation
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         parts = {"indices": self.positions} if self._kind is sparse_coo else {
             "crow_indices": self.positions[0], "col_indices": self.positions[1]}
         parts["values"] = self.stored.detach()

@@ -54,8 +54,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         copied: Parameter = memo[id(self)]
         return copied
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        return f"Parameter containing:\n{super().__repr__(tensor_contents=tensor_contents)}"
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        return f"Parameter containing:\n{super().__repr__(tensor_contents=tensor_contents)}"  # type: ignore[call-arg]
 
 
 class _BufferType(type):
@@ -154,7 +154,7 @@ _ALLOWED: Final = frozenset((
 ))
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
     """A parameter whose shape is not known yet; ``materialize`` makes it a ``Parameter``.
 
     Args:
@@ -177,7 +177,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return copied
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
     """A buffer whose shape is not known yet; ``materialize`` makes it a tensor.
 
     Args:

@@ -82,7 +82,7 @@ class CausalBias(Tensor):
             return cls._dispatch(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, dict(kwargs or {}))
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         """Show the matrix."""
         return repr(self._materialize())
 
