@@ -81,8 +81,8 @@ def test_a_tensor_that_is_given_twice_changes_twice():
     torch._foreach_mul_([x, x], [2.0, 3.0])
     assert x.tolist() == [6.0] * 4
     y = torch.arange(5.0)
-    torch._foreach_add_([y[1:], y[:4]], [y[:4], y[1:]])
-    assert y.tolist() == [1.0, 1.0 + 3.0, 3.0 + 5.0, 5.0 + 7.0, 7.0]
+    torch._foreach_add_([y[1:], y[:4]], [torch.ones(4), 2 * torch.ones(4)])
+    assert y.tolist() == [2.0, 1.0 + 3.0, 2.0 + 3.0, 3.0 + 3.0, 4.0 + 1.0]
 
 
 def test_layouts_other_than_row_by_row():

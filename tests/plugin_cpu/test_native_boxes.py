@@ -15,6 +15,7 @@ import pytest
 
 import tensocket as torch
 import tensocket_cpu.native as native
+from tensocket_core.dispatch.keys import DIM0
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_cpu.device import CpuDevice
 from tensocket_cpu.native.boxes import slot_offsets
@@ -127,9 +128,10 @@ def test_a_box_without_plain_slots_has_no_entry() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "number", "wanted"), [
-    (F4, 0.1, np.float32(1) + np.float32(0.1)), (F4, 3, 4.0), (F4, -math.inf, -math.inf), (F4, 1e300, math.inf),
+    (F4, 0.1, np.float32(1) + np.float32(0.1)), (F4, 3, 4.0), (F4, -math.inf, -math.inf), (F4, 1e300, None),
     (F4, True, None), (F4, 1 << 53, 2.0**53), (F4, (1 << 53) + 1, None), (F4, 1 << 70, None), (F4, "1", None),
-    (I1, -2, -1), (I1, 300, 45), (I1, 1.0, None), (U1, -1, 0), (I8, (1 << 63) - 1, -(1 << 63)), (I8, 1 << 63, None),
+    (I1, -2, -1), (I1, 300, None), (I1, 1.0, None), (U1, -1, None), (I8, (1 << 63) - 1, -(1 << 63)),
+    (I8, 1 << 63, None),
 ], ids=str)
 def test_python_numbers(dtype: dtypes.DType, number: Any, wanted: Any) -> None:
     result = entry_for(dtype, Recorder(), number=True)(hold(np.ones(2, dtype.numpy)), number)
@@ -253,7 +255,7 @@ def test_results_are_numpys(tensors: tuple[Any, Any], function: Any, reference: 
     assert tuple(result.shape) == wanted.shape
     assert result.grad is None is result.grad_fn
     assert result._base is None
-    assert bool(result._key >> 18 & 1) is (wanted.ndim == 0)
+    assert bool(result._key & DIM0) is (wanted.ndim == 0)
     result.attribute = 1  # a dict comes when it is needed
     assert result.__dict__ == {"attribute": 1}
 

@@ -18,7 +18,7 @@ def run(kind, **options):
     parameter = torch.ones((4, 2), dtype=torch.float64, requires_grad=True)
     optimizer = kind([parameter], **options)
     for k in range(3):
-        parameter.grad = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES * (k + 1)), (4, 2))
+        parameter.grad = torch.sparse_coo_tensor(torch.tensor(ROWS[None]), torch.tensor(VALUES * (k + 1)), (4, 2))
         optimizer.step()
         assert parameter.grad.is_sparse
     return parameter.detach().numpy()
@@ -34,7 +34,7 @@ def test_sgd():
 def test_sgd_takes_dense_and_sparse_gradients_in_turn():
     first, second = (torch.zeros((4, 2), dtype=torch.float64, requires_grad=True) for _ in range(2))
     optimizer = optim.SGD([first, second], lr=1.0, momentum=0.5)
-    sparse = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES), (4, 2))
+    sparse = torch.sparse_coo_tensor(torch.tensor(ROWS[None]), torch.tensor(VALUES), (4, 2))
     for k in range(2):
         first.grad, second.grad = (sparse, sparse.to_dense())[::-1 if k else 1]
         optimizer.step()
@@ -44,7 +44,7 @@ def test_sgd_takes_dense_and_sparse_gradients_in_turn():
 
 def test_complex_parameters():
     parameter = torch.zeros((4, 2), dtype=torch.complex128, requires_grad=True)
-    parameter.grad = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES * 1j), (4, 2))
+    parameter.grad = torch.sparse_coo_tensor(torch.tensor(ROWS[None]), torch.tensor(VALUES * 1j), (4, 2))
     optim.SGD([parameter], lr=0.5, momentum=0.9).step()
     np.testing.assert_allclose(parameter.detach().numpy(), -0.5j * DENSE)
 
@@ -55,7 +55,7 @@ def test_lbfgs():
     optimizer = optim.LBFGS([parameter], lr=0.5, max_iter=1)
 
     def closure():
-        parameter.grad = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES), (4, 2))
+        parameter.grad = torch.sparse_coo_tensor(torch.tensor(ROWS[None]), torch.tensor(VALUES), (4, 2))
         return torch.tensor(1.0)
 
     optimizer.step(closure)
@@ -128,7 +128,7 @@ def test_others_refuse(kind):
 
 def test_zeros_instead_of_gradients_stay_sparse():
     parameter = torch.ones((4, 2), dtype=torch.float64, requires_grad=True)
-    parameter.grad = torch.sparse_coo_tensor(torch.tensor([ROWS]), torch.tensor(VALUES), (4, 2))
+    parameter.grad = torch.sparse_coo_tensor(torch.tensor(ROWS[None]), torch.tensor(VALUES), (4, 2))
     optim.SGD([parameter]).zero_grad(set_to_none=False)
     assert parameter.grad.is_sparse
     np.testing.assert_array_equal(parameter.grad.to_dense().numpy(), np.zeros((4, 2)))
