@@ -6,12 +6,17 @@ case can be repeated by its number.
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+
+#: Seconds after which a case that is watched has hung.
+SLOW = 300
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Campaign:
         options: Words behind the fuzzer's name on the command line, such as the names of operators.
         loud: Whether to print each difference when it is found.
         most: Differences after which it stops.
+        trace: A file that has the number of the current case, so that it is known if the process dies.
         calls: Calls made so far.
         differences: Those found so far.
     """
@@ -52,6 +58,7 @@ class Campaign:
     options: tuple[str, ...] = ()
     loud: bool = False
     most: int = 100
+    trace: Path | None = None
     calls: int = 0
     ran: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -67,9 +74,13 @@ class Campaign:
             if end is not None and time.monotonic() >= end:
                 break
             self.number = number
+            if self.trace is not None:
+                self.trace.write_text(str(number))
+                faulthandler.dump_traceback_later(SLOW, exit=True)
             yield number, np.random.default_rng([self.seed, number])
             self.ran += 1
             number += 1
+        faulthandler.cancel_dump_traceback_later()
 
     def called(self, count: int = 1) -> None:
         """Count calls of the project."""
