@@ -193,13 +193,13 @@ def test_an_unknown_interpreter_or_numpy():
     """Without the layouts of objects, nothing native runs, NumPy's memory is its own, and results are the same."""
     code = """
 import numpy as np
+from tensocket_cpu.code import pointers
+pointers.POINTER_FIELD = None                # before other modules import it
 from tensocket_cpu.memory import arena
 from tensocket_cpu import native
-from tensocket_cpu.code import pointers
 from tensocket_cpu.native import layout
 assert native.LAYOUT is not None
 layout.LAYOUT = native.LAYOUT = None
-pointers.POINTER_FIELD = None
 arena._SET_HANDLER = 305
 import tensocket as torch
 import tensocket.nn.functional as F
