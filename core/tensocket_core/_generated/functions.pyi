@@ -960,10 +960,10 @@ def isreal(input: Tensor) -> Tensor:
     """Whether elements have no imaginary part."""
 
 def adjoint(input: Tensor) -> Tensor:
-    """Conjugate transposes of matrices: the last two dimensions exchanged.
+    """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
 
     Raises:
-        ShapeError: The tensor has fewer than two dimensions.
+        ShapeError: The tensor is a vector.
     """
 
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:

@@ -1036,10 +1036,10 @@ class Operators:
         """Whether elements have no imaginary part."""
 
     def adjoint(self) -> Tensor:
-        """Conjugate transposes of matrices: the last two dimensions exchanged.
+        """Conjugate transposes of matrices: the last two dimensions exchanged. A number's is its conjugate, with a warning.
 
         Raises:
-            ShapeError: The tensor has fewer than two dimensions.
+            ShapeError: The tensor is a vector.
         """
 
     def vdot(self, other: Tensor, *, out: Any = None) -> Tensor:
