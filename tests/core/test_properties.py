@@ -135,7 +135,7 @@ def test_broadcasting(data, shape):
 
     (x, a), (y, b), (z, c) = (pair(operand()) for _ in range(3))
     same(x + y, a + b)
-    same(x.T * y.T if x.ndim == y.ndim else x * y, a.T * b.T if a.ndim == b.ndim else a * b)
+    same(x.T * y.T if x.ndim == y.ndim > 0 else x * y, a.T * b.T if a.ndim == b.ndim else a * b)
     same(torch.where(x > 1, y, z), np.where(a > 1, b, c))
     for found, expected in zip(torch.broadcast_tensors(x, y, z), np.broadcast_arrays(a, b, c), strict=True):
         same(found, expected)

@@ -189,14 +189,12 @@ EXTRAS: dict[str, tuple[Any, ...]] = {
     (1.0,), "inside": (1.0, 1.0), "kept": (1.0, 1.0), "limited": (1.0, 1.0), "outside": (1.0,), "replaced":
     (1.0, 1.0, 1.0), "round_decimals": (1.0, True), "scaled_elu": (1.0, 1.0, 1.0), "shrunk": (1.0,),
     "smooth_l1_terms": (1.0,), "threshold": (1.0, 1.0)}
-#: Formats of hardware alone.
-EXCEPT = {("nextafter", "f16"), ("nextafter", "bf16")}
 
 
 def expected_result(name: str, promoted: str, any_bool: bool, default: str = "f32") -> str:
     """The result dtype where operands promote to ``promoted``."""
     kinds, result = RULE_OF[name]
-    if KIND[promoted] not in kinds or (name, promoted) in EXCEPT or (name == "sub" and any_bool):
+    if KIND[promoted] not in kinds or (name == "sub" and any_bool):
         raise Undefined
     if result == "number" and promoted == "b8":
         promoted = "i64"
@@ -254,6 +252,9 @@ def test_result_dtypes(name: str) -> None:
         try:
             expected = expected_result(name, promoted_of(operands), has_bool(operands))
         except Undefined:
+            if name == "pow" and type(given[1]) is bool and type(given[0]) is not bool:
+                assert record(*given).dtype.short == "b8"  # a power of truth values is one where the exponent is
+                continue
             with pytest.raises(DtypeError):
                 record(*given)
             continue

@@ -459,6 +459,6 @@ def test_maximum_propagates_nan(device, rng, strategy):
 
 def test_every_dtype_of_the_profile_has_a_type(device):
     """Kernels know complex numbers as pairs of floats, float8 as bytes."""
-    lowered = {"complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}
+    lowered = {"complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"}
     assert {BY_NAME[name] for name in device.profile.dtypes - lowered} == set(EVERY)
     assert lowered < device.profile.dtypes
