@@ -387,7 +387,8 @@ class AnsweringTensor(torch.Tensor):
         return "answer"
 
 
-@pytest.mark.parametrize("make", [Answers, lambda: torch.ones(1).as_subclass(AnsweringTensor)], ids=["object", "tensor"])
+@pytest.mark.parametrize(
+    "make", [Answers, lambda: torch.ones(1).as_subclass(AnsweringTensor)], ids=["object", "tensor"])
 def test_indices_and_values_are_asked(make: Any) -> None:
     index = make()
     x = torch.tensor([5.0])
