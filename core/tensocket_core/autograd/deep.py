@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from .. import device
 from ..device import thread_streams, use_streams
 from ..dispatch.modes import INHERITED
 
@@ -31,13 +32,14 @@ def stack_is_full() -> bool:
 def in_new_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread of its own, under this thread's modes, and wait for it."""
     states = [dict(state.__dict__) for state in INHERITED]
-    streams = thread_streams()
+    streams, default = thread_streams(), device._THREAD.default
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         for state, values in zip(INHERITED, states, strict=True):
             state.__dict__.update(values)
+        device._THREAD.default = default
         try:
             use_streams(streams)
             results.append(function())
