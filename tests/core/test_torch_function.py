@@ -427,6 +427,7 @@ def test_gradients_are_overridden_with_tuples() -> None:
 
 
 def test_matrix_products_leave_other_operands_to_their_own_method() -> None:
+    pytest.importorskip("tensocket_cpu")
     class Right:
         def __rmatmul__(self, other: Any) -> Any:
             return "right"
