@@ -17,7 +17,8 @@ def rng_states() -> States:
     return {entry.key: default_generator(entry).position for entry in entries()}
 
 
-def _go_to(states: States) -> None:
+def go_to_states(states: States) -> None:
+    """Draw from these positions on; devices without one stay where they are."""
     for entry in entries():
         if entry.key in states:
             default_generator(entry).position = states[entry.key]
@@ -31,8 +32,8 @@ def fork_rng_states(states: States) -> Iterator[None]:
         states: What ``rng_states`` returned.
     """
     before = rng_states()
-    _go_to(states)
+    go_to_states(states)
     try:
         yield
     finally:
-        _go_to(before)
+        go_to_states(before)

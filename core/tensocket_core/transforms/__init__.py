@@ -10,12 +10,13 @@ from .functionalize import functionalize
 from .jacobians import hessian, jacfwd, jacrev, linearize
 from .reverse import grad, grad_and_value, vjp
 from .trace import Call, Graph, Value, trace
-from .vmap import vmap
+from .vmap import chunk_vmap, restore_vmap, vmap
 
 __all__ = [
     "Call",
     "Graph",
     "Value",
+    "chunk_vmap",
     "functionalize",
     "grad",
     "grad_and_value",
@@ -26,6 +27,7 @@ __all__ = [
     "linearize",
     "register_batching_rule",
     "register_forward_rule",
+    "restore_vmap",
     "trace",
     "vjp",
     "vmap",
