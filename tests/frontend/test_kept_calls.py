@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ import tensocket as torch
 from tensocket import library
 from tensocket_core.device import open_entry
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import kept
 from tensocket_core.ops.indexing import sum_at
 from tensocket_plugins.contract.backend import OpenDevice
 
 F = torch.nn.functional
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.usefixtures("fresh_tables")]
 #: Calls until launches are kept, and some more.
 CALLS = 6
 
@@ -82,29 +81,6 @@ def exact(x: Any) -> Any:
 def close(found: Any, expected: Any) -> None:
     tolerance = TOLERANCES[str(found.dtype).removeprefix("torch.").removeprefix("tensocket.")]
     np.testing.assert_allclose(exact(found), expected, rtol=tolerance, atol=tolerance)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    clear_tables()
-    yield
-    clear_tables()
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each time that a device is asked to keep something whether it did."""
-    answers: list[bool] = []
-    runtime = open_entry("cpu").runtime
-    keep = runtime.keep
-
-    def watched(*args: Any) -> Any:
-        made = keep(*args)
-        answers.append(made is not None)
-        return made
-
-    monkeypatch.setattr(runtime, "keep", watched)
-    return answers
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,21 +9,14 @@ import pytest
 
 import tensocket as torch
 from tensocket_core.device import open_entry
-from tensocket_core.dispatch.registry import clear_tables
 from tensocket_core.execute import kept
 
 F = torch.nn.functional
+pytestmark = pytest.mark.usefixtures("fresh_tables")
 #: Calls until launches are kept, and some more.
 CALLS = 6
 TOLERANCES = {"float64": 1e-13, "float32": 1e-5}
 IGNORED = -100
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    clear_tables()
-    yield
-    clear_tables()
 
 
 def expected(x: Any, labels: Any, weight: Any, ignored: int, reduction: str, scores: bool) -> tuple[Any, Any]:

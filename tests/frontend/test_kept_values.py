@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,31 +17,9 @@ from tensocket_core.execute import kept
 from tensocket_core.execute.arguments import frozen, identical
 
 F = torch.nn.functional
+pytestmark = pytest.mark.usefixtures("fresh_tables")
 #: Calls until launches are replayed, and some more.
 CALLS = 8
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    clear_tables()
-    yield
-    clear_tables()
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each time that the device is asked to keep launches whether it did."""
-    answers: list[bool] = []
-    runtime = open_entry("cpu").runtime
-    keep = runtime.keep
-
-    def watched(*args: Any) -> Any:
-        made = keep(*args)
-        answers.append(made is not None)
-        return made
-
-    monkeypatch.setattr(runtime, "keep", watched)
-    return answers
 
 
 def convolved(x: Any, w: Any, dilation: int) -> Any:
