@@ -108,9 +108,16 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
     >>> tree_flatten({"a": 1, "b": (2, 3)})
     ([1, 2, 3], dict(*, tuple(*, *)))
+
+    Raises:
+        ArgumentError: A container holds itself.
     """
     leaves: list[Any] = []
-    return leaves, _collect(tree, leaves, is_leaf)
+    try:
+        return leaves, _collect(tree, leaves, is_leaf)
+    except RecursionError:
+        raise ArgumentError("tree_flatten", f"a {type(tree).__name__} that never ends", "maximum recursion depth "
+                            "exceeded: containers do not hold themselves", "pass a finite tree") from None
 
 
 def _collect(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:

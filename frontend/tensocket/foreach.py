@@ -16,7 +16,7 @@ from tensocket_core._generated.functions import amax, linalg_vector_norm
 from tensocket_core.execute.list_reductions import NORMS
 from tensocket_core.execute.lists import ListFunction
 
-from .errors import ArgumentError
+from .errors import ArgumentError, ArgumentTypeError
 
 Tensors = Sequence[Tensor]
 Operand = Sequence[Any] | Tensor | float | complex
@@ -59,7 +59,14 @@ def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> C
                 lists.append(operand)
             else:
                 numbers.append(list(operand))
-        results = function(lists, numbers)
+        try:
+            results = function(lists, numbers)
+        except AttributeError:
+            wrong = next((x for x in tensors if not isinstance(x, Tensor)), None)
+            if wrong is None:
+                raise
+            raise ArgumentTypeError(f"_foreach_{name}", f"an element of type {type(wrong).__name__}",
+                                    "the list holds tensors", "convert it with tensocket.tensor(...)") from None
         return list(tensors) if in_place else results[0]
 
     return apply

@@ -16,6 +16,7 @@ from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
 from ..dispatch.keys import dtype_bit
 from ..dispatch.modes import ACTIVE
+from ..dispatch.overrides import DEEPEST, endless
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
 from ..execute.numbers import check_range
@@ -28,8 +29,6 @@ _CATEGORY_OF_KIND: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _SEQUENCES: Final = {list, tuple}
 _PYTHON: Final = {bool, int, float, complex}
 _PLAIN: Final = _SEQUENCES | _PYTHON
-#: Levels of nested lists beyond which they hold themselves.
-_DEEPEST: Final = 256
 
 
 def is_storage(data: Any) -> bool:
@@ -46,9 +45,9 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     """Nested lists, numbers or arrays as NumPy values, and the dtype they get."""
     leaf = _first_leaf(data)
     try:
-        plain = _plain(data) if isinstance(data, (list, tuple)) else data
+        plain = _plain(data)
     except RecursionError:
-        raise _endless() from None
+        raise endless("tensor") from None
     try:
         values = np.asarray(plain)
         if dtype is dtypes.uint64 and type(leaf) is int and values.dtype.kind == "f":
@@ -92,18 +91,13 @@ def _first_leaf(data: Any) -> Any:
     Raises:
         ArgumentTypeError: There is none: sequences hold themselves.
     """
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST):
         if not isinstance(data, (list, tuple)):
             return data
         if not data:
             return None
         data = data[0]
-    raise _endless()
-
-
-def _endless() -> ArgumentTypeError:
-    return ArgumentTypeError("tensor", "lists with too many dimensions", "self-referential lists are incompatible with "
-                             "tensors", "pass lists of numbers")
+    raise endless("tensor")
 
 
 def _large_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
@@ -122,12 +116,34 @@ def _plain(data: Any) -> Any:
     """
     if isinstance(data, (list, tuple)):
         return [_plain(x) for x in data]
-    if not hasattr(data, "_key"):
+    if type(data) in _PYTHON:
         return data
+    if not hasattr(data, "_key"):
+        return _bounded(data)
     if data.numel() != 1:
         raise ShapeError("tensor", f"a tensor of shape {list(data.shape)} in a list", "tensors in a list have one "
                          "element and count as a number", "use stack or cat")
     return data.item()
+
+
+def _bounded(data: Any) -> Any:
+    """An object as it is, after a look at how deep the sequence of its first elements goes.
+
+    Raises:
+        ArgumentError: It never ends; NumPy would visit all elements of 64 levels.
+    """
+    first = data
+    for _ in range(DEEPEST):
+        kind = type(first)
+        if issubclass(kind, (np.ndarray, np.generic, str, bytes)) or hasattr(kind, "__array__") or hasattr(
+                kind, "_key") or not (hasattr(kind, "__getitem__") and hasattr(kind, "__len__")):
+            return data
+        try:
+            first = first[0] if len(first) else None
+        except Exception:  # not a sequence; NumPy says what it takes it for
+            return data
+    raise ArgumentError("tensor", f"a {type(data).__name__}", f"too many dimensions {type(data).__name__!r}",
+                        "pass nested sequences that end in numbers")
 
 
 def _typed_leaves(data: Any) -> bool:

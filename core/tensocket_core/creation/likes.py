@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
@@ -19,6 +20,9 @@ from .sizes import small_filled
 
 
 def _like(input: Any, dtype: Any, device: Any) -> tuple[tuple[int, ...], DType, DeviceEntry]:
+    if not hasattr(input, "_key"):
+        raise ArgumentTypeError("like", f"a {type(input).__name__}", "a tensor is made like another tensor",
+                                "pass a tensor")
     chosen, entry = options("like", input.dtype if dtype is None else dtype, input.device if device is None else device)
     return input._array.shape, chosen, entry
 
@@ -35,7 +39,7 @@ def _array_like(input: Any, dtype: DType, entry: DeviceEntry, memory_format: Any
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """An uninitialised tensor of another's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
         return seen(empty_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     _, chosen, entry = _like(input, dtype, device)
@@ -55,7 +59,7 @@ def _filled_like(operator: str, input: Any, value: Any, dtype: Any, device: Any,
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                memory_format: Any = None, **rest: Any) -> Any:
     """Zeros of another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
         return seen(zeros_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
@@ -64,7 +68,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """Ones of another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
         return seen(ones_like, input, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     return _filled_like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
@@ -73,7 +77,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
               memory_format: Any = None, **rest: Any) -> Any:
     """One value everywhere, with another tensor's shape, strides, dtype and device."""
-    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+    if rest or ((ACTIVE or getattr(input, "_key", WRAPPER) & WRAPPER) and watched(input)):
         return seen(full_like, input, fill_value, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad,
                     memory_format=memory_format)
     value = fill_value.item() if hasattr(fill_value, "_key") else fill_value

@@ -11,7 +11,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 
 from .keys import SCALAR, SCALAR_LEFT, WRAPPER
 from .modes import ACTIVE, STATE, run_with_modes
-from .overrides import overrides_functions
+from .overrides import DEEPEST, endless, overrides_functions
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -54,16 +54,21 @@ def tensor_key(operator: str, value: Any) -> int:
     return int(value._key)
 
 
-def collected_key(values: Any) -> int:
+def collected_key(values: Any, depth: int = 0) -> int:
     """The dispatch key of a call with any arguments: that of tensors that are not plain ones, and of objects that
     override functions, among them and in their tuples and lists.
+
+    Raises:
+        ArgumentTypeError: A list holds itself.
     """
+    if depth > DEEPEST:
+        raise endless()
     for value in values:
         kind = type(value)
         bits = getattr(value, "_key", None)
         if bits is None:
             inside = kind is tuple or kind is list
-            bits = collected_key(value) if inside else WRAPPER if overrides_functions(kind) else 0
+            bits = collected_key(value, depth + 1) if inside else WRAPPER if overrides_functions(kind) else 0
         if bits & WRAPPER:
             return WRAPPER
     return 0

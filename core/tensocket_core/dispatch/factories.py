@@ -107,7 +107,7 @@ def watched(*given: Any) -> bool:
     if STATE.dispatch_modes:
         return True
     off = STATE.overrides_off
-    return any(x._dispatches or (overrides_functions(type(x)) and not off) for x in given)
+    return any(getattr(x, "_dispatches", False) or (overrides_functions(type(x)) and not off) for x in given)
 
 
 def under_modes(function: F) -> F:

@@ -42,14 +42,30 @@ def overrides_functions(kind: type) -> bool:
     return hasattr(kind, "__torch_function__") if known is None else bool(known)
 
 
-def participants(values: Iterable[Any]) -> Iterator[Any]:
-    """Tensors and overriding objects among arguments and in their tuples and lists."""
+#: Levels of nested lists beyond which they hold themselves.
+DEEPEST: Final = 256
+
+
+def endless(operator: str = "arguments") -> ArgumentTypeError:
+    """The error for a list that holds itself."""
+    return ArgumentTypeError(operator, "lists with too many dimensions", "self-referential lists are incompatible with "
+                             "tensors", "pass lists of numbers or tensors")
+
+
+def participants(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+    """Tensors and overriding objects among arguments and in their tuples and lists.
+
+    Raises:
+        ArgumentTypeError: A list holds itself.
+    """
+    if depth > DEEPEST:
+        raise endless()
     for value in values:
         kind = type(value)
         if hasattr(value, "_key"):
             yield value
         elif isinstance(value, (tuple, list)):
-            yield from participants(value)
+            yield from participants(value, depth + 1)
         elif hasattr(kind, "__torch_function__") and not isinstance(value, type):
             yield value
 

@@ -18,7 +18,7 @@ from .autocast import applied
 from .call import call, key_of
 from .keys import AUTOGRAD, WRAPPER
 from .modes import STATE, thread_state
-from .overrides import PushedMode, handle, overrides_functions, participants, version_counter
+from .overrides import DEEPEST, PushedMode, endless, handle, overrides_functions, participants, version_counter
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -28,13 +28,19 @@ _DEFAULTS: Final[dict[str, Any]] = {"None": None, "True": True, "False": False}
 UNSEEN: Final = object()
 
 
-def tensors_in(values: Iterable[Any]) -> Iterator[Any]:
-    """Tensors among arguments and in their tuples and lists."""
+def tensors_in(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+    """Tensors among arguments and in their tuples and lists.
+
+    Raises:
+        ArgumentTypeError: A list holds itself.
+    """
+    if depth > DEEPEST:
+        raise endless()
     for value in values:
         if hasattr(value, "_key"):
             yield value
         elif type(value) in (tuple, list):
-            yield from tensors_in(value)
+            yield from tensors_in(value, depth + 1)
 
 
 def public_function(operator: Operator) -> Callable[..., Any]:

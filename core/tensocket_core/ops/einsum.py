@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
-from ..dispatch.call import call
+from ..dispatch.call import call, tensor_key
 from ..dispatch.composite import composite
 from .matmul import product
 
@@ -71,6 +71,7 @@ def _numbered(operands: Sequence[Any], labels: list[list[Label]]) -> int:
                    "there is one list of subscripts for every operand", "separate them with commas")
     widest = 0
     for position, (operand, own) in enumerate(zip(operands, labels, strict=True)):
+        tensor_key("einsum", operand)
         dots = own.count("...")
         hidden = operand.ndim - len(own) + dots
         if dots > 1 or hidden < 0 or (hidden and not dots):
@@ -248,7 +249,7 @@ def einsum(*args: Any) -> Any:
         ArgumentError: The subscripts are wrong.
         ShapeError: Dimensions of one subscript have different sizes.
     """
-    if len(args) == 3 and type(args[0]) is str:
+    if len(args) == 3 and type(args[0]) is str and hasattr(args[1], "_key") and hasattr(args[2], "_key"):
         plan = _plan(args[0], tuple(args[1].shape), tuple(args[2].shape))
         if plan is not None:
             return plan(args[1], args[2])

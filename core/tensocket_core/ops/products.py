@@ -10,7 +10,7 @@ from tensocket_plugins.contract.dtypes import bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
-from ..dispatch.call import call
+from ..dispatch.call import call, tensor_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..execute.geometry import broadcast_shapes
@@ -216,6 +216,8 @@ def chain_matmul(*matrices: Any) -> Any:
     given = tuple(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
     if not given:
         raise ArgumentError("chain_matmul", "no matrices", "a product has at least one factor", "pass matrices")
+    for x in given:
+        tensor_key("chain_matmul", x)
     _check_chain("chain_matmul", given, given)
     return _chained(given) if len(given) > 1 else given[0].clone()
 

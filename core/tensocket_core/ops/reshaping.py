@@ -12,6 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Shap
 from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
 from ..dispatch.modes import is_grad_enabled
@@ -293,23 +294,23 @@ def broadcast_shapes(*shapes: Any) -> Any:
     return tensors.Size(common_shape("broadcast_shapes", given) if given else ())
 
 
-def _several(tensors: tuple[Any, ...], function: Any) -> Any:
+def _several(name: str, tensors: tuple[Any, ...], function: Any) -> Any:
     """A function of one tensor for one, several or a list of them."""
-    if len(tensors) == 1:
-        if isinstance(tensors[0], (tuple, list)):
-            return tuple(function(x) for x in tensors[0])
-        return function(tensors[0])
-    return tuple(function(x) for x in tensors)
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    for x in given:
+        tensor_key(name, x)
+    return function(tensors[0]) if len(tensors) == 1 and given is tensors else tuple(function(x) for x in given)
 
 
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with one dimension at least; a tuple for several or for a list."""
-    return _several(tensors, lambda x: x if x.ndim else x.reshape(1))
+    return _several("atleast_1d", tensors, lambda x: x if x.ndim else x.reshape(1))
 
 
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with two dimensions at least: vectors become rows."""
-    return _several(tensors, lambda x: x if x.ndim > 1 else x.reshape(1, 1) if x.ndim == 0 else x.unsqueeze(0))
+    return _several("atleast_2d", tensors,
+                    lambda x: x if x.ndim > 1 else x.reshape(1, 1) if x.ndim == 0 else x.unsqueeze(0))
 
 
 def atleast_3d(*tensors: Any) -> Any:
@@ -320,7 +321,7 @@ def atleast_3d(*tensors: Any) -> Any:
             return x.reshape(1, -1, 1)
         return x.unsqueeze(-1) if x.ndim == 2 else x
 
-    return _several(tensors, widened)
+    return _several("atleast_3d", tensors, widened)
 
 
 @composite("hstack(Tensor[] tensors) -> Tensor", method=False)

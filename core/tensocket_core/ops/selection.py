@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch, Dim
 
 from .._generated import functions
 from ..autograd.derivative import Derivative
-from ..dispatch.call import call
+from ..dispatch.call import call, tensor_key
 from ..dispatch.composite import composite
 from ..execute.geometry import (
     as_strided,
@@ -144,12 +144,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 
     Raises:
         ArgumentError: ``indexing`` is neither.
+        ArgumentTypeError: An argument is not a tensor.
         ShapeError: An argument has more than one dimension.
     """
     given = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     if indexing not in ("ij", "xy"):
         raise ArgumentError("meshgrid", f"indexing={indexing!r}", "the order is 'ij' or 'xy'", "pass one of both")
     for x in given:
+        tensor_key("meshgrid", x)
         if x.ndim > 1:
             raise ShapeError("meshgrid", f"a tensor of shape {list(x.shape)}", "coordinates are vectors or numbers",
                              "flatten it")

@@ -69,7 +69,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
         raise ArgumentError("assert_close", f"rtol={rtol}, atol={atol}", "both tolerances are given, or none",
                             "pass the other one, too")
     checks = _Checks(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
-    for place, left, right in _pairs(actual, expected, ""):
+    for place, left, right in _finite(_pairs(actual, expected, "")):
         problem = left if right is _PROBLEM else _difference(left, right, checks, allow_subclasses)
         if problem:
             text = f"{problem}\n\nThe failure occurred for item {place}" if place else problem
@@ -77,6 +77,14 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
 
 
 _PROBLEM: Final = object()
+
+
+def _finite(pairs: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
+    try:
+        yield from pairs
+    except RecursionError:
+        raise ArgumentError("assert_close", "containers that hold themselves", "maximum recursion depth exceeded: "
+                            "nested containers end in values", "compare their parts") from None
 
 
 def _pairs(actual: Any, expected: Any, place: str) -> Iterator[tuple[str, Any, Any]]:

@@ -354,3 +354,35 @@ def test_calling_the_schedule_before_the_optimizer_warns():
 def test_bad_arguments(build, error, message):
     with pytest.raises(error, match=message):
         build(make())
+
+
+def _options(make):
+    """Rates of four steps, of which the second finds the tensor that was passed changed."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+    given = torch.tensor(0.0625)
+    schedule, rates = make(optimizer, given), []
+    for step in range(4):
+        if step == 1:
+            given.fill_(8.0)
+        optimizer.step()
+        schedule.step()
+        rates.append(float(optimizer.param_groups[0]["lr"]))
+    return rates, given
+
+
+@pytest.mark.parametrize("make", [
+    lambda o, rate: torch.optim.lr_scheduler.CyclicLR(o, 0.0, rate, step_size_up=2),
+    lambda o, rate: torch.optim.lr_scheduler.CyclicLR(o, rate, 0.5, step_size_up=2),
+    lambda o, rate: torch.optim.lr_scheduler.OneCycleLR(o, rate, total_steps=10),
+    lambda o, rate: torch.optim.swa_utils.SWALR(o, rate, anneal_epochs=3),
+    lambda o, rate: torch.optim.lr_scheduler.OneCycleLR(o, [rate], total_steps=10),
+])  # fmt: skip
+def test_options_that_are_tensors_are_copied(make):
+    rates, given = _options(make)
+    assert given.item() == 8.0, "the schedule wrote to the caller's tensor"
+    assert max(rates) <= 0.5, "the schedule follows the caller's tensor"
+
+
+def test_a_cycle_up_to_a_tensor():
+    rates, _ = _options(lambda o, rate: torch.optim.lr_scheduler.CyclicLR(o, 0.0, rate, step_size_up=2))
+    assert rates == pytest.approx([0.03125, 0.0625, 0.03125, 0.0])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tensocket.errors import ArgumentError, ShapeError
+from tensocket.errors import ArgumentError, ArgumentTypeError, ShapeError
 from tensocket_core import Tensor, arange, as_tensor, empty_like, functions, int64
 from tensocket_core import tensor as make_tensor
 
@@ -216,6 +216,7 @@ def pad_sequence(
 
     Raises:
         ArgumentError: ``sequences`` is not iterable, there are none, or the side is unknown.
+        ArgumentTypeError: A sequence is not a tensor.
     """
     if not isinstance(sequences, Tensor) and not hasattr(sequences, "__iter__"):
         raise ArgumentError("pad_sequence", f"a {type(sequences).__name__}", "sequences come from an iterable",
@@ -226,6 +227,10 @@ def pad_sequence(
     if padding_side not in ("left", "right"):
         raise ArgumentError("pad_sequence", f"padding_side={padding_side!r}", "padding_side is 'left' or 'right'",
                             "pass one of the two")
+    for sequence in given:
+        if not isinstance(sequence, Tensor):
+            raise ArgumentTypeError("pad_sequence", f"a sequence of type {type(sequence).__name__}",
+                                    "sequences are tensors", "convert it with tensocket.tensor(...)")
     steps = max(sequence.shape[0] for sequence in given)
     result: Tensor = given[0].new_full((len(given), steps, *given[0].shape[1:]), padding_value)
     for row, sequence in enumerate(given):

@@ -147,18 +147,18 @@ def set_option(group: dict[str, Any], name: str, value: Any) -> None:
 
 
 def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group.
+    """One value for each group; of a tensor, a copy, because options of groups are written to.
 
     Raises:
         ArgumentError: There are not as many as groups.
     """
     groups = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * groups
+        return [_copy(value) for _ in range(groups)]
     if len(value) != groups:
         raise ArgumentError(name, f"{len(value)} values of {option} for {groups} groups",
                             "there is one value, or one for each group", "pass as many values as groups")
-    return list(value)
+    return [_copy(each) for each in value]
 
 
 def functions_of(name: str, optimizer: Optimizer,

@@ -164,9 +164,13 @@ def default_collate(batch: Any) -> Any:
 
     Raises:
         ArgumentTypeError: Samples of a type that has no batch.
-        ArgumentError: Sequences of different length.
+        ArgumentError: Sequences of different length, or samples that hold themselves.
 
     >>> default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
     {'x': tensor([1., 2.], dtype=tensocket.float64), 'name': ['a', 'b']}
     """
-    return collate(batch, collate_fn_map=default_collate_fn_map)
+    try:
+        return collate(batch, collate_fn_map=default_collate_fn_map)
+    except RecursionError:
+        raise ArgumentError("default_collate", f"a {type(batch).__name__} that never ends", "maximum recursion depth "
+                            "exceeded: samples do not hold themselves", "pass a collate_fn to the DataLoader") from None
