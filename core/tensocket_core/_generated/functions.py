@@ -8188,6 +8188,7 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
 
     Raises:
         ArgumentError: ``indexing`` is neither.
+        ArgumentTypeError: An argument is not a tensor.
         ShapeError: An argument has more than one dimension.
     """
     key = collected_key(tensors)

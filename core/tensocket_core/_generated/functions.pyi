@@ -1015,6 +1015,7 @@ def meshgrid(*tensors: Any, indexing: str = 'ij') -> Any:
 
     Raises:
         ArgumentError: ``indexing`` is neither.
+        ArgumentTypeError: An argument is not a tensor.
         ShapeError: An argument has more than one dimension.
     """
 
