@@ -119,6 +119,37 @@ def test_special_values(function, given, expected):
     assert np.array_equal(np.array(got.tolist()), np.asarray(expected, np.float64), equal_nan=True)
 
 
+#: Numbers at and beside zeros of log|gamma|, with its values to 40 digits, rounded.
+NEAR_ZEROS = [
+    (-2.4570247382208006, 5.619192358950097e-17), (-2.4570247382208, 7.292550612674704e-16),
+    (-2.457017367146586, 1.1171889461693006e-05), (-2.7476826467274127, 1.733509244024501e-16),
+    (-2.7476826467274122, -6.767913369021244e-16), (-2.7476744036794725, -1.577942975202281e-05),
+    (-3.14358088834998, 1.6978655906121085e-15), (-3.1435808883499794, 5.153716599585995e-15),
+    (-3.143571457607315, 7.339124916656077e-05), (-3.955294284858598, -4.14382750757705e-16),
+    (-3.9552942848585975, -9.618158645865089e-15), (-3.9552824189757434, -0.000245885709160975),
+    (-4.991544640560048, 1.7683619350849613e-14), (-4.991544640560047, -8.582094700358093e-14),
+    (-4.991529665926127, -0.0017435139082401106), (-5.008218168322593, 1.1498648106279463e-13),
+    (-5.008218168322592, 2.2455411119904714e-13), (-5.008203143668088, 0.001855147794659924),
+    (-9.000002755714823, 3.444263328391509e-11), (-9.00000275571482, 6.790550031918699e-10),
+    (-9.000002755705824, 3.2656460395720458e-06), (-14.999999999998852, -0.4058590401830279),
+    (-14.99999999999885, -0.4074058309013217), (-14.999999999983853, -3.0499897235308366),
+]
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_lgamma_keeps_its_digits_near_its_zeros(count):
+    given, wanted = np.array(NEAR_ZEROS * count).T
+    got = np.array(f.lgamma(torch.tensor(given)).tolist())
+    assert np.all(np.abs(got - wanted) <= 24 * np.spacing(np.abs(wanted)))
+
+
+def test_lgamma_of_single_precision_keeps_its_digits_near_its_zeros():
+    given = np.array([x for x, _ in NEAR_ZEROS if x > -8], np.float32)
+    wanted = special.loggamma(given.astype(np.complex128)).real  # whose error near zeros is far below float32's
+    got = np.array(f.lgamma(torch.tensor(given)).tolist())
+    assert np.all(np.abs(got - wanted) <= 24 * np.spacing(np.abs(wanted).astype(np.float32)) + 1e-14)
+
+
 def test_zeta_of_negative_numbers_and_whole_orders():
     x = np.array([-0.5, -3.25, 1.0])
     expected = [sum((k + v) ** -4.0 for k in range(60000)) for v in x]

@@ -20,7 +20,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..execute.pointwise import Pointwise
 from . import special_tables as tables
-from .special_series import chebyshev, pick, polynomial, sin_pi
+from .special_series import chebyshev, is_wide, pick, polynomial, sin_pi
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f"}
 _HALF_LOG_2PI: Final = 0.5 * math.log(2 * math.pi)
@@ -46,11 +46,56 @@ def log_gamma_positive(m: Any, x: Any) -> Any:
     return m.where(x <= 3.0, near, far)
 
 
+def _lgamma_factors(m: Any) -> int:
+    """Up to how many factors of gamma below 0 are multiplied one by one: beyond, its logarithm is far from 0."""
+    return 18 if is_wide(m) else 10
+
+
+def _zero_of(m: Any, n: Any, right: Any) -> tuple[Any, Any]:
+    """The zero of log|gamma(t - n)| on one side of t = 0, as two numbers; 0 where there is none."""
+    parts: list[Any] = []
+    rows = [[(high := float_of(m, zero)), zero - high + rest]
+            for zero, rest in tables.LGAMMA_ZEROS[:2 * _lgamma_factors(m) - 2]]
+    for part in range(2):
+        found: Any = 0.0 * n
+        for k in range(0, len(rows), 2):
+            side = m.where(right, 0.0 * n + rows[k + 1][part], rows[k][part])
+            found = m.where(m.eq(n, k // 2 + 2.0), side, found)
+        parts.append(found)
+    return parts[0], parts[1]
+
+
+def _lgamma_near(m: Any, x: Any, use: Any) -> tuple[Any, Any, Any]:
+    """1 / |gamma(x)|, the same less 1, and whether the latter has the digits that the former lacks.
+
+    With x = t - n, 1 / gamma(x) = +-t / gamma(1 + t) (1 - t) ... (n - t) is 1 or -1 at a zero of the logarithm. Its
+    difference from there is computed factor by factor, each relative to t less the zero's t.
+    """
+    whole = m.where(use, m.rint(x), 0.0)
+    n, t = -whole, x - whole
+    zero, rest = _zero_of(m, n, t > 0)
+    step = (t - zero) - rest
+    value, start, slope = 0.0 * t, 0.0 * t, 0.0 * t  # of the series, at t, at the zero, and between the two
+    for coefficient in reversed(tables.RECIPROCAL_GAMMA[:None if is_wide(m) else 14]):
+        slope = slope * t + start
+        value, start = value * t + coefficient, start * zero + coefficient
+    product, before, change = 1.0 + 0.0 * t, 1.0 + 0.0 * t, 0.0 * t
+    for k in range(1, _lgamma_factors(m) + 1):  # without a loop, which would make no vectors
+        change = m.where(n >= k, change * (k - t) - step * before, change)
+        product, before = m.where(n >= k, product * (k - t), product), m.where(n >= k, before * (k - zero), before)
+    size = m.abs(t) * value * product
+    rise = step * value * product + zero * (step * slope * product + start * change)
+    return size, m.where(t > 0, rise, -rise), m.ne(zero, 0.0) & (size > 0.5) & (size < 2.0)
+
+
 def _lgamma(m: Any, x: Any) -> Any:
     size = m.abs(x)
     above = log_gamma_positive(m, size)
-    below = math.log(math.pi) - m.log(size) - m.log(m.abs(sin_pi(m, size))) - above
-    return m.where(m.eq(size, math.inf), math.inf, m.where(x < 0, below, above))
+    use = (x < 0) & (x > -0.25 - _lgamma_factors(m))
+    inverse, rise, digits = _lgamma_near(m, x, use)
+    near = m.where(digits, m.log1p(m.where(digits, rise, 0.0)), m.log(inverse))
+    far = m.log(size) + m.log(m.abs(sin_pi(m, size))) - math.log(math.pi) + above
+    return m.where(m.eq(size, math.inf), math.inf, m.where(x < 0, -m.where(use, near, far), above))
 
 
 def _digamma(m: Any, x: Any) -> Any:

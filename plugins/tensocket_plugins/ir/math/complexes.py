@@ -113,7 +113,7 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
     large = half * 0.5 * half
     far = size > (80.0 if x.dtype is float32 else 700.0)
     sinh = select(far, large, (grown + grown / (grown + 1.0)) * 0.5)
-    cosh = select(far, large, (grown * grown) / (grown + 1.0) * 0.5 + 1.0)
+    cosh = select(far, large, grown * (grown / (grown + 1.0)) * 0.5 + 1.0)  # the square would overflow
     return copysign(sinh, x), cosh
 
 
