@@ -178,3 +178,49 @@ def test_comparison_and_conversion():
 def test_choosing_between_real_values_is_refused():
     with pytest.raises(IRError, match="use select"):
         choose(Var("c", int32), 1.0, 2.0)
+
+
+#: Values that C99's annex G prescribes: function, argument, result.
+EDGES = [
+    ("exp", complex("inf+infj"), complex("inf+nanj")), ("exp", complex("-inf+infj"), 0j),
+    ("exp", complex("-inf+nanj"), 0j), ("exp", complex("inf+nanj"), complex("inf+nanj")),
+    ("exp", complex(2, np.inf), complex("nan+nanj")), ("expm1", complex(-0.0, 0.0), complex(-0.0, 0.0)),
+    ("sinh", complex(0, np.inf), complex(0, np.nan)), ("sinh", complex(-0.0, np.nan), complex(-0.0, np.nan)),
+    ("sinh", complex(np.inf, 0), complex(np.inf, 0)), ("sinh", complex("inf+infj"), complex("inf+nanj")),
+    ("sinh", complex(np.nan, 0), complex(np.nan, 0)), ("sinh", complex(2, np.inf), complex("nan+nanj")),
+    ("cosh", complex(np.inf, 0), complex(np.inf, 0)), ("cosh", complex("inf+nanj"), complex("inf+nanj")),
+    ("cosh", complex(-np.inf, np.inf), complex("inf+nanj")), ("cosh", complex(0, np.inf), complex(np.nan, 0)),
+    ("sin", complex(0, np.inf), complex(0, np.inf)), ("sin", complex(-0.0, -np.inf), complex(-0.0, -np.inf)),
+    ("tanh", complex("inf+infj"), 1 + 0j), ("tanh", complex(-np.inf, np.nan), -1 + 0j),
+    ("tanh", complex(0, np.inf), complex(0, np.nan)), ("tanh", complex(np.nan, 0), complex(np.nan, 0)),
+    ("asin", complex(0, np.nan), complex(0, np.nan)), ("asin", complex(np.nan, -np.inf), complex(np.nan, -np.inf)),
+    ("asinh", complex(np.nan, 0), complex(np.nan, 0)), ("asinh", complex("inf+nanj"), complex("inf+nanj")),
+    ("asinh", complex(np.nan, np.inf), complex("inf+nanj")), ("acos", complex(0, np.nan), complex(np.pi / 2, np.nan)),
+    ("acos", complex("inf+nanj"), complex(np.nan, -np.inf)), ("acosh", complex("-inf+nanj"), complex("inf+nanj")),
+    ("atanh", complex(0, np.nan), complex(0, np.nan)), ("atanh", complex("inf+nanj"), complex(0, np.nan)),
+    ("atanh", complex(np.nan, np.inf), complex(0, np.pi / 2)), ("atanh", complex(1, 0), complex(np.inf, 0)),
+    ("atanh", complex(np.nan, 3), complex("nan+nanj")),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), EDGES)
+def test_edges(name, value, expected, part):
+    result = evaluate(complexes.UNARY[name], np.array([value]), part=part)[0]
+    for got, wanted in ((result.real, expected.real), (result.imag, expected.imag)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        assert wanted != 0 or np.signbit(got) == np.signbit(wanted)
+
+
+def test_sines_of_large_imaginary_parts_do_not_overflow_on_the_way(part):
+    large = 60.0 if part is float32 else 600.0
+    values = np.array([complex(0.7, large), complex(0.7, -large)])
+    reference = values.astype(np.clongdouble)
+    close(evaluate(complexes.sin, values, part=part), np.sin(reference).astype(np.complex128), part)
+    close(evaluate(complexes.cos, values, part=part), np.cos(reference).astype(np.complex128), part)
+    close(evaluate(complexes.sinh, values * 1j, part=part), np.sinh(reference * 1j).astype(np.complex128), part)
+
+
+def test_the_inverse_tangent_near_its_pole():
+    values = np.array([1 + 1e-200j, -1 + 1e-300j])
+    expected = np.array([complex(0.5 * np.log(2e200), np.pi / 4), complex(-0.5 * np.log(2e300), np.pi / 4)])
+    close(evaluate(complexes.atanh, values), expected, float64)

@@ -55,8 +55,12 @@ def polar(size: Expr, turn: Expr) -> Complex:
 
 
 def exp(z: Complex) -> Complex:
-    """e^z."""
-    return _polar(call("exp", z.re), z.im)
+    """e^z; of an infinite real part the size is known without the turn, as in C99's annex G."""
+    size = call("exp", z.re)
+    plain = _polar(size, z.im)
+    known = call("eq", call("abs", z.re), math.inf) & ~(call("abs", z.im) < math.inf)
+    im = select(known & (z.re < 0.0), copysign(size, z.im), plain.im)
+    return Complex(select(known, size, plain.re), im)
 
 
 def expm1(z: Complex) -> Complex:
@@ -67,7 +71,7 @@ def expm1(z: Complex) -> Complex:
     power = exp(z)
     finite = call("abs", z.re) < math.inf
     origin = call("eq", z.re, 0.0) & call("eq", z.im, 0.0)
-    return choose(finite & ~origin, plain, Complex(power.re - 1.0, power.im))
+    return choose(origin, z, choose(finite, plain, Complex(power.re - 1.0, power.im)))
 
 
 def _log_size(re: Expr, im: Expr) -> Expr:
@@ -117,16 +121,29 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
     return copysign(sinh, x), cosh
 
 
+def _by_cosine(cosine: Expr, grown: Expr, of: Expr) -> Expr:
+    """A product with a cosine, in which what 0 and infinity grow to wins over NaN (C99's annex G)."""
+    known = call("eq", of, 0.0) | call("eq", call("abs", of), math.inf)
+    return select(call("ne", cosine, cosine) & known, grown, cosine * grown)
+
+
+def _by_sine(sine: Expr, grown: Expr) -> Expr:
+    """A product with a sine, in which 0 wins over infinity and NaN (C99's annex G)."""
+    beside = call("eq", sine, 0.0) & ~(call("abs", grown) < math.inf)
+    within = call("eq", grown, 0.0) & call("ne", sine, sine)
+    return select(beside, select(grown < 0.0, -sine, sine), select(within, grown, sine * grown))
+
+
 def sin(z: Complex) -> Complex:
     """Sine."""
     sinh, cosh = _hyperbolic(z.im)
-    return Complex(call("sin", z.re) * cosh, call("cos", z.re) * sinh)
+    return Complex(_by_sine(call("sin", z.re), cosh), _by_cosine(call("cos", z.re), sinh, z.im))
 
 
 def cos(z: Complex) -> Complex:
     """Cosine."""
     sinh, cosh = _hyperbolic(z.im)
-    return Complex(call("cos", z.re) * cosh, -(call("sin", z.re) * sinh))
+    return Complex(_by_cosine(call("cos", z.re), cosh, z.im), -_by_sine(call("sin", z.re), sinh))
 
 
 def sinh(z: Complex) -> Complex:
@@ -150,7 +167,12 @@ def tanh(z: Complex) -> Complex:
     below = sinh * sinh + cosine * cosine
     im = sine * cosine / below
     tail = sine * cosine * call("exp", size * -2.0) * 4.0
-    return Complex(copysign(select(far, 1.0, sinh * cosh / below), z.re), select(far, tail, im))
+    end = call("eq", size, math.inf)
+    tail = select(end & ~(call("abs", tail) < math.inf), copysign(const(0.0, size.dtype), z.im), tail)
+    one = select(end | (call("abs", z.im) < math.inf), const(1.0, size.dtype), const(math.nan, size.dtype))
+    re = copysign(select(far, one, sinh * cosh / below), z.re)
+    return Complex(select(call("eq", size, 0.0), z.re, re),
+                   select(call("eq", z.im, 0.0), z.im, select(far, tail, im)))
 
 
 def tan(z: Complex) -> Complex:
@@ -186,18 +208,20 @@ def asin(z: Complex) -> Complex:
     """Inverse sine."""
     below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
     re = atan2(z.re, below.re * above.re - below.im * above.im)
+    re = select(call("eq", z.re, 0.0), z.re, re)
     im = _asinh_real(below.re * above.im - below.im * above.re)
-    size = call("abs", z.re) + call("abs", z.im)
-    return _edge(z, Complex(re, im), atan2(z.re, call("abs", z.im)), copysign(size, z.im))
+    end = const(math.inf, re.dtype)
+    return _edge(z, Complex(re, im), atan2(z.re, call("abs", z.im)), copysign(end, z.im))
 
 
 def acos(z: Complex) -> Complex:
     """Inverse cosine."""
     below, above = sqrt(Complex(1.0 - z.re, -z.im)), sqrt(Complex(z.re + 1.0, z.im))
     re = atan2(below.re, above.re) * 2.0
+    re = select(call("eq", z.re, 0.0), const(math.pi / 2, re.dtype), re)
     im = _asinh_real(above.re * below.im - above.im * below.re)
-    size = call("abs", z.re) + call("abs", z.im)
-    return _edge(z, Complex(re, im), call("abs", atan2(z.im, z.re)), -copysign(size, z.im))
+    end = const(math.inf, re.dtype)
+    return _edge(z, Complex(re, im), call("abs", atan2(z.im, z.re)), -copysign(end, z.im))
 
 
 def asinh(z: Complex) -> Complex:
@@ -218,12 +242,17 @@ def atanh(z: Complex) -> Complex:
     square = z.im * z.im
     reach, gap = call("abs", z.re), 1.0 - call("abs", z.re)
     re = call("log1p", reach * 4.0 / (gap * gap + square)) * 0.25
+    above = call("eq", gap, 0.0) & (call("abs", z.im) < 1e-8)  # the square may be 0 where z is not 1
+    re = select(above, (call("log", call("abs", z.im)) - math.log(2)) * -0.5, re)
+    re = select(call("eq", reach, 0.0), reach, re)
     im = atan2(z.im * 2.0, beyond * (z.re + 1.0) - square) * 0.5
     quarter = copysign(const(math.pi / 2, z.re.dtype), z.im)
     large = (reach > 1e15) | (call("abs", z.im) > 1e15)
     size = absolute(z)
     far = select(call("eq", size, math.inf), const(0.0, size.dtype), reach / size / size)
-    return Complex(copysign(select(large, far, re), z.re), select(large, quarter, im))
+    lost = call("ne", z.im, z.im) | (call("ne", z.re, z.re) & (call("abs", z.im) < math.inf))
+    im = select(lost, const(math.nan, im.dtype), select(large, quarter, im))
+    return Complex(copysign(select(large, far, re), z.re), im)
 
 
 def atan(z: Complex) -> Complex:
