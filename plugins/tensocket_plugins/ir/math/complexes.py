@@ -123,7 +123,7 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr]:
 
 def _by_cosine(cosine: Expr, grown: Expr, of: Expr) -> Expr:
     """A product with a cosine, in which what 0 and infinity grow to wins over NaN (C99's annex G)."""
-    known = call("eq", of, 0.0) | call("eq", call("abs", of), math.inf)
+    known = call("eq", grown, 0.0) | call("eq", call("abs", of), math.inf)
     return select(call("ne", cosine, cosine) & known, grown, cosine * grown)
 
 
