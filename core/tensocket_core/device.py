@@ -171,6 +171,11 @@ def selected_entry() -> DeviceEntry | None:
     return _THREAD.default
 
 
+def use_entry(entry: DeviceEntry | None) -> None:
+    """Make this thread's factories use a device as ``selected_entry`` said in another thread."""
+    _THREAD.default = entry
+
+
 def set_default_device(device: Any) -> None:
     """Set the device of this thread's factories; None returns to the process's default.
 

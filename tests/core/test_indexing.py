@@ -377,3 +377,15 @@ def test_many_rows_at_once(form, host):
         bad[-1] = wrong
         with pytest.raises(IndexError):
             rows(x, tc.tensor(bad))
+
+
+@pytest.mark.parametrize("shape, index, strides", [
+    ((1, 3), (slice(None), [2, 0]), (2, 1)), ((1, 3, 1), (slice(None), [0, 1]), (2, 1, 1)),
+    ((1, 5, 1), (slice(None), [[1, 2]]), (2, 2, 1, 1)), ((2, 1, 3), (slice(None), slice(None), [0, 2]), (2, 2, 1)),
+    ((1, 4, 2), (slice(None), [1]), (2, 2, 1)),
+])
+def test_dimensions_of_size_one_have_the_strides_of_a_new_tensor(shape, index, strides):
+    x = tc.arange(np.prod(shape)).reshape(shape)
+    chosen = x[tuple(tc.tensor(part) if isinstance(part, list) else part for part in index)]
+    assert chosen.stride() == strides
+    assert chosen.tolist() == np.arange(np.prod(shape)).reshape(shape)[index].tolist()

@@ -177,7 +177,7 @@ class Program:
             self.saved.append((result.buffer, 0))
         if tracked and self.rng.random() < 0.15:
             factor = changes.number(self.rng)
-            got.register_hook(lambda grad: grad * factor)
+            got.register_hook(lambda grad: None if grad is None else grad * factor)
             result.buffer.tangents *= factor
             text += f"; its gradient * {factor}"
         self._keep(result, got, text)
@@ -212,7 +212,14 @@ class Program:
         model.write(value.v, value.t, noted)
         if noted:
             model.buffer.tracked = True
+            self._forget_unrecorded(model)
         self.text.append(text)
+
+    def _forget_unrecorded(self, changed: Var) -> None:
+        """Drop unrecorded views of what was changed: nobody knows whether their gradients are old or new ones."""
+        kept = [k for k, (model, _) in enumerate(self.vars)
+                if not (model.buffer is changed.buffer and model.detached and model.fixed)]
+        self.vars, self.names = [self.vars[k] for k in kept], [self.names[k] for k in kept]
 
     # -------------------------------------------------------------------------------------------------- compare
 

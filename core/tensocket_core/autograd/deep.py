@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from .. import device
-from ..device import thread_streams, use_streams
+from ..device import selected_entry, thread_streams, use_entry, use_streams
 from ..dispatch.modes import INHERITED
 
 T = TypeVar("T")
@@ -32,14 +31,14 @@ def stack_is_full() -> bool:
 def in_new_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread of its own, under this thread's modes, and wait for it."""
     states = [dict(state.__dict__) for state in INHERITED]
-    streams, default = thread_streams(), device._THREAD.default
+    streams, default = thread_streams(), selected_entry()
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         for state, values in zip(INHERITED, states, strict=True):
             state.__dict__.update(values)
-        device._THREAD.default = default
+        use_entry(default)
         try:
             use_streams(streams)
             results.append(function())
@@ -54,5 +53,7 @@ def in_new_thread(function: Callable[[], T]) -> T:
         threading.stack_size(before)
     thread.join()
     if errors:
-        raise errors[0]
+        # The traceback of an error holds this frame, which must not hold the error: nobody but the garbage collector would
+        # free the cycle, and with it the modes that frames of the pass hold.
+        raise errors.pop()
     return results[0]

@@ -59,7 +59,8 @@ def added_up(grad: Any, strides: Shape, offset: int, base: tuple[Shape, Shape]) 
     if overlaps(*base):
         # Elements of the base that share memory share its gradient evenly.
         places = positions(grad, *base, -low)
-        memory = memory / grad.new_zeros(high - low).scatter_add(0, places, grad.new_ones(places.shape)).clamp_min(1)
+        counts = places.new_zeros(high - low).scatter_add(0, places, places.new_ones(places.shape))
+        memory = memory / counts.clamp_min(1)
     return memory.as_strided(*base, -low)
 
 

@@ -148,7 +148,11 @@ class _Selection:
 
     def result(self, rows: Any) -> Any:
         """Selected rows in the shape of the result."""
-        return rows.reshape((*self.shape, *self.rest)).permute(self._axes())
+        axes, front = self._axes(), (*self.shape, *self.rest)
+        if sorted(moved := [k for k in axes if front[k] != 1]) == moved:
+            # Only dimensions of size 1 change places: a new shape gives them the strides of a new tensor.
+            return rows.reshape(tuple(front[k] for k in axes))
+        return rows.reshape(front).permute(axes)
 
     def values(self, value: Any) -> Any:
         """A value to write, as selected rows."""
