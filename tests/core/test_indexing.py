@@ -379,7 +379,7 @@ def test_many_rows_at_once(form, host):
             rows(x, tc.tensor(bad))
 
 
-@pytest.mark.parametrize("shape, index, strides", [
+@pytest.mark.parametrize(("shape", "index", "strides"), [
     ((1, 3), (slice(None), [2, 0]), (2, 1)), ((1, 3, 1), (slice(None), [0, 1]), (2, 1, 1)),
     ((1, 5, 1), (slice(None), [[1, 2]]), (2, 2, 1, 1)), ((2, 1, 3), (slice(None), slice(None), [0, 2]), (2, 2, 1)),
     ((1, 4, 2), (slice(None), [1]), (2, 2, 1)),

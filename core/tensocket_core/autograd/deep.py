@@ -53,7 +53,7 @@ def in_new_thread(function: Callable[[], T]) -> T:
         threading.stack_size(before)
     thread.join()
     if errors:
-        # The traceback of an error holds this frame, which must not hold the error: nobody but the garbage collector would
-        # free the cycle, and with it the modes that frames of the pass hold.
+        # The traceback of an error holds this frame, which must not hold the error: nobody but the garbage collector
+        # would free the cycle, and with it the modes that frames of the pass hold.
         raise errors.pop()
     return results[0]
