@@ -80,12 +80,6 @@ def _detach(input: Any) -> Any:
     return detached(input)
 
 
-@sparse_rule("backward")
-def _backward(input: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-              inputs: Any = None) -> None:
-    input.stored.backward(None if gradient is None else gradient.stored, retain_graph, create_graph)
-
-
 # ------------------------------------------------------------------------------------------------ two operands
 
 

@@ -42,7 +42,8 @@ def _given(value: Any, dtype: Any, device: Any) -> Any:
 def _finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
     """A leaf where that is asked for."""
     if requires_grad:
-        made.stored = made.stored.detach().requires_grad_()
+        made = made.alias()
+        made.requires_grad_()
     return made
 
 

@@ -15,18 +15,22 @@ from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, UnsupportedOperator
 
 from .._generated import functions
+from ..autograd import differentiate
 from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
 from ..dispatch.modes import is_grad_enabled, thread_state
 from ..formats import layout, sparse_coo, sparse_csr
 from ..promotion import can_cast
 from ..tensors import Tensor
+from .recording import Assembled, Stored, records
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
 #: Methods that only look at geometry and device: those of plain tensors are right.
-_PLAIN: Final = frozenset({"dim", "element_size", "get_device", "grad", "is_complex", "is_floating_point", "nelement",
-                           "numel", "size", "__len__", "is_same_size"})
+_PLAIN: Final = frozenset({
+    "dim", "element_size", "get_device", "grad", "is_complex", "is_floating_point", "is_same_size", "nelement", "numel",
+    "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "size",
+    "__len__"})
 
 
 def sparse_rule(*names: str) -> Callable[[F], F]:
@@ -45,12 +49,12 @@ class SparseTensor(Tensor):
 
     Attributes:
         positions: COO: int64 [sparse dimensions, nnz]. CSR: the pair of row starts [rows + 1] and columns [nnz].
-        stored: The values, [nnz, ...]; dimensions behind the first one are dense.
+        raw: The values without history.
         coalesced: Whether every position appears once, in row-major order.
     """
 
     positions: Any
-    stored: Any
+    raw: Any
     coalesced: bool
     _kind: layout
 
@@ -98,7 +102,7 @@ class SparseTensor(Tensor):
         return self.ndim - self.sparse_dim()
 
     def _nnz(self) -> int:
-        return int(self.stored.shape[0])
+        return int(self.raw.shape[0])
 
     def is_coalesced(self) -> bool:
         """Whether every position appears once, in row-major order."""
@@ -129,7 +133,7 @@ class SparseTensor(Tensor):
         return _expect(self, sparse_coo, "_indices").positions
 
     def _values(self) -> Any:
-        return self.stored
+        return self.raw
 
     def crow_indices(self) -> Any:
         """Where each row starts, [rows + 1]."""
@@ -142,58 +146,43 @@ class SparseTensor(Tensor):
     # ------------------------------------------------------------------------------------------ autograd
 
     @property
-    def requires_grad(self) -> bool:
-        """Whether the values record gradients."""
-        return bool(self.stored.requires_grad)
+    def stored(self) -> Any:
+        """The values, [nnz, ...]; dimensions behind the first one are dense. Gradients pass through them."""
+        return Stored.apply(self) if records((self,)) else self.raw
 
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.stored.requires_grad = value
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+                 inputs: Any = None) -> None:
+        """Gradients of this tensor, added to the leaves' ``grad``; the first one is dense or sparse."""
+        differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set ``requires_grad`` in place."""
-        self.stored.requires_grad = requires_grad
-        return self
+    def alias(self) -> SparseTensor:
+        """A tensor of the same parts that is cut off from the graph."""
+        return like(self, self.raw)
 
-    @property
-    def recorded_part(self) -> Any:
-        """What takes part in autograd for this tensor: its values."""
-        return self.stored
-
-    @property
-    def grad(self) -> Any:
-        """A sparse tensor with the gradient at every position; None before the first backward."""
-        grad = self.stored.grad
-        return None if grad is None else self.whole_gradient(grad)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self.stored.grad = value if value is None else value.stored
-
-    def whole_gradient(self, grad: Any) -> SparseTensor:
-        """A gradient of the values as one of the tensor."""
+    def with_gradient(self, grad: Any) -> SparseTensor:
+        """A gradient of the stored values as one of the tensor."""
         if self._kind is sparse_csr or self.coalesced:
             return like(self, grad)
         # Values at one position have equal gradients, that of their sum.
         total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
         return like(total, total.stored / count.stored)
 
-    @property
-    def grad_fn(self) -> Any:
-        """The node of the values."""
-        return self.stored.grad_fn
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether no operator made the values."""
-        return bool(self.stored.is_leaf)
+    def values_in(self, other: Any) -> Any:
+        """Elements of another tensor at the positions of this one, in the order of the stored values."""
+        if not is_sparse(other):
+            found = values_at(other, coo_positions(self))
+        elif other.positions is self.positions and other.raw.shape == self.raw.shape:
+            return other.stored
+        else:
+            found = looked_up(as_coo(other), coo_positions(self), self.sparse_dim())
+        return found.reshape(tuple(self.raw.shape))
 
     # ------------------------------------------------------------------------------------------ presentation
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         parts = {"indices": self.positions} if self._kind is sparse_coo else {
             "crow_indices": self.positions[0], "col_indices": self.positions[1]}
-        parts["values"] = self.stored.detach()
+        parts["values"] = self.raw
         lines = [f"{name}={_indented(value, len(name) + 8)}" for name, value in parts.items()]
         lines[0] = "tensor(" + lines[0]
         tail = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self._kind!r}"
@@ -204,11 +193,11 @@ class SparseTensor(Tensor):
         return ",\n       ".join([*lines, tail]) + ")"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuilt, (self.positions, self.stored.detach(), tuple(self.shape), self._kind, self.coalesced,
+        return _rebuilt, (self.positions, self.raw, tuple(self.shape), self._kind, self.coalesced,
                           self.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
-        made = memo[id(self)] = RULES["clone"](detached(self))
+        made = memo[id(self)] = RULES["clone"](self.alias())
         made.requires_grad_(self.requires_grad)
         return made  # type: ignore[no-any-return]
 
@@ -225,12 +214,16 @@ def _rebuilt(positions: Any, values: Any, size: tuple[int, ...], kind: layout, w
 
 def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced: bool = False) -> SparseTensor:
     """A sparse tensor over these parts, which are not checked."""
+    if records((values,)):
+        return Assembled.apply(  # type: ignore[no-any-return]
+            values, lambda plain: wrap_sparse(positions, plain, size, kind, coalesced))
+    values = values.detach() if values._key & AUTOGRAD else values
     made = object.__new__(SparseTensor)
     shape = tuple(size)
     made._array = DeviceArray(None, values.dtype, shape, contiguous_strides(shape), 0)
     made._key = values._key & ~(AUTOGRAD | DIM0 | SCALAR_MASK) | SparseTensor._class_key | (0 if shape else DIM0)
     made._grad = made._grad_fn = made._version_counter = made._base = None
-    made.positions, made.stored, made._kind, made.coalesced = positions, values, kind, coalesced
+    made.positions, made.raw, made._kind, made.coalesced = positions, values, kind, coalesced
     return made
 
 
@@ -245,7 +238,8 @@ def replace_parts(target: SparseTensor, positions: Any, values: Any, size: Any, 
                             "values while gradients are recorded", "use tensocket.no_grad(), or write to a copy")
     made = wrap_sparse(positions, values, size, target._kind, whole)
     target._array, target._key = made._array, made._key
-    target.positions, target.stored, target.coalesced = positions, values, whole
+    target._grad_fn = made._grad_fn
+    target.positions, target.raw, target.coalesced = positions, made.raw, whole
     return target
 
 
@@ -256,7 +250,7 @@ def like(source: SparseTensor, values: Any) -> SparseTensor:
 
 def detached(source: SparseTensor) -> SparseTensor:
     """Cut off from the graph."""
-    return like(source, source.stored.detach())
+    return source.alias()
 
 
 def is_sparse(value: Any) -> bool:
@@ -370,6 +364,21 @@ def become(target: Any, made: Any, name: str) -> Any:
     made = in_layout(as_coo(made), target._kind)
     values = made.stored if made.dtype is target.dtype else made.stored.to(target.dtype)
     return replace_parts(target, made.positions, values, made.shape, made.coalesced)
+
+
+def looked_up(source: SparseTensor, positions: Any, count: int) -> Any:
+    """Elements of a tensor in COO layout at positions of its first ``count`` dimensions; 0 where it has none."""
+    if source.sparse_dim() != count:
+        return values_at(dense_of(source), positions)
+    source = coalesced(source)
+    sizes, values = source.shape[:count], source.stored
+    if not source._nnz():
+        return values.new_zeros((positions.shape[1], *values.shape[1:]))
+    known, wanted = flat_positions(source.positions, sizes), flat_positions(positions, sizes)
+    places = functions.searchsorted(known, wanted).clamp(max=known.shape[0] - 1)
+    found = known.index_select(0, places) == wanted
+    chosen = values.index_select(0, places)
+    return functions.where(found.reshape((-1, *([1] * (values.ndim - 1)))), chosen, chosen.new_zeros(()))
 
 
 def values_at(plain: Any, positions: Any) -> Any:
