@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_core import sparse_coo_tensor
-from tensocket_core.sparse import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
+from tensocket_core.sparse import addmm, as_sparse_gradcheck, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
@@ -36,5 +36,5 @@ HalfTensor: Final = _kind("HalfTensor", dtypes.float16)
 LongTensor: Final = _kind("LongTensor", dtypes.int64)
 IntTensor: Final = _kind("IntTensor", dtypes.int32)
 
-__all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "addmm", "log_softmax", "mm",
-           "sampled_addmm", "softmax", "spdiags", "sum"]
+__all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "addmm", "as_sparse_gradcheck",
+           "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

@@ -190,6 +190,15 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
                  "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
                  "materialize_grads": materialize_grads}
         return handle("grad", grad, (*roots, *given), (roots, inputs if isinstance(inputs, dict) else given), named)
+    return computed(roots, inputs, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
+                    materialize_grads)
+
+
+def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+             create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
+             materialize_grads: bool = False, only_inputs: bool = True) -> Any:
+    """``grad`` behind everything that overrides it; arguments and errors as there."""
+    given = _sequence(inputs)
     edges = _wanted("grad", given)
     gradients = _given(roots, grad_outputs)
     if is_grads_batched:

@@ -6,13 +6,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 from ..execute.geometry import element_strides
+from ..formats import strided
 from .differentiate import grad as gradients
 from .jacobians import (
     Vector,
@@ -34,6 +35,10 @@ from .jacobians import (
 )
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+#: Makes a function of sparse tensors one of plain ones, and its inputs; filled by the package of sparse tensors.
+SPARSE: Final[list[Callable[..., tuple[Callable[..., Any], tuple[Any, ...]]]]] = []
 
 
 class GradcheckError(AutogradError):
@@ -266,7 +271,7 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
         check_forward_ad: Whether to compare the tangents of forward mode, element by element.
         check_backward_ad: Whether to check backward at all.
         fast_mode: Compare along one random direction instead of element by element.
-        masked: For sparse tensors, which there are none of.
+        masked: Of sparse inputs, whether only stored elements change; by default all do.
 
     Returns:
         Whether they agree.
@@ -278,10 +283,14 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
         InconstantFunction: Shapes or dtypes of results depend on the values of the inputs.
     """
     _check_request(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
+    given = tensors_in(inputs)
+    if any(getattr(x, "layout", strided) is not strided for x in given):
+        func, given = SPARSE[0](func, given, bool(masked))
+        check_batched_grad = False  # positions are not batched
     settings = _Settings(eps, atol, rtol, nondet_tol, check_undefined_grad, check_batched_grad, check_grad_dtypes,
                          fast_mode, check_backward_ad, check_forward_ad, check_batched_forward_grad)
     try:
-        _run(func, tensors_in(inputs), settings)
+        _run(func, given, settings)
     except GradcheckError:
         if raise_exception:
             raise
@@ -312,7 +321,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         check_fwd_over_rev: Not available.
         check_rev_over_rev: Whether to compare the gradients of gradients.
         fast_mode: Compare along one random direction.
-        masked: For sparse tensors, which there are none of.
+        masked: As in ``gradcheck``.
 
     Raises:
         GradcheckError: They do not agree.

@@ -76,7 +76,7 @@ def _chosen(found: tuple[Any, ...]) -> tuple[Any, ...]:
 def shaped_like(tensor: Any, values: Vector) -> Any:
     """A tensor of these values with the shape and dtype of another."""
     numbers = values.view(np.complex128) if tensor.dtype.kind == "complex" else values
-    return tensor.detach().new_tensor(numbers.reshape(tuple(tensor.shape)).tolist(), dtype=tensor.dtype)
+    return tensor.detach().new_tensor(numbers.tolist(), dtype=tensor.dtype).reshape(tuple(tensor.shape))
 
 
 # ------------------------------------------------------------------------------------------------------ the two sides

@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 from .._generated import functions
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from ..formats import sparse_coo
+from . import gradients
 from .factories import without_values
+from .recording import differentiable
 from .shapes import broadcast_sparse
 from .tensor import (
     RULES,
@@ -59,18 +62,21 @@ def _mapped(name: str) -> Callable[..., Any]:
 def _moved(name: str) -> Callable[..., Any]:
     def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
         stored = getattr(input.stored, name)(*args, **kwargs)
-        place = input.positions
-        place = tuple(x.to(stored.device) for x in place) if isinstance(place, tuple) else place.to(stored.device)
+        place, copied = input.positions, {"copy": True} if kwargs.get("copy") else {}
+        place = tuple(x.to(stored.device, **copied) for x in place) if isinstance(place, tuple) else (
+            place.to(stored.device, **copied))
         return wrap_sparse(place, stored, input.shape, input._kind, input.coalesced)
 
     return rule
 
 
 RULES.update({name: _mapped(name) for name in (*OF_VALUES, *LINEAR)})
-RULES.update({name: _moved(name) for name in _CONVERSIONS})
+RULES.update({name: differentiable(gradients.converted)(_moved(name)) for name in _CONVERSIONS})
+RULES.update({name: differentiable(gradients.negated)(RULES[name]) for name in ("neg", "negative")})
 
 
 @sparse_rule("clone")
+@differentiable(gradients.same)
 def _clone(input: Any, memory_format: Any = None) -> Any:
     return like(input, input.stored.clone())
 
@@ -90,6 +96,7 @@ def _same_shape(operator: str, input: Any, other: Any) -> None:
 
 
 @sparse_rule("add")
+@differentiable(gradients.of_add)
 def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if out is not None:
         made = _add(input, other, alpha=alpha)
@@ -122,6 +129,7 @@ def _same_split(first: SparseTensor, second: SparseTensor) -> tuple[SparseTensor
 
 
 @sparse_rule("sub", "subtract")
+@differentiable(gradients.of_sub)
 def _sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return _add(input, other, alpha=-alpha)
 
@@ -131,6 +139,7 @@ def _is_number(value: Any) -> bool:
 
 
 @sparse_rule("mul", "multiply")
+@differentiable(gradients.of_mul)
 def _mul(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is not None:
         return into_out("mul", _mul(input, other), out)
@@ -163,6 +172,7 @@ def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
 
 
 @sparse_rule("div", "divide", "true_divide")
+@differentiable(gradients.of_div)
 def _div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     if not is_sparse(input) or not _is_number(other) or is_sparse(other):
         raise ArgumentError("div", "a divisor with dimensions", "sparse tensors are divided by numbers",
@@ -242,14 +252,13 @@ def _equal(input: Any, other: Any) -> bool:
 
 
 
-@sparse_rule("sum")
 def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sums of elements, of all as a plain number; over some dimensions sparse while there are sparse ones left.
 
     Args:
         input: A sparse tensor.
         dim: Dimensions to sum over; by default all.
-        keepdim: Not for sparse results.
+        keepdim: Whether dimensions that are summed over stay, with size 1.
         dtype: To convert to first.
     """
     stored = input.stored if dtype is None else input.stored.to(dtype)
@@ -267,9 +276,18 @@ def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any
     rows = functions.stack([source.positions.select(0, k) for k in kept])
     whole = len(kept) == count
     made = wrap_sparse(rows, stored, shape, sparse_coo, whole and source.coalesced)
-    if keepdim:
-        raise ArgumentError("sparse.sum", "keepdim=True", "sparse sums drop the dimensions", "unsqueeze the result")
-    return made if whole else coalesced(made)
+    result: Any = made if whole else coalesced(made)
+    for axis in sorted(gone) if keepdim else ():
+        result = result.unsqueeze(axis)
+    return result
+
+
+@sparse_rule("sum")
+@differentiable(gradients.of_sum)
+def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if dtype is None and input.dtype.kind in ("bool", "int", "uint"):
+        dtype = int64
+    return sparse_sum(input, dim, keepdim, dtype=dtype)
 
 
 def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:

@@ -14,6 +14,8 @@ from ..creation import shape_of
 from ..dispatch.factories import under_modes
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
+from . import gradients
+from .recording import differentiable
 from .tensor import (
     SparseTensor,
     as_coo,
@@ -227,6 +229,7 @@ def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTenso
 # --------------------------------------------------------------------------------------------------------- methods
 
 
+@differentiable(gradients.of_to_sparse)
 def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None) -> Any:
     """In a sparse layout, by default ``sparse_coo``.
 
@@ -245,28 +248,32 @@ def to_sparse_coo(self: Any) -> Any:
     return to_sparse(self)
 
 
+@differentiable(gradients.of_to_sparse)
 def to_sparse_csr(self: Any) -> Any:
     """A matrix in layout ``sparse_csr``."""
     return as_csr(self if is_sparse(self) else from_dense(self))
 
 
+@differentiable(gradients.of_to_dense)
 def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
     """As a plain tensor.
 
     Args:
         self: In any layout.
         dtype: To convert to.
-        masked_grad: Gradients of sparse tensors are those of the stored elements, whatever is asked for.
+        masked_grad: Whether the gradient of a sparse tensor has its positions (the default), or all where it is not 0.
     """
     made = dense_of(self) if is_sparse(self) else self
     return made if dtype is None else made.to(dtype)
 
 
+@differentiable(gradients.same)
 def coalesce(self: Any) -> Any:
     """Every position once, in row-major order, with the sum of its values."""
     return coalesced(_coo("coalesce", self))
 
 
+@differentiable(gradients.of_mask)
 def sparse_mask(self: Any, mask: Any) -> Any:
     """The elements at the positions of a sparse tensor.
 

@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ..promotion import can_cast
 from .arithmetic import LINEAR, OF_VALUES
-from .tensor import RULES, as_coo, become, in_layout, is_sparse, replace_parts, sparse_rule
+from .tensor import RULES, adopt, as_coo, become, in_layout, is_sparse, sparse_rule
 
 #: Operators with a form that writes to the first operand.
 _WRITTEN: Final = (
@@ -54,10 +54,6 @@ def _copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if tuple(input.shape) != tuple(src.shape):
         raise ShapeError("copy_", f"shape {list(src.shape)} for {list(input.shape)}",
                          "sparse tensors are not broadcast when they are copied", "expand the source")
-    made = in_layout(as_coo(src), input._kind)
-    values = made.stored.to(device=input.device, dtype=input.dtype, copy=True)
-    place = made.positions
-    place = tuple(x.to(values.device, copy=True) for x in place) if isinstance(place, tuple) else (
-        place.to(values.device, copy=True))
-    return replace_parts(input, place, values, made.shape, made.coalesced)
+    made = src if src._kind is input._kind else in_layout(as_coo(src), input._kind)
+    return adopt(input, RULES["to"](made, device=input.device, dtype=input.dtype, copy=True))
 

@@ -9,6 +9,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 from .._generated import functions
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
+from . import gradients
+from .recording import differentiable
 from .tensor import (
     SparseTensor,
     as_coo,
@@ -67,6 +69,10 @@ def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
 
 
 @sparse_rule("matmul", "mm", "mv", "dot")
+def _mm(input: Any, mat2: Any) -> Any:
+    return mm(input, mat2) if is_sparse(input) and is_sparse(mat2) else _product(input, mat2)
+
+
 def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
     """Product of matrices, of which one at least is sparse; sparse if both are.
 
@@ -93,14 +99,30 @@ def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
     return _sparse_dense(as_coo(mat2).t(), input.mT).mT
 
 
-@sparse_rule("addmm", "saddmm")
+@differentiable(gradients.of_product)
+def _product(input: Any, mat2: Any) -> Any:
+    return mm(input, mat2)
+
+
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Beta * input + alpha * (mat1 @ mat2)."""
     result = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
     return result * alpha + input * beta
 
 
+@sparse_rule("addmm", "saddmm")
+def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    plain = not (is_sparse(input) or (is_sparse(mat1) and is_sparse(mat2)))
+    return (_affine if plain else addmm)(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+@differentiable(gradients.of_affine)
+def _affine(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    return addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
 @sparse_rule("addmv")
+@differentiable(gradients.of_affine)
 def _addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     return addmm(input, mat, vec, beta=beta, alpha=alpha)
 
@@ -140,6 +162,11 @@ def _sparse_rows(left: Any, right: Any) -> SparseTensor:
 
 @sparse_rule("bmm")
 def _bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+    return _products(input, mat2) if out is None else out.copy_(_products(input, mat2))
+
+
+@differentiable(gradients.of_product)
+def _products(input: Any, mat2: Any) -> Any:
     """Products of a batch of sparse matrices with dense ones: one product, of the blocks on a diagonal."""
     if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or input.sparse_dim() != 3 or (
             input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
@@ -150,8 +177,7 @@ def _bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     places = functions.stack([number * height + row, number * depth + column])
     blocks = wrap_sparse(places, input.stored, (batch * height, batch * depth), sparse_coo)
     result = _sparse_dense(blocks, mat2.reshape((batch * depth, mat2.shape[2])))
-    result = result.reshape((batch, height, mat2.shape[2]))
-    return result if out is None else out.copy_(result)
+    return result.reshape((batch, height, mat2.shape[2]))
 
 
 def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:

@@ -1,7 +1,7 @@
 """Autograd of sparse tensors: every operator on them is one node, with a formula or through the stored values.
 
-A sparse tensor has its own place in the graph. An operator with a formula (``differentiable``) computes gradients as its
-strided relative does; they are dense or sparse as the incoming gradient is. Any other operator is differentiated
+A sparse tensor has its own place in the graph. An operator with a formula (``differentiable``) computes gradients as
+its strided relative does; they are dense or sparse as the incoming gradient is. Any other operator is differentiated
 through the stored values (``Stored`` and ``Assembled``): its gradients have the positions of its operands.
 """
 
@@ -56,7 +56,7 @@ class SparseOperator(Function):
         return result.alias() if any(result is x for x in tensors) and hasattr(result, "alias") else result
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Any) -> Any:
         """The formula's gradients."""
         saved = iter(ctx.saved_tensors)
         args = tuple(_filled(x, saved) for x in ctx.plan)
@@ -113,13 +113,13 @@ class Stored(Function):
     """The stored values of a sparse tensor, as a plain one."""
 
     @staticmethod
-    def forward(ctx: Any, source: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, source: Any) -> Any:
         """An alias of the values."""
         ctx.pattern = source.alias()
         return source.raw.detach()
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Any) -> Any:
         """A sparse tensor with the gradient at every position."""
         return ctx.pattern.with_gradient(grad)
 
@@ -128,14 +128,14 @@ class Assembled(Function):
     """A sparse tensor made of values."""
 
     @staticmethod
-    def forward(ctx: Any, values: Any, make: Callable[[Any], Any]) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, values: Any, make: Callable[[Any], Any]) -> Any:
         """A tensor over the values."""
         made = make(values.detach())
         ctx.pattern = made.alias()
         return made
 
     @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: Any) -> Any:
         """The gradient at the positions of the values."""
         return ctx.pattern.values_in(grad), None
 

@@ -20,6 +20,8 @@ from .._generated import functions
 from ..creation import shape_of
 from ..execute.geometry import normalize_axes, normalize_axis
 from ..formats import sparse_coo
+from . import gradients
+from .recording import differentiable
 from .tensor import (
     SparseTensor,
     as_coo,
@@ -42,6 +44,7 @@ def _permuted(source: SparseTensor, order: Sequence[int]) -> SparseTensor:
 
 
 @sparse_rule("permute")
+@differentiable(gradients.of_permute)
 def _permute(input: Any, *dims: Any) -> Any:
     given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     order = [normalize_axis("permute", d, input.ndim) for d in given]
@@ -58,6 +61,7 @@ def _permute(input: Any, *dims: Any) -> Any:
 
 
 @sparse_rule("transpose", "swapaxes", "swapdims")
+@differentiable(gradients.of_transpose)
 def _transpose(input: Any, dim0: int, dim1: int) -> Any:
     first, second = (normalize_axis("transpose", d, input.ndim) for d in (dim0, dim1))
     source = as_coo(input)
@@ -70,6 +74,7 @@ def _transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @sparse_rule("t")
+@differentiable(gradients.of_t)
 def _t(input: Any) -> Any:
     if input.ndim > 2:
         raise ShapeError("t", f"a sparse tensor of shape {list(input.shape)}", "t is for at most 2 dimensions",
@@ -78,6 +83,7 @@ def _t(input: Any) -> Any:
 
 
 @sparse_rule("unsqueeze")
+@differentiable(gradients.of_reshape)
 def _unsqueeze(input: Any, dim: int) -> Any:
     source = as_coo(input)
     axis, count = normalize_axis("unsqueeze", dim, input.ndim + 1), source.sparse_dim()
@@ -91,6 +97,7 @@ def _unsqueeze(input: Any, dim: int) -> Any:
 
 
 @sparse_rule("squeeze")
+@differentiable(gradients.of_reshape)
 def _squeeze(input: Any, dim: Any = None) -> Any:
     source = as_coo(input)
     count = source.sparse_dim()
@@ -107,6 +114,7 @@ def _squeeze(input: Any, dim: Any = None) -> Any:
 
 
 @sparse_rule("select")
+@differentiable(gradients.of_select)
 def _select(input: Any, dim: int, index: int) -> Any:
     axis = normalize_axis("select", dim, input.ndim)
     size = input.shape[axis]
@@ -127,6 +135,7 @@ def _select(input: Any, dim: int, index: int) -> Any:
 
 
 @sparse_rule("index_select")
+@differentiable(gradients.of_index_select)
 def _index_select(input: Any, dim: int, index: Any) -> Any:
     axis = normalize_axis("index_select", dim, input.ndim)
     source, size = as_coo(input), input.shape[axis]
@@ -161,6 +170,7 @@ def _matches(given: Any, wanted: Any) -> tuple[Any, Any]:
 
 
 @sparse_rule("narrow_copy", "narrow")
+@differentiable(gradients.of_narrow)
 def _narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if not 0 <= dim < input.ndim:
         raise ShapeError("narrow", f"dim {dim} of a {input.ndim}-dimensional sparse tensor",
@@ -222,6 +232,7 @@ def _setitem(input: Any, index: Any, value: Any) -> None:
 
 
 @sparse_rule("cat", "concat", "concatenate")
+@differentiable(gradients.of_cat)
 def _cat(tensors: Any, dim: int = 0) -> Any:
     for k, x in enumerate(tensors):
         if not is_sparse(x):
@@ -261,6 +272,7 @@ def _padded(values: Any, axis: int, before: int, size: int) -> Any:
 
 
 @sparse_rule("stack")
+@differentiable(gradients.of_stack)
 def _stack(tensors: Any, dim: int = 0) -> Any:
     axis = normalize_axis("stack", dim, tensors[0].ndim + 1)
     return _cat([_unsqueeze(x, axis) for x in tensors], axis)

@@ -24,11 +24,13 @@ from ..tensors import Tensor
 from .recording import Assembled, Stored, records
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Attributes of a sparse tensor that a program has not set.
+PARTS: Final = frozenset({"positions", "raw", "coalesced", "_kind"})
 #: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
 #: Methods that only look at geometry and device: those of plain tensors are right.
 _PLAIN: Final = frozenset({
-    "dim", "element_size", "get_device", "grad", "is_complex", "is_floating_point", "is_same_size", "nelement", "numel",
+    "dim", "element_size", "get_device", "is_complex", "is_floating_point", "is_same_size", "nelement", "numel",
     "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "size",
     "__len__"})
 
@@ -66,6 +68,8 @@ class SparseTensor(Tensor):
         Raises:
             UnsupportedOperator: There is none.
         """
+        if func is differentiate.grad:
+            return differentiate.computed(*args, **(kwargs or {}))
         name = func.__name__.removeprefix("method_")
         if name in _PLAIN:
             with thread_state(overrides_off=True):
@@ -228,7 +232,12 @@ def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced:
 
 
 def replace_parts(target: SparseTensor, positions: Any, values: Any, size: Any, whole: bool) -> SparseTensor:
-    """The tensor itself with other parts, as operators do that write to it.
+    """The tensor itself with other parts, as operators do that write to it; see ``adopt``."""
+    return adopt(target, wrap_sparse(positions, values, size, target._kind, whole))
+
+
+def adopt(target: SparseTensor, made: SparseTensor) -> SparseTensor:
+    """The tensor itself with the parts and the history of another one.
 
     Raises:
         AutogradError: It is a leaf that requires grad, or the graph could not follow.
@@ -236,10 +245,9 @@ def replace_parts(target: SparseTensor, positions: Any, values: Any, size: Any, 
     if target.is_leaf and target.requires_grad and is_grad_enabled():
         raise AutogradError("sparse", "a leaf that requires grad and is written", "leaves that require grad keep their "
                             "values while gradients are recorded", "use tensocket.no_grad(), or write to a copy")
-    made = wrap_sparse(positions, values, size, target._kind, whole)
     target._array, target._key = made._array, made._key
     target._grad_fn = made._grad_fn
-    target.positions, target.raw, target.coalesced = positions, made.raw, whole
+    target.positions, target.raw, target.coalesced = made.positions, made.raw, made.coalesced
     return target
 
 
@@ -361,9 +369,9 @@ def become(target: Any, made: Any, name: str) -> Any:
     if not can_cast(made.dtype, target.dtype):
         raise DtypeError(name, f"a result of dtype {made.dtype.name} for a tensor of dtype {target.dtype.name}",
                          "what is written can be cast to the tensor's dtype", f"use {name.removesuffix('_')}")
-    made = in_layout(as_coo(made), target._kind)
-    values = made.stored if made.dtype is target.dtype else made.stored.to(target.dtype)
-    return replace_parts(target, made.positions, values, made.shape, made.coalesced)
+    if made._kind is not target._kind:
+        made = in_layout(as_coo(made), target._kind)
+    return adopt(target, made if made.dtype is target.dtype else RULES["to"](made, target.dtype))
 
 
 def looked_up(source: SparseTensor, positions: Any, count: int) -> Any:

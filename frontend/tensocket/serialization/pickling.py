@@ -14,7 +14,7 @@ from tensocket.nn.parameter import Parameter
 from tensocket_core import Size, Tensor, TypedStorage, UntypedStorage, device, sparse_coo
 from tensocket_core.formats import layout
 from tensocket_core.interop.pickling import is_wrapper, slots_of, wrapper_parts
-from tensocket_core.sparse.tensor import SparseTensor
+from tensocket_core.sparse.tensor import PARTS, SparseTensor
 from tensocket_core.typed_storages import typed
 from tensocket_plugins.contract.dtypes import DType, uint8
 
@@ -63,7 +63,7 @@ TABLE_OF_KINDS: Final = {kind: names.TABLE[f"torch.{name}"] for kind, name in ST
 
 
 #: Attributes of tensors that are no program's.
-_OWN: Final = _utils.TRANSIENT | {"positions", "stored", "coalesced", "_kind"}
+_OWN: Final = _utils.TRANSIENT | PARTS
 
 
 def _attributes(tensor: Any) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""Gradients of sparse tensors: dense ones of ordinary operators, sparse ones of masked operators, and differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensocket_core as tc
+from tensocket_core import functions as f
+from tensocket_core import sparse
+from tensocket_core.autograd.function import Function
+from tensocket_core.autograd.gradcheck import GradcheckError, gradcheck
+
+PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]
+DENSE = np.array([[0.0, 0.0, 4.0], [4.0, 0.0, 5.0]])
+RIGHT = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
+
+
+@pytest.fixture(params=["ref", "cpu"], autouse=True)
+def place(request):
+    if request.param == "cpu":
+        pytest.importorskip("tensocket_cpu")
+    tc.set_default_device(request.param)
+
+
+def coo(**options):
+    return tc.sparse_coo_tensor(PLACES, [3.0, 4.0, 5.0, 1.0], (2, 3), **options)
+
+
+def t(array):
+    return tc.tensor(np.asarray(array, np.float32).tolist())
+
+
+def same(tensor, expected):
+    np.testing.assert_allclose(np.array(tensor.detach().tolist()).reshape(tuple(tensor.shape)), expected, 1e-5, 1e-6)
+
+
+def _pattern(grad):
+    return grad._indices().tolist(), grad._values().tolist()
+
+
+@pytest.mark.parametrize(("call", "expected"), [
+    (lambda s, d: s @ d, np.ones((2, 2)) @ RIGHT.T),
+    (lambda s, d: f.mm(s, d), np.ones((2, 2)) @ RIGHT.T),
+    (lambda s, d: f.addmm(tc.zeros(2, 2), s, d, alpha=3), 3 * np.ones((2, 2)) @ RIGHT.T),
+    (lambda s, d: f.mv(s, d[:, 0]), np.outer([1, 1], RIGHT[:, 0])),
+    (lambda s, d: s.sum(), np.ones((2, 3))),
+    (lambda s, d: s * 2, 2 * np.ones((2, 3))),
+    (lambda s, d: s / 4, np.ones((2, 3)) / 4),
+    (lambda s, d: -s, -np.ones((2, 3))),
+    (lambda s, d: s - s.detach(), np.ones((2, 3))),
+    (lambda s, d: s.t(), np.ones((2, 3))),
+    (lambda s, d: s.permute(1, 0), np.ones((2, 3))),
+    (lambda s, d: s[1], [[0, 0, 0], [1, 1, 1]]),
+    (lambda s, d: s.index_select(1, tc.tensor([0, 0])), [[2, 0, 0], [2, 0, 0]]),
+    (lambda s, d: s.narrow_copy(1, 1, 2), [[0, 1, 1], [0, 1, 1]]),
+    (lambda s, d: f.cat([s, s], 1), 2 * np.ones((2, 3))),
+    (lambda s, d: s.unsqueeze(0), np.ones((2, 3))),
+    (lambda s, d: s.clone().mul_(5), 5 * np.ones((2, 3))),
+])
+def test_operators_have_the_gradients_of_strided_ones(call, expected):
+    s, d = coo(requires_grad=True), t(RIGHT)
+    result = call(s, d)
+    (grad,) = tc.autograd.grad(result, s, tc.ones(tuple(result.shape)))
+    assert grad.layout is tc.strided
+    same(grad, expected)
+
+
+def test_masked_operators_have_sparse_gradients():
+    s, d = coo(requires_grad=True), t(RIGHT)
+    places = [[0, 1, 1], [2, 0, 2]]
+    full = np.ones((2, 2)) @ RIGHT.T
+    for result in (sparse.mm(s, d), sparse.addmm(tc.zeros(2, 2), s, d)):
+        (grad,) = tc.autograd.grad(result, s, tc.ones(2, 2))
+        assert _pattern(grad) == (places, [full[0, 2], full[1, 0], full[1, 2]])
+    assert _pattern(tc.autograd.grad(sparse.sum(s), s)[0]) == (places, [1.0, 1.0, 1.0])
+    assert _pattern(tc.autograd.grad(s.coalesce().values().sum(), s)[0]) == (places, [1.0, 1.0, 1.0])
+    assert _pattern(tc.autograd.grad(s.to_dense(), s, tc.ones(2, 3))[0]) == (places, [1.0, 1.0, 1.0])
+    (grad,) = tc.autograd.grad(s.to_dense(masked_grad=False), s, tc.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]))
+    assert _pattern(grad) == ([[0, 0, 1], [0, 2, 1]], [1.0, 2.0, 3.0])
+    (grad,) = tc.autograd.grad(s * coo().coalesce(), s, tc.ones(2, 3))
+    assert _pattern(grad) == (places, [4.0, 4.0, 5.0])
+
+
+def test_gradients_of_different_layouts_are_added():
+    s = coo(requires_grad=True)
+    sparse.sum(s).backward()
+    assert s.grad.is_sparse
+    s.sum().backward()
+    same(s.grad, np.ones((2, 3)) + (DENSE != 0))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradcheck_of_sparse_inputs(masked):
+    s = coo(dtype=tc.float64).coalesce().requires_grad_()
+    d = tc.tensor(RIGHT.tolist(), dtype=tc.float64, requires_grad=True)
+    if masked:
+        assert gradcheck(sparse.mm, (s, d), masked=True)
+        assert gradcheck(lambda x: sparse.softmax(x, 1), (s,), masked=True)
+    assert gradcheck(lambda x, y: (x @ y).sin(), (s, d), masked=masked)
+    assert gradcheck(lambda x: x.to_dense(masked_grad=masked) ** 2, (s,), masked=masked)
+    assert sparse.as_sparse_gradcheck(gradcheck)(lambda x: x.t() * 3, (s,), masked=masked)
+    assert gradcheck(lambda x: x.to_dense(), tc.sparse_coo_tensor((2, 0), dtype=tc.float64, requires_grad=True))
+
+
+def test_a_wrong_gradient_of_a_sparse_input_is_found():
+    s = coo(dtype=tc.float64).coalesce().requires_grad_()
+    with pytest.raises(GradcheckError, match="gradients agree with differences"):
+        gradcheck(_WithoutGradient.apply, (s,))
+
+
+class _WithoutGradient(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.to_dense() * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
