@@ -65,6 +65,10 @@ class ArgumentCombinationError(ArgumentError, AssertionError):
     """Arguments that exclude each other."""
 
 
+class MemberTypeError(ArgumentTypeError, AssertionError):
+    """A value that is not a module where a container takes one."""
+
+
 class PaddingIndexError(ArgumentError, AssertionError):
     """A row of padding that a table does not have."""
 
@@ -147,6 +151,7 @@ __all__ = [
     "InvalidDeviceIndex",
     "KernelError",
     "MemberNameError",
+    "MemberTypeError",
     "MissingDataError",
     "MissingOptionError",
     "MissingPackage",

@@ -100,7 +100,7 @@ seed segment_reduce set_default_tensor_type set_float32_matmul_precision set_num
 """
 IMAGES = """
 adaptive_avg_pool1d adaptive_max_pool1d affine_grid_generator avg_pool1d channel_shuffle constant_pad_nd conv1d conv2d
-conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler grid_sampler_2d grid_sampler_3d
+conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution grid_sampler grid_sampler_2d grid_sampler_3d
 max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle pixel_unshuffle
 """
 STATISTICS = """
@@ -144,7 +144,7 @@ REST = "__version__ e inf load nan pi save"
 SPATIAL = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool1d_with_indices
 adaptive_max_pool2d adaptive_max_pool2d_with_indices adaptive_max_pool3d adaptive_max_pool3d_with_indices affine_grid
-avg_pool1d avg_pool2d avg_pool3d channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+avg_pool1d avg_pool2d avg_pool3d channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
 conv_transpose3d fold fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
 fractional_max_pool3d_with_indices grid_sample interpolate lp_pool1d lp_pool2d lp_pool3d max_pool1d
 max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool1d

@@ -1211,6 +1211,8 @@ _c_conv_transpose3d = COMPOSITES['conv_transpose3d']
 _c_conv_transpose3d_table = _c_conv_transpose3d.table
 _c_convolution = COMPOSITES['convolution']
 _c_convolution_table = _c_convolution.table
+_c_conv_tbc = COMPOSITES['conv_tbc']
+_c_conv_tbc_table = _c_conv_tbc.table
 _c_constant_pad_nd = COMPOSITES['constant_pad_nd']
 _c_constant_pad_nd_table = _c_constant_pad_nd.table
 _c_pad = COMPOSITES['pad']
@@ -13519,6 +13521,25 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
     return run(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """Convolution along the first dimension of [T, B, C] with weights [K, C, O] and a bias [O]: [T, B, O].
+
+    Raises:
+        ShapeError: The tensors have other ranks, or do not fit.
+    """
+    try:
+        key = input._key | weight._key | bias._key
+    except AttributeError:
+        key = key_of(_c_conv_tbc, (input, weight, bias, pad,))
+    if ACTIVE:
+        return run_with_modes(_c_conv_tbc, key, (input, weight, bias, pad))
+    try:
+        run = _c_conv_tbc_table[key]
+    except KeyError:
+        run = _c_conv_tbc.resolve(key)
+    return run(input, weight, bias, pad)
+
+
 def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
     """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
 
@@ -17419,6 +17440,7 @@ _c_conv_transpose1d.public = conv_transpose1d
 _c_conv_transpose2d.public = conv_transpose2d
 _c_conv_transpose3d.public = conv_transpose3d
 _c_convolution.public = convolution
+_c_conv_tbc.public = conv_tbc
 _c_constant_pad_nd.public = constant_pad_nd
 _c_pad.public = pad
 _c_pixel_shuffle.public = pixel_shuffle
@@ -17779,6 +17801,7 @@ __all__ = [
     'conv1d',
     'conv2d',
     'conv3d',
+    'conv_tbc',
     'conv_transpose1d',
     'conv_transpose2d',
     'conv_transpose3d',

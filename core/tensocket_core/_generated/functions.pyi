@@ -2510,6 +2510,13 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: _bool, output_padding: Any, groups: _int) -> Tensor:
     """Convolution of as many dimensions as the weight has, transposed if so said."""
 
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor:
+    """Convolution along the first dimension of [T, B, C] with weights [K, C, O] and a bias [O]: [T, B, O].
+
+    Raises:
+        ShapeError: The tensors have other ranks, or do not fit.
+    """
+
 def constant_pad_nd(input: Tensor, pad: Any, value: Scalar = 0) -> Tensor:
     """A copy with ``pad[0]`` and ``pad[1]`` elements at both ends of the last dimension, then of the one before it ...
 
@@ -3568,6 +3575,7 @@ __all__ = [
     'conv1d',
     'conv2d',
     'conv3d',
+    'conv_tbc',
     'conv_transpose1d',
     'conv_transpose2d',
     'conv_transpose3d',

@@ -132,6 +132,8 @@ def _of_batch(input: Any, weight: Any, bias: Any, running_mean: Any, running_var
     form, factor = _batch_form(input._array.shape)
     with blame("batch_norm"):
         result, mean, var = normalized_parts(input, form, weight, bias, eps)
+        if not input._array.size:  # nothing was seen
+            return result, mean, var
         if running_mean is None or running_var is None or not _moved((running_mean, running_var), (mean, var), momentum,
                                                                      factor):
             _updated(running_mean, mean, momentum)

@@ -22,7 +22,7 @@ from ..execute.pointwise import Pointwise
 from ..execute.usage import note_use
 from ..execute.views import Custom
 from .columns import Window, backward_input, backward_weight, forward
-from .windows import constant_pad, laid_like
+from .windows import constant_pad, has_channels_last, laid_like
 
 
 def _exchanged(operator: str, first: Any, second: Any) -> ShapeError:
@@ -41,9 +41,15 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
         return input.new_zeros(shape)
     kernel = _registered(entry, "convolve", input, window, factors[2:])
     if kernel is not None:
-        return laid_like(_made(entry, kernel, shape, (input, weight), window), input._array)
+        return _laid(_made(entry, kernel, shape, (input, weight), window), input, weight)
     pads = [(p, p) for p in window.padding]
-    return laid_like(forward(entry, input.detach(), weight.detach(), window, outputs, pads), input._array)
+    return _laid(forward(entry, input.detach(), weight.detach(), window, outputs, pads), input, weight)
+
+
+def _laid(result: Any, image: Any, weight: Any) -> Any:
+    """A result with channels last where the image or the weight has them last, else in row-major order."""
+    like = weight._array if has_channels_last(weight._array) else image._array
+    return laid_like(result, like)
 
 
 def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:
@@ -56,8 +62,8 @@ def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, size
         return upstream.new_zeros(shape)
     kernel = _registered(entry, "convolve_input", upstream, window, tuple(weight.shape[2:]))
     if kernel is not None:
-        return laid_like(_made(entry, kernel, shape, (upstream, weight), window), upstream._array)
-    return laid_like(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream._array)
+        return _laid(_made(entry, kernel, shape, (upstream, weight), window), upstream, weight)
+    return _laid(backward_input(entry, upstream.detach(), weight.detach(), window, sizes), upstream, weight)
 
 
 def _convolve_weight(entry: Any, upstream: Any, input: Any, window: Window, kernel: tuple[int, ...]) -> Any:
@@ -236,8 +242,16 @@ def _check(operator: str, input: Any, weight: Any, bias: Any, dims: int, groups:
                          "convert with .to(dtype)")
 
 
-def _biased(result: Any, bias: Any, dims: int) -> Any:
-    return result if bias is None else call(add_bias, result, bias.reshape((-1, *(1,) * dims)))
+def _finished(result: Any, bias: Any, dims: int, input: Any) -> Any:
+    """The result of a batch with its bias, or that of one image; without input channels there are no output channels.
+
+    The last rule is PyTorch's: images of no channels have results of none, and gradients of 0.
+    """
+    if len(input._array.shape) == dims + 1:
+        result = result.squeeze(0)
+    if bias is not None:
+        result = call(add_bias, result, bias.reshape((-1, *(1,) * dims)))
+    return result if input._array.shape[-dims - 1] else result.narrow(-dims - 1, 0, 0)
 
 
 def _same_padding(operator: str, padding: str, kernel: tuple[int, ...], stride: tuple[int, ...],
@@ -293,7 +307,7 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
     if known is not None:
         alone = len(input._array.shape) != dims + 2
         result = call(convolve, input.unsqueeze(0) if alone else input, weight, known)
-        return _biased(result.squeeze(0) if alone else result, bias, dims)
+        return _finished(result, bias, dims, input)
     named = isinstance(padding, str)
     window = _window(operator, dims, stride, 0 if named else padding, dilation, groups)
     _check(operator, input, weight, bias, dims, groups, False)
@@ -314,7 +328,7 @@ def convolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stri
             _FITTING.clear()
         _FITTING[place] = window
     result = call(convolve, x, weight, window)
-    return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
+    return _finished(result, bias, dims, input)
 
 
 def upconvolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
@@ -338,7 +352,7 @@ def upconvolved(operator: str, dims: int, input: Any, weight: Any, bias: Any, st
         raise ShapeError(operator, f"input {list(input.shape)}, which gives sizes {list(sizes)}",
                          "the result has at least one element along each dimension", "use less padding")
     result = call(convolve_input, x, weight, window, sizes)
-    return _biased(result if input.ndim == dims + 2 else result.squeeze(0), bias, dims)
+    return _finished(result, bias, dims, input)
 
 
 _FORWARD: Final = ("(Tensor input, Tensor weight, Tensor? bias=None, any stride=1, any padding=0, any dilation=1, "
@@ -402,3 +416,16 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         return upconvolved("convolution", dims, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return convolved("convolution", dims, input, weight, bias, stride, padding, dilation, groups)
 
+
+@composite("conv_tbc(Tensor input, Tensor weight, Tensor bias, int pad=0) -> Tensor", method=False)
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """Convolution along the first dimension of [T, B, C] with weights [K, C, O] and a bias [O]: [T, B, O].
+
+    Raises:
+        ShapeError: The tensors have other ranks, or do not fit.
+    """
+    if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
+        raise ShapeError("conv_tbc", f"input {list(input.shape)}, weight {list(weight.shape)}, "
+                         f"bias {list(bias.shape)}", "they are [T, B, C], [K, C, O] and [O]", "reshape them")
+    result = convolved("conv_tbc", 1, input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad, 1, 1)
+    return result.permute(2, 0, 1).contiguous()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.registry import COMPOSITES
@@ -67,7 +69,10 @@ def _summed(flat: Any, weights: list[Any], index: list[Any]) -> Any:
 
 def _nearest(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
     index = _index([x.detach().round() for x in points], sizes)
-    return _summed(flat, [flat.new_ones(tuple(index.shape))], [index])
+    weight = flat.new_ones(tuple(index.shape))
+    if points[0].requires_grad:  # the slope along the points is 0, which is not the same as none
+        weight = weight + points[0].masked_fill(points[0].isfinite().logical_not(), 0) * 0
+    return _summed(flat, [weight], [index])
 
 
 def _linear(flat: Any, points: list[Any], sizes: tuple[int, ...]) -> Any:
@@ -113,7 +118,7 @@ def _cubic(flat: Any, points: list[Any], sizes: tuple[int, ...], padding: str, a
 def _sampled(operator: str, input: Any, grid: Any, mode: str, padding: str, align_corners: bool) -> Any:
     dims = input.ndim - 2
     if dims not in (2, 3) or grid.ndim != dims + 2 or grid.shape[-1] != dims or grid.shape[0] != input.shape[0] or (
-            0 in input.shape[1:]):
+            0 in input.shape[2:]):
         raise ShapeError(operator, f"input {list(input.shape)}, grid {list(grid.shape)}",
                          "the input is [B, C, H, W] or [B, C, D, H, W] and the grid [B, .., 2] or [B, .., 3]",
                          "reshape them")
@@ -194,7 +199,26 @@ def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode
     return _by_number("grid_sampler_3d", input, grid, 3, interpolation_mode, padding_mode, align_corners)
 
 
-@composite("affine_grid_generator(Tensor theta, any size, bool align_corners) -> Tensor", method=False)
+def _affine_base(like: Any, sizes: tuple[int, ...], align_corners: bool) -> Any:
+    """The points of an image as rows of coordinates that end in 1: [1, points, dims + 1]."""
+    dims, lines = len(sizes), []
+    for d in reversed(range(dims)):
+        n = sizes[d]
+        at = like.detach().new_arange(0, n, 1).to(like.dtype)
+        line = (at * 2 - (n - 1)) / (max(n - 1, 1) if align_corners else n)
+        lines.append(line.reshape((-1, *(1,) * (dims - 1 - d))).expand(sizes))
+    return functions.stack([*lines, lines[0].new_ones(sizes)], -1).reshape((1, -1, dims + 1))
+
+
+def _affine_gradient(grad: Any, size: Any, align_corners: bool) -> Any:
+    """The gradient of affine maps, which depends on no tensor of the forward pass."""
+    batch, _, *sizes = tuple(size)
+    base = _affine_base(grad, tuple(sizes), align_corners)
+    return functions.matmul(grad.reshape((batch, -1, len(sizes))).mT, base)
+
+
+@composite("affine_grid_generator(Tensor theta, any size, bool align_corners) -> Tensor", method=False,
+           derivative=Derivative(theta=_affine_gradient))
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     """Where the points of an image of ``size`` lie after affine maps: [B, H, W, 2] or [B, D, H, W, 3].
 
@@ -210,13 +234,7 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     if dims not in (2, 3) or tuple(theta.shape) != (batch, dims, dims + 1) or min(sizes) < 1:
         raise ShapeError("affine_grid", f"theta {list(theta.shape)}, size {list(size)}",
                          "theta is [B, 2, 3] for [B, C, H, W] and [B, 3, 4] for [B, C, D, H, W]", "reshape theta")
-    lines = []
-    for d in reversed(range(dims)):
-        n = sizes[d]
-        at = theta.detach().new_arange(0, n, 1).to(theta.dtype)
-        line = (at * 2 - (n - 1)) / (max(n - 1, 1) if align_corners else n)
-        lines.append(line.reshape((-1, *(1,) * (dims - 1 - d))).expand(tuple(sizes)))
-    base = functions.stack([*lines, lines[0].new_ones(tuple(sizes))], -1).reshape((1, -1, dims + 1))
+    base = _affine_base(theta, tuple(sizes), align_corners)
     return functions.matmul(base, theta.mT).reshape((batch, *sizes, dims))
 
 
@@ -224,4 +242,7 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
            namespace="nn.functional")
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """Where the points of an image of ``size`` lie after affine maps, for ``grid_sample``."""
+    if align_corners and 1 in tuple(size)[2:]:
+        warnings.warn("a grid with one point along a dimension has it in the middle where align_corners=True. "
+                      "See the documentation of affine_grid for details.", UserWarning, stacklevel=3)
     return functions.affine_grid_generator(theta, size, bool(align_corners))

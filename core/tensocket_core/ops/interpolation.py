@@ -9,8 +9,22 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UndefinedDtype
 
 from .._generated import functions
+from ..autograd.derivative import Derivative
+from ..dispatch.call import call
 from ..dispatch.composite import composite
-from .resampling import Maps, cubic_taps, linear_taps, nearest_places, ordered, output_size, resampled, smooth_taps
+from ..dispatch.registry import COMPOSITES
+from .resampling import (
+    Maps,
+    cubic_taps,
+    linear_taps,
+    nearest_places,
+    nearest_taps,
+    ordered,
+    output_size,
+    resampled,
+    smooth_taps,
+    transposed,
+)
 from .views import sizes
 from .windows import laid_like
 
@@ -103,7 +117,7 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
         raise UndefinedDtype("interpolate", f"dtype {input.dtype.name}, mode={mode!r}",
                              "interpolation is for floating-point images and uint8", "convert with .to(dtype)")
     if mode in _NEAREST:
-        return _nearest(input, wanted, factors, mode == "nearest-exact")
+        return call(COMPOSITES["nearest_elements"], input, tuple(wanted), tuple(factors), mode == "nearest-exact")
     if mode == "area":
         name = f"adaptive_avg_pool{input.ndim - 2}d"
         return getattr(functions, name)(input, tuple(wanted))
@@ -127,7 +141,18 @@ def _blended(input: Any, maps: Maps) -> Any:
     return resampled(input, maps)
 
 
-def _nearest(input: Any, wanted: list[int], factors: list[float | None], exact: bool) -> Any:
+def _nearest_gradient(grad: Any, shape: Any, factors: tuple[float | None, ...], exact: bool) -> Any:
+    """Sums of the gradients of each element's copies, rounded once."""
+    dims = len(factors)
+    lines = zip(tuple(shape)[-dims:], tuple(grad.shape)[-dims:], factors, strict=True)
+    return resampled(grad, transposed(ordered([nearest_taps(n, m, f, exact) for n, m, f in lines])))
+
+
+@composite("nearest_elements(Tensor input, any wanted, any factors, bool exact) -> Tensor", method=False,
+           function=False, derivative=Derivative(input=lambda grad, input_shape, factors, exact: (
+               _nearest_gradient(grad, input_shape, factors, exact))))
+def nearest_elements(input: Any, wanted: tuple[int, ...], factors: tuple[float | None, ...], exact: bool) -> Any:
+    """An image of other sizes, whose elements are the nearest ones of the input."""
     result = input
     for k, (m, factor) in enumerate(zip(wanted, factors, strict=True)):
         if not input._entry.holds_data:

@@ -156,7 +156,9 @@ def _affine_direct(key: int, entry: DeviceEntry, body: Any) -> Any:
     return native_product("linear", entry, _MULTIPLIED[key & DTYPE_MASK], key, slow, affine=True)
 
 
-def _weight_gradient(grad: Any, input: Any) -> Any:
+def _weight_gradient(grad: Any, input: Any, shape: Any) -> Any:
+    if len(shape) == 1:
+        return grad.reshape(-1).matmul(input.reshape(-1, input.shape[-1]))
     if input.ndim == 2:
         return grad.t().mm(input)
     rows = grad.reshape(-1, grad.shape[-1])
@@ -169,12 +171,14 @@ def _weight_gradient(grad: Any, input: Any) -> Any:
     namespace="nn.functional",
     direct=_affine_direct,
     derivative=Derivative(
-        input=lambda grad, weight: grad.matmul(weight),
-        weight=lambda grad, input: _weight_gradient(grad, input),
+        input=lambda grad, weight: grad.matmul(weight) if weight.ndim == 2 else grad.unsqueeze(-1) * weight,
+        weight=lambda grad, input, weight_shape: _weight_gradient(grad, input, weight_shape),
         bias=lambda grad: grad,
     ).on_arrays(
-        input=lambda grad, weight: host_linalg.matmul(grad, weight) if grad.ndim == 2 else NotImplemented,
-        weight=lambda grad, input: host_linalg.matmul(grad.T, input) if grad.ndim == 2 else NotImplemented,
+        input=lambda grad, weight: host_linalg.matmul(grad, weight) if grad.ndim == 2 == weight.ndim else (
+            NotImplemented),
+        weight=lambda grad, input, weight_shape: host_linalg.matmul(grad.T, input) if (
+            grad.ndim == 2 == len(weight_shape)) else NotImplemented,
         bias=lambda grad: grad,
     ),
 )

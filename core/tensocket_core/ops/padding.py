@@ -42,7 +42,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     if any(input.shape[-1 - k] + low + high < 0 for k, (low, high) in enumerate(pairs)):
         raise ShapeError("pad", f"pad {list(sides)} for shape {list(input.shape)}",
                          "no more is cut off than there is", "pass larger numbers")
-    return call(constant_pad, input, sides, value)
+    return call(constant_pad, input, sides, int(value) if input.dtype.kind in ("int", "uint") else value)
 
 
 _PLACES: Final[dict[str, Callable[[Any, int], Any]]] = {
@@ -98,6 +98,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise ShapeError("pad", f"pad {list(sides)} for a tensor of {input.ndim} dimensions",
                          f"{mode} pads the last 1, 2 or 3 dimensions, of all but the first one or two",
                          "add or remove dimensions")
+    if mode != "circular" and 0 in tuple(input.shape)[input.ndim - dims - 1:]:
+        raise ShapeError("pad", f"input {list(input.shape)}, mode={mode!r}",
+                         f"a {dims + 1}D or {dims + 2}D (batch mode) tensor has no size of 0 but that of its batch",
+                         "leave out empty tensors")
     for k in range(dims):
         low, high = sides[2 * k], sides[2 * k + 1]
         n, limit = input.shape[-1 - k], input.shape[-1 - k] - (mode == "reflect")

@@ -144,7 +144,7 @@ def tanhshrink(input: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ limits and shrinking
 
 inside: Final = _flat("inside(Tensor input, Scalar low, Scalar high)",
-                      lambda m, x, low, high: m.where((x > low) & (x < high), 1.0, 0.0))
+                      lambda m, x, low, high: m.where((x <= low) | (x >= high), 0.0, 1.0))  # 1 at NaN
 limited: Final = Pointwise(
     "limited(Tensor input, Scalar low, Scalar high) -> Tensor", "Limited from low to high; the slope is 0 at both.",
     lambda m, x, low, high: m.minimum(m.maximum(x, low), high), kinds="if",

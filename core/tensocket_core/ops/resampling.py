@@ -40,13 +40,13 @@ def ordered(maps: list[Taps]) -> Maps:
         range(dims), key=lambda k: (maps[k].outputs / max(maps[k].size, 1), k))])
 
 
-def _transposed(maps: Maps) -> Maps:
+def transposed(maps: Maps) -> Maps:
     """The maps that take gradients back."""
     return tuple([(dim, taps.transposed) for dim, taps in reversed(maps)])
 
 
 @composite("resample_maps(Tensor input, any maps) -> Tensor", method=False, function=False, kept=True,
-           derivative=Derivative(input=lambda grad, maps: resampled(grad, _transposed(maps))))
+           derivative=Derivative(input=lambda grad, maps: resampled(grad, transposed(maps))))
 def resample_maps(input: Any, maps: Maps) -> Any:
     """Maps applied one after the other; half-precision values are rounded once, behind the last map."""
     narrow = len(maps) > 1 and input.dtype.is_floating_point and input.dtype.itemsize < 4
@@ -107,6 +107,12 @@ def nearest_places(size: int, outputs: int, scale: float | None, exact: bool) ->
     at: Array = np.arange(outputs).astype(np.float32)
     at = (at + np.float32(0.5)) * step if exact else at * step
     return np.minimum(np.floor(at).astype(np.int64), size - 1)
+
+
+@mapping
+def nearest_taps(size: int, outputs: int, scale: float | None, exact: bool) -> tuple[Array, Array]:
+    """The element that every output copies, as a sum of one term."""
+    return nearest_places(size, outputs, scale, exact)[:, None], np.ones((outputs, 1))
 
 
 def _sources(size: int, outputs: int, align_corners: bool, scale: float | None, real: Any) -> Array:

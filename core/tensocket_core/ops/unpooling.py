@@ -130,7 +130,7 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     # PyTorch numbers the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
     with no_grad():
-        places = _fractional_places(samples.reshape((*lead, dims)), order, sizes, outputs, kernel)
+        places = _fractional_places(samples.to(input.dtype).reshape((*lead, dims)), order, sizes, outputs, kernel)
         flat = input.detach().reshape((*lead, math.prod(sizes)))
         line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
         values = flat.gather(-1, line).reshape(tuple(places.shape))

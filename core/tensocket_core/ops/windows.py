@@ -39,6 +39,11 @@ def _channels_last(rank: int, like: Any) -> memory_format | None:
     return format if suggested_format(tuple(like.shape), public_strides(like)) is format else None
 
 
+def has_channels_last(array: Any) -> bool:
+    """Whether an array of images lies in memory with channels last, and not in row-major order as well."""
+    return _channels_last(array.ndim, array) is not None
+
+
 def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """An uninitialised array that lies in memory with channels last where the array ``like`` does, gaps aside."""
     format = _channels_last(len(shape), like)

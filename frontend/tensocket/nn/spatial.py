@@ -16,6 +16,7 @@ Numbers = int | Sequence[int]
 conv1d: Callable[..., Tensor] = ops.conv1d
 conv2d: Callable[..., Tensor] = ops.conv2d
 conv3d: Callable[..., Tensor] = ops.conv3d
+conv_tbc: Callable[..., Tensor] = ops.conv_tbc
 conv_transpose1d: Callable[..., Tensor] = ops.conv_transpose1d
 conv_transpose2d: Callable[..., Tensor] = ops.conv_transpose2d
 conv_transpose3d: Callable[..., Tensor] = ops.conv_transpose3d
@@ -150,8 +151,8 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "affine_grid", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold",
-    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices", "grid_sample", "interpolate", "lp_pool1d", "lp_pool2d", "lp_pool3d",
     "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
     "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "native_channel_shuffle", "pad",

@@ -13,7 +13,7 @@ import tensocket
 from tensocket_core import Tensor, promote_types
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
 #: Relative and absolute tolerance of each dtype; all others are compared exactly.
 _TOLERANCES: Final = {
@@ -77,6 +77,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
 
 
 _PROBLEM: Final = object()
+_NUMBERS: Final = (bool, int, float, complex)
 
 
 def _finite(pairs: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
@@ -112,19 +113,27 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _difference(actual: Any, expected: Any, checks: _Checks, subclasses: bool) -> str:
-    """What is wrong; empty where nothing is."""
-    if actual is None or expected is None or isinstance(actual, str) or isinstance(expected, str):
-        return "" if actual is expected or actual == expected else f"{actual!r} is not {expected!r}"
-    number = not any(isinstance(value, (Tensor, np.ndarray)) for value in (actual, expected))
-    if number and type(actual) is not type(expected) and checks.dtype:
-        return f"The types of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
-    if isinstance(actual, Tensor) != isinstance(expected, Tensor) and not number and checks.dtype:
-        return f"The types of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
-    if not subclasses and type(actual) is not type(expected):
-        return f"The classes of the values do not match: {type(actual).__name__} and {type(expected).__name__}"
+    """What is wrong; empty where nothing is.
+
+    Raises:
+        ArgumentTypeError: The two cannot be compared.
+    """
+    if actual is None or expected is None:
+        return "" if actual is expected else f"None mismatch: {actual!r} is not {expected!r}"
+    kinds = type(actual), type(expected)
+    number = all(isinstance(value, (*_NUMBERS, np.generic)) for value in (actual, expected))
+    related = issubclass(kinds[0], kinds[1]) or issubclass(kinds[1], kinds[0])
+    if not number and (not (related if subclasses else kinds[0] is kinds[1]) or isinstance(actual, str) or not all(
+            isinstance(value, (Tensor, np.ndarray)) or hasattr(value, "__array__") for value in (actual, expected))):
+        raise ArgumentTypeError("assert_close", f"values of types {kinds[0]} and {kinds[1]}", "values are tensors or "
+                                "arrays of related classes, numbers, None, or containers of these",
+                                "convert them with tensocket.as_tensor")
+    if number and kinds[0] is not kinds[1] and checks.dtype:
+        return f"The types of the values do not match: {kinds[0].__name__} and {kinds[1].__name__}"
     left, right = (value if isinstance(value, Tensor) else tensocket.as_tensor(
         value, dtype=_number_dtype(value) if number else None) for value in (actual, expected))
-    return _attributes(left, right, checks) or _values(left, right, checks, "Scalars" if number else "Tensor-likes")
+    return _attributes(left, right, checks) or _sparse(left, right) or _values(
+        left, right, checks, "Scalars" if number else "Tensor-likes")
 
 
 def _number_dtype(value: Any) -> DType:
@@ -158,7 +167,22 @@ def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
     return np.asarray(values.astype({"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)))
 
 
+def _sparse(actual: Tensor, expected: Tensor) -> str:
+    """What differs in how two sparse tensors hold their values."""
+    if actual.layout is not tensocket.sparse_coo or expected.layout is not tensocket.sparse_coo:
+        return ""
+    for name, left, right in (
+        ("sparse dimensions", actual.sparse_dim(), expected.sparse_dim()),
+        ("specified values", actual._nnz(), expected._nnz()),
+    ):
+        if left != right:
+            return f"The number of {name} in sparse COO tensors does not match: {left} != {right}"
+    return ""
+
+
 def _values(actual: Tensor, expected: Tensor, checks: _Checks, what: str) -> str:
+    if actual.is_meta and expected.is_meta:
+        return ""
     rtol, atol = checks.tolerances(actual.dtype, expected.dtype)
     common = promote_types(actual.dtype, expected.dtype)
     left, right = _array(actual, common), _array(expected, common)

@@ -161,7 +161,7 @@ def test_both_masks_as_one():
 
 
 def test_sizes_of_heads():
-    with pytest.raises(ArgumentError, match="embed_dim must be divisible by num_heads"):
+    with pytest.raises(AssertionError, match="embed_dim must be divisible by num_heads"):
         nn.MultiheadAttention(4, 3)
     with pytest.raises(ArgumentError, match="embed_dim and num_heads must be greater than 0"):
         nn.MultiheadAttention(0, 3)

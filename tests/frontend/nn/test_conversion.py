@@ -200,5 +200,15 @@ def test_parameters_of_another_layout_take_the_place_of_the_old_ones():
 def test_arguments_of_to_come_in_their_order(args):
     with pytest.raises(TypeError):
         nn.Linear(1, 1).to(*args)
-    assert nn.Linear(1, 1).to("cpu", torch.float64, True, copy=True).weight.dtype is torch.float64
+    assert nn.Linear(1, 1).to("cpu", torch.float64, True).weight.dtype is torch.float64
     assert nn.Linear(1, 1).to(torch.float64, False, False).weight.dtype is torch.float64
+
+
+def test_modules_are_not_copied_by_to():
+    with pytest.raises(RuntimeError, match=re.escape("to() changes a module in place and has no form that copies")):
+        nn.Linear(1, 1).to("cpu", copy=True)
+
+
+def test_complex_modules_warn():
+    with pytest.warns(UserWarning, match="Complex modules are a new feature"):
+        assert nn.Linear(1, 1).to(torch.complex64).weight.dtype is torch.complex64

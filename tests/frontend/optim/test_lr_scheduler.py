@@ -386,3 +386,30 @@ def test_options_that_are_tensors_are_copied(make):
 def test_a_cycle_up_to_a_tensor():
     rates, _ = _options(lambda o, rate: torch.optim.lr_scheduler.CyclicLR(o, 0.0, rate, step_size_up=2))
     assert rates == pytest.approx([0.03125, 0.0625, 0.03125, 0.0])
+
+
+@pytest.mark.parametrize("make", [
+    lambda opt, rate, low, high: lr_scheduler.CyclicLR(opt, base_lr=rate, max_lr=high, base_momentum=low,
+                                                       max_momentum=high),
+    lambda opt, rate, low, high: lr_scheduler.OneCycleLR(opt, max_lr=rate, total_steps=10, base_momentum=low,
+                                                         max_momentum=high),
+    lambda opt, rate, low, high: torch.optim.swa_utils.SWALR(opt, swa_lr=high),
+])
+def test_schedules_keep_values_and_not_the_tensors_they_were_given(make):
+    def run(change):
+        given = [torch.tensor(v) for v in (0.1, 0.5, 0.9)]
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+        schedule = make(optimizer, *given)
+        rates = []
+        for _ in range(4):
+            if change:
+                for value in given:
+                    value.mul_(0.5)
+            optimizer.step()
+            schedule.step()
+            group = optimizer.param_groups[0]
+            rates.append([float(group[k]) for k in ("lr", "momentum", "max_momentum", "base_momentum", "swa_lr")
+                          if k in group])
+        return rates
+
+    assert run(True) == run(False)

@@ -64,7 +64,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         ShapeError: The weight has another shape than the input.
     """
     warn_of_broadcast(input, target)
-    return ops.huber_loss(input, target, reduction, delta, weight)
+    return ops.huber_loss(input, target, reduction_of(None, None, reduction), delta, weight)
 
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -140,7 +140,8 @@ def linear_cross_entropy(
         ArgumentError: ``ignore_index`` is given for probabilities.
     """
     return ops.linear_cross_entropy(input, linear_weight, target, linear_bias=linear_bias, weight=weight,
-                                    reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+                                    reduction=reduction_of(None, None, reduction), ignore_index=ignore_index,
+                                    label_smoothing=label_smoothing)
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
@@ -214,7 +215,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         ShapeError: The variances do not fit the input.
         ArgumentError: A variance is negative.
     """
-    return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
+    return ops.gaussian_nll_loss(input, target, var, full, eps, reduction_of(None, None, reduction))
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
@@ -320,4 +321,5 @@ def ctc_loss(
         ShapeError: The shapes do not fit.
         ArgumentError: A length or the blank is out of range.
     """
+    reduction = reduction_of(None, None, reduction)
     return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)

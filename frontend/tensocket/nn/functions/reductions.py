@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 from tensocket_core import Tensor
+
+from .._reduction import get_enum
 
 Reduction = Literal["mean", "sum", "none"]
 
 
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction; the two older arguments decide, with a warning, where one of them is given."""
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: Any) -> Any:
+    """The reduction; the two older arguments decide, with a warning, where one of them is given.
+
+    Raises:
+        ArgumentError: The reduction is not a name.
+    """
     if size_average is None and reduce is None:
+        if not isinstance(reduction, str):  # torch's own functions take numbers, too
+            get_enum(reduction)
         return reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(f"size_average and reduce are deprecated; pass reduction={chosen!r}", UserWarning, stacklevel=3)
@@ -23,4 +31,5 @@ def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
     """Say that input and target have different shapes, which is rarely meant."""
     if input.shape != target.shape:
         warnings.warn(f"a target of shape {tuple(target.shape)} is broadcast with an input of shape "
-                      f"{tuple(input.shape)}; give both the same shape", UserWarning, stacklevel=3)
+                      f"{tuple(input.shape)}, which is rarely meant. Please ensure they have the same size.",
+                      UserWarning, stacklevel=3)

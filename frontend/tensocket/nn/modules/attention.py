@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensocket.errors import ArgumentError
+from tensocket.errors import ArgumentCombinationError, ArgumentError
 from tensocket.nn import functional as F
 from tensocket.nn import init
 from tensocket.nn.parameter import Parameter
@@ -54,8 +54,9 @@ class MultiheadAttention(Module):
             raise ArgumentError("MultiheadAttention", f"embed_dim={embed_dim} and num_heads={num_heads}", "embed_dim "
                                 "and num_heads must be greater than 0", "pass positive numbers")
         if embed_dim % num_heads:
-            raise ArgumentError("MultiheadAttention", f"embed_dim={embed_dim} in {num_heads} heads", "embed_dim must "
-                                "be divisible by num_heads", "pass a number of heads that divides it")
+            raise ArgumentCombinationError("MultiheadAttention", f"embed_dim={embed_dim} in {num_heads} heads",
+                                           "embed_dim must be divisible by num_heads",
+                                           "pass a number of heads that divides it")
         super().__init__()
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim

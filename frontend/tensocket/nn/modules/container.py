@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
-from tensocket.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange
+from tensocket.errors import ArgumentError, ArgumentTypeError, IndexOutOfRange, MemberTypeError
 
 from .module import Module, indent
 from .parameters import ParameterDict, ParameterList, pairs_of, position_of
@@ -108,8 +108,12 @@ class Sequential(_Numbered):
         """Add a module before position ``index``.
 
         Raises:
+            MemberTypeError: ``module`` is not a module.
             IndexOutOfRange: The position is beyond the end.
         """
+        if not isinstance(module, Module):
+            raise MemberTypeError("Sequential.insert", f"a {type(module).__name__}", "a member is a nn.Module",
+                                  "derive its class from nn.Module")
         if not -len(self) <= index <= len(self):
             raise IndexOutOfRange("Sequential.insert", f"index {index} for {len(self)} members", "a module is inserted "
                                   "before one of the members or at the end",

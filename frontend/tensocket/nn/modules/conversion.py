@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from tensocket.__future__ import (
     get_overwrite_module_params_on_conversion,
     get_swap_module_params_on_conversion,
 )
-from tensocket.errors import ArgumentTypeError, StateDictError, UninitializedError
+from tensocket.errors import ArgumentError, ArgumentTypeError, StateDictError, UninitializedError
 from tensocket.nn.parameter import Parameter, UninitializedBuffer, is_lazy
 from tensocket.utils import swap_tensors
 from tensocket.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -50,6 +51,10 @@ class Convertible(ModuleTree):
         """
         layout = kwargs.pop("memory_format", None)
         device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        if dtype is not None and dtype.is_complex:
+            warnings.warn("Complex modules are a new feature under active development whose design may change, and "
+                          "some modules might not work as expected when using complex tensors as parameters or buffers",
+                          UserWarning, stacklevel=2)
         dimensions = (4,) if layout is channels_last else (5,) if layout is channels_last_3d else ()
 
         def convert(tensor: Tensor) -> Tensor:
@@ -193,6 +198,9 @@ def _parse_to(
     non_blocking: bool = False, copy: bool = False,
 ) -> tuple[Any, DType | None, bool]:
     """Device, dtype and ``non_blocking`` of the arguments of ``Module.to``."""
+    if copy:
+        raise ArgumentError("Module.to", "copy=True", "to() changes a module in place and has no form that copies",
+                            "copy the module with copy.deepcopy first")
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         tensor = rest.pop(0)

@@ -62,7 +62,7 @@ class _Holder(Module):
         if isinstance(member, Tensor):
             kind = "Parameter" if isinstance(member, Parameter) else "Tensor"
             size = "x".join(map(str, member.shape))
-            place = "" if member.device.type == "cpu" else f" ({member.device})"
+            place = "" if member.device.type in ("cpu", "meta") else f" ({member.device})"
             elements = member.type() if by_type else member.dtype
             return f"  ({name}): {kind} containing: [{elements} of size {size}{place}]"
         return f"  ({name}): Object of type: {type(member).__name__}"

@@ -83,6 +83,7 @@ def fuse_linear_bn_weights(
 def _fused_weights(weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, scale: Tensor | None,
                    shift: Tensor | None, dim: int) -> tuple[Parameter, Parameter]:
     """``scale * (x - mean) / sqrt(var + eps) + shift`` of a layer's outputs, which are its dimension ``dim``."""
+    bias_learns = weight.requires_grad if bias is None else bias.requires_grad
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale
     shift = zeros_like(mean) if shift is None else shift
@@ -90,7 +91,7 @@ def _fused_weights(weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tenso
     shape = [1] * weight.dim()
     shape[dim] = -1
     new = (weight * factor.reshape(shape)).to(weight.dtype), ((bias - mean) * factor + shift).to(bias.dtype)
-    return Parameter(new[0], weight.requires_grad), Parameter(new[1], bias.requires_grad or weight.requires_grad)
+    return Parameter(new[0], weight.requires_grad), Parameter(new[1], bias_learns)
 
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

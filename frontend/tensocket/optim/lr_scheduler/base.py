@@ -41,12 +41,12 @@ class LRScheduler:
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", _copy(group["lr"]))
+                group.setdefault("initial_lr", copy_rate(group["lr"]))
             elif "initial_lr" not in group:
                 raise MissingOptionError(type(self).__name__, f"last_epoch={last_epoch}",
                                          f"group {number} of the optimizer has no initial_lr",
                                          "load the optimizer's state first, or start with last_epoch=-1")
-        self.base_lrs: list[Any] = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
+        self.base_lrs: list[Any] = [copy_rate(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
         self._is_initial = self._get_lr_called_within_step = False
@@ -129,7 +129,7 @@ def check_count(name: str, option: str, value: Any) -> None:
 
 def rates_of(optimizer: Optimizer) -> list[Any]:
     """The rates of all groups; tensors as copies."""
-    return [_copy(group["lr"]) for group in optimizer.param_groups]
+    return [copy_rate(group["lr"]) for group in optimizer.param_groups]
 
 
 def set_rates(optimizer: Optimizer, values: Iterable[Any]) -> None:
@@ -147,18 +147,18 @@ def set_option(group: dict[str, Any], name: str, value: Any) -> None:
 
 
 def per_group(name: str, option: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """One value for each group; of a tensor, a copy, because options of groups are written to.
+    """One value for each group.
 
     Raises:
         ArgumentError: There are not as many as groups.
     """
     groups = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [_copy(value) for _ in range(groups)]
+        return [copy_rate(value) for _ in range(groups)]
     if len(value) != groups:
         raise ArgumentError(name, f"{len(value)} values of {option} for {groups} groups",
                             "there is one value, or one for each group", "pass as many values as groups")
-    return [_copy(each) for each in value]
+    return [copy_rate(one) for one in value]
 
 
 def functions_of(name: str, optimizer: Optimizer,
@@ -181,5 +181,6 @@ def state_of_function(function: Any) -> dict[str, Any] | None:
     return None if not hasattr(function, "__dict__") or hasattr(function, "__code__") else dict(vars(function))
 
 
-def _copy(rate: Any) -> Any:
+def copy_rate(rate: Any) -> Any:
+    """The value of a rate, which the caller's tensor does not change afterwards."""
     return rate.clone() if isinstance(rate, Tensor) else rate

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensocket.errors import ArgumentError
 from tensocket.optim.optimizer import Optimizer
 
-from .base import LRScheduler, check_count, check_optimizer, per_group, set_option, state_of_function
+from .base import LRScheduler, check_count, check_optimizer, copy_rate, per_group, set_option, state_of_function
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -131,7 +131,7 @@ class CyclicLR(LRScheduler):
         lowest = per_group("CyclicLR", "base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, lowest, strict=True):
-                set_option(group, "lr", rate)
+                set_option(group, "lr", copy_rate(rate))
         self.max_lrs = per_group("CyclicLR", "max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
@@ -148,8 +148,8 @@ class CyclicLR(LRScheduler):
             if last_epoch == -1:
                 momenta = zip(optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
                 for group, low, high in momenta:
-                    set_momentum(group, self.use_beta1, high)
-                    group["max_momentum"], group["base_momentum"] = high, low
+                    set_momentum(group, self.use_beta1, copy_rate(high))
+                    group["max_momentum"], group["base_momentum"] = copy_rate(high), copy_rate(low)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lowest
 
@@ -248,8 +248,8 @@ class OneCycleLR(LRScheduler):
             highs = per_group("OneCycleLR", "max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, lows, highs, strict=True):
-                    set_momentum(group, self.use_beta1, high)
-                    group["max_momentum"], group["base_momentum"] = high, low
+                    set_momentum(group, self.use_beta1, copy_rate(high))
+                    group["max_momentum"], group["base_momentum"] = copy_rate(high), copy_rate(low)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:

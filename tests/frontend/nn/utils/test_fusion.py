@@ -116,3 +116,16 @@ def test_examples_in_another_order():
     x = t(np.arange(6.0).reshape(2, 3))
     assert nn.modules.rnn.apply_permutation(x, t([2, 0, 1])).tolist() == [[2, 0, 1], [5, 3, 4]]
     assert nn.modules.module._addindent("a\nb", 2) == "a\n  b"
+
+
+@pytest.mark.parametrize("weight_learns", [True, False])
+@pytest.mark.parametrize("bias_learns", [True, False, None])
+def test_fused_parameters_learn_where_those_of_the_layer_did(weight_learns, bias_learns):
+    conv, bn = nn.Conv2d(3, 3, 3, bias=bias_learns is not None), nn.BatchNorm2d(3)
+    conv.weight.requires_grad_(weight_learns)
+    if bias_learns is not None:
+        conv.bias.requires_grad_(bias_learns)
+    weight, bias = nn.utils.fusion.fuse_conv_bn_weights(
+        conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    assert weight.requires_grad == weight_learns
+    assert bias.requires_grad == (weight_learns if bias_learns is None else bias_learns)

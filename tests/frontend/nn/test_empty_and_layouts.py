@@ -1,0 +1,175 @@
+"""Images without elements, layouts that come from weights, and functions at the ends of their domain."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensocket as torch
+from tensocket import nn
+from tensocket.nn import functional as F
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_images_of_no_channels_have_results_of_none_and_gradients_of_0(dims: int, transposed: bool) -> None:
+    x = torch.ones(2, 0, *[6] * dims, requires_grad=True)
+    weight = torch.ones(*((0, 4) if transposed else (4, 0)), *[3] * dims, requires_grad=True)
+    bias = torch.ones(4, requires_grad=True)
+    function = getattr(F, f"conv{'_transpose' if transposed else ''}{dims}d")
+    for image in (x, x[0]):
+        for _ in range(2):  # the second call knows the shapes
+            result = function(image, weight, bias)
+        assert result.shape[-dims - 1] == 0
+        assert result.shape[-1] == (8 if transposed else 4)
+        gradients = torch.autograd.grad(result.sum(), (x, weight, bias), allow_unused=True)
+        assert all(g is not None and not g.any() for g in gradients)
+
+
+@pytest.mark.parametrize("function", ["conv2d", "conv_transpose2d"])
+@pytest.mark.parametrize("image", [True, False])
+@pytest.mark.parametrize("filters", [True, False])
+@pytest.mark.parametrize("size", [1, 3])
+def test_channels_are_last_where_those_of_the_image_or_the_weight_are(function: str, image: bool, filters: bool,
+                                                                        size: int) -> None:
+    x, weight = torch.randn(2, 4, 5, 6), torch.randn(4, 4, size, size)
+    wanted = getattr(F, function)(x, weight)
+    if image:
+        x = x.contiguous(memory_format=torch.channels_last)
+    if filters:
+        weight = weight.contiguous(memory_format=torch.channels_last)
+    result = getattr(F, function)(x, weight)
+    last = image or (filters and size > 1)
+    assert result.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_conv_tbc() -> None:
+    rng = np.random.default_rng(0)
+    x, weight, bias = rng.standard_normal((5, 2, 3)), rng.standard_normal((3, 3, 4)), rng.standard_normal(4)
+    padded = np.pad(x, ((1, 1), (0, 0), (0, 0)))
+    wanted = np.stack([sum(padded[t + k] @ weight[k] for k in range(3)) + bias for t in range(5)])
+    given = [torch.tensor(a, requires_grad=True) for a in (x, weight, bias)]
+    np.testing.assert_allclose(F.conv_tbc(*given, 1).detach().numpy(), wanted, rtol=1e-12)
+    assert torch.autograd.gradcheck(lambda *a: torch.conv_tbc(*a, pad=2), given)
+    with pytest.raises(RuntimeError, match=re.escape("they are [T, B, C], [K, C, O] and [O]")):
+        F.conv_tbc(given[0], given[1], given[1])
+
+
+def test_a_linear_layer_with_a_vector_has_gradients() -> None:
+    for shape in ((3,), (5, 3), (2, 5, 3)):
+        given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True),
+                 torch.randn(3, dtype=torch.float64, requires_grad=True)]
+        assert torch.autograd.gradcheck(F.linear, given)
+        assert torch.autograd.gradgradcheck(F.linear, given)
+
+
+def test_integers_are_padded_with_a_float() -> None:
+    assert F.pad(torch.tensor([1, 2]), (1, 0), "constant", 1.0).tolist() == [1, 1, 2]
+    assert F.pad(torch.tensor([1, 2], dtype=torch.uint8), (0, 1), value=7.0).tolist() == [1, 2, 7]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_only_batches_may_be_empty_where_borders_are_made_of_elements(mode: str, dims: int) -> None:
+    assert F.pad(torch.empty(0, 3, *[6] * dims), (1, 1) * dims, mode).shape == (0, 3, *[8] * dims)
+    with pytest.raises(RuntimeError, match=re.escape(f"a {dims + 1}D or {dims + 2}D (batch mode) tensor has no size of 0 but that of its batch")):
+        F.pad(torch.empty(3, 0, *[6] * dims), (1, 1) * dims, mode)
+
+
+def test_slopes_of_limits_at_nan_are_1() -> None:
+    for function in (F.hardtanh, F.relu6, F.hardsigmoid):
+        x = torch.tensor([float("nan"), 0.5, -9.0], requires_grad=True)
+        slopes = torch.autograd.grad(function(x).sum(), x)[0]
+        inner = 1 / 6 if function is F.hardsigmoid else 1.0
+        np.testing.assert_allclose(slopes.numpy(), [inner, inner, 0.0], rtol=1e-6)
+
+
+def test_empty_batches_leave_running_statistics_alone() -> None:
+    layer = nn.BatchNorm2d(3)
+    result = layer(torch.empty(0, 3, 2, 2, requires_grad=True))
+    result.sum().backward()
+    assert result.shape == (0, 3, 2, 2)
+    assert layer.running_mean.tolist() == [0.0] * 3
+    assert layer.running_var.tolist() == [1.0] * 3
+    assert layer.weight.grad.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("mode", "scale"), [("nearest", 20), ("nearest", 0.4), ("nearest-exact", 7.5)])
+def test_gradients_of_nearest_elements_are_rounded_once(dtype: Any, mode: str, scale: float) -> None:
+    x = torch.zeros(1, 2, 11, 7, dtype=dtype, requires_grad=True)
+    result = F.interpolate(x, scale_factor=scale, mode=mode)
+    upstream = torch.randn(result.shape, dtype=dtype)
+    exact = torch.zeros(1, 2, 11, 7, dtype=torch.float64)
+    shift = 0.5 if mode == "nearest-exact" else 0.0
+    rows = [min(int((k + shift) / scale), 10) for k in range(result.shape[2])]
+    columns = [min(int((k + shift) / scale), 6) for k in range(result.shape[3])]
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            exact[:, :, row, column] += upstream[:, :, i, j].double()
+    found = torch.autograd.grad(result, x, upstream)[0]
+    assert found.dtype is dtype
+    limit = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}[dtype]
+    assert ((found.double() - exact).abs() <= limit * exact.abs() + 1e-5).all()
+
+
+def test_nearest_elements_differentiate_twice() -> None:
+    x = torch.randn(1, 1, 3, 4, dtype=torch.float64, requires_grad=True)
+    function = lambda a: F.interpolate(a * a, (5, 2), mode="nearest")  # noqa: E731
+    assert torch.autograd.gradcheck(function, x)
+    assert torch.autograd.gradgradcheck(function, x)
+
+
+def test_grids_of_images_without_channels_and_of_nearest_points() -> None:
+    assert F.grid_sample(torch.empty(2, 0, 3, 4), torch.zeros(2, 5, 6, 2), align_corners=False).shape == (2, 0, 5, 6)
+    grid = torch.zeros(2, 5, 6, 2, requires_grad=True)
+    result = F.grid_sample(torch.randn(2, 3, 4, 4), grid, mode="nearest", align_corners=False)
+    slope = torch.autograd.grad(result.sum(), grid)[0]
+    assert slope.shape == grid.shape
+    assert not slope.any()
+
+
+def test_affine_grids_go_back_twice_and_warn_of_single_points() -> None:
+    theta = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
+    for align in (False, True):
+        assert torch.autograd.gradcheck(lambda a: F.affine_grid(a, [2, 1, 3, 4], align_corners=align), theta)  # noqa: B023
+        assert torch.autograd.gradgradcheck(
+            lambda a: F.affine_grid(a, [2, 1, 3, 4], align_corners=align), theta)  # noqa: B023
+    grid = F.affine_grid(theta, [2, 1, 3, 4], align_corners=False)
+    first = torch.autograd.grad(grid, theta, torch.ones_like(grid))[0]  # nothing was saved that could be freed
+    assert torch.equal(first, torch.autograd.grad(grid, theta, torch.ones_like(grid))[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        F.affine_grid(theta, [2, 1, 3, 1], align_corners=False)
+    with pytest.warns(UserWarning, match="See the documentation of affine_grid"):
+        F.affine_grid(theta, [2, 1, 3, 1], align_corners=True)
+
+
+def test_gradients_of_gradients_of_empty_results_are_checked() -> None:
+    layer = nn.Conv1d(4, 5, 3).double()
+    x = torch.empty(0, 4, 10, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(layer, x)
+
+
+@pytest.mark.parametrize("function", [
+    lambda r: F.mse_loss(torch.zeros(2), torch.zeros(2), reduction=r),
+    lambda r: F.cross_entropy(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64), reduction=r),
+    lambda r: F.huber_loss(torch.zeros(2), torch.zeros(2), reduction=r),
+    lambda r: F.gaussian_nll_loss(torch.zeros(2), torch.zeros(2), torch.ones(2), reduction=r),
+])
+def test_functions_take_reductions_by_name_only(function: Any) -> None:
+    function("sum")
+    with pytest.raises(ValueError, match="'none', 'mean' or 'sum'"):
+        function(1)
+
+
+def test_samples_of_fractional_pooling_have_any_float_dtype() -> None:
+    samples = torch.rand(2, 4, 3, dtype=torch.float64)
+    x = torch.randn(2, 4, 5, 5, 5)
+    result = F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples)
+    torch.testing.assert_close(result, F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples.float()))
