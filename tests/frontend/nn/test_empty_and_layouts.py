@@ -77,7 +77,8 @@ def test_integers_are_padded_with_a_float() -> None:
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_only_batches_may_be_empty_where_borders_are_made_of_elements(mode: str, dims: int) -> None:
     assert F.pad(torch.empty(0, 3, *[6] * dims), (1, 1) * dims, mode).shape == (0, 3, *[8] * dims)
-    with pytest.raises(RuntimeError, match=re.escape(f"a {dims + 1}D or {dims + 2}D (batch mode) tensor has no size of 0 but that of its batch")):
+    rule = f"a {dims + 1}D or {dims + 2}D (batch mode) tensor has no size of 0 but that of its batch"
+    with pytest.raises(RuntimeError, match=re.escape(rule)):
         F.pad(torch.empty(3, 0, *[6] * dims), (1, 1) * dims, mode)
 
 
@@ -120,7 +121,7 @@ def test_gradients_of_nearest_elements_are_rounded_once(dtype: Any, mode: str, s
 
 def test_nearest_elements_differentiate_twice() -> None:
     x = torch.randn(1, 1, 3, 4, dtype=torch.float64, requires_grad=True)
-    function = lambda a: F.interpolate(a * a, (5, 2), mode="nearest")  # noqa: E731
+    function = lambda a: F.interpolate(a * a, (5, 2), mode="nearest")
     assert torch.autograd.gradcheck(function, x)
     assert torch.autograd.gradgradcheck(function, x)
 

@@ -386,7 +386,7 @@ def test_sequences_are_joined_and_repeated():
     assert "0" not in dir(a)
     with pytest.raises(IndexError, match="a module is inserted before one of the members or at the end"):
         a.insert(9, nn.ReLU())
-    with pytest.raises(AssertionError, match="a member is a nn.Module"):
+    with pytest.raises(AssertionError, match=r"a member is a nn\.Module"):
         a.insert(0, [nn.ReLU()])
     with pytest.raises(ValueError, match="a Sequential is added to another"):
         a + 1
