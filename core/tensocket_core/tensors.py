@@ -19,7 +19,7 @@ from tensocket_plugins.contract.naming import package_name
 
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
-from .autograd.methods import Recorded, check_grad, warn_of_no_leaf
+from .autograd.methods import Recorded, check_grad, check_untransformed, warn_of_no_leaf
 from .complex_attributes import ComplexAttributes, real_number, warn_of_number
 from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
@@ -235,7 +235,9 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         self._key = self._key | AUTOGRAD if value else self._key & ~AUTOGRAD
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set ``requires_grad`` in place."""
+        """Set ``requires_grad`` in place; refused while a function transform runs."""
+        if ACTIVE:
+            check_untransformed("Tensor.requires_grad_()")
         self.requires_grad = requires_grad
         return self
 

@@ -21,6 +21,7 @@ from tensocket_core import (
     sparse_csr_tensor,
 )
 from tensocket_core.creation.base import finish
+from tensocket_core.dispatch.modes import as_leaf
 from tensocket_core.interop.pickling import build_wrapper, own_slots
 from tensocket_core.storages import array_in, entry_of, untyped
 from tensocket_core.typed_storages import TypedStorage
@@ -91,7 +92,7 @@ def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
         _check_memory(tensor)
         tensor = tensor.conj().resolve_conj() if metadata.get("conj") else tensor
         tensor = -tensor if metadata.get("neg") else tensor
-    return tensor.requires_grad_() if requires_grad else tensor
+    return as_leaf(tensor) if requires_grad else tensor
 
 
 def _check_memory(tensor: Tensor) -> None:

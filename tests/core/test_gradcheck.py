@@ -323,3 +323,8 @@ def test_errors_say_what_was_found() -> None:
     assert isinstance(caught.value, RuntimeError)
     assert "output 0 with respect to input 0" in str(caught.value)
     assert "by backward:\n[[12.]]" in str(caught.value)
+
+
+def test_results_are_tensors() -> None:
+    with pytest.raises(ArgumentTypeError, match="the function returns tensors"):
+        gradcheck(lambda x: (x, "text"), leaf([1.0]), raise_exception=True)

@@ -232,7 +232,7 @@ def test_rules_can_be_registered() -> None:
      "that Python or a result's shape could depend on — use operators such as where instead of Python values"),
     (lambda x: (x * torch.ones(2)).unique(), "[unique] a batch — shapes of results do not depend on the data"),
     (lambda x: torch.ones(3).add_(x), "[add_] a tensor of shape [3] that all examples of vmap share"),
-    (lambda x: (x * 1).requires_grad_(), "[requires_grad] a tensor of vmap"),
+    (lambda x: (x * 1).requires_grad_(), "[Tensor.requires_grad_()] a call inside of a function that is transformed"),
     (lambda x: x.data_ptr(), "[data_ptr] a tensor of vmap — tensors of transforms have no memory of their own"),
 ])
 def test_what_depends_on_data_is_refused(function: Any, message: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tensocket_core as torch
 from tensocket_core import pytree
 from tensocket_core import transforms as t
-from tensocket_core.autograd import Function
+from tensocket_core.autograd import Function, functional
 from tensocket_core.transforms import dual_levels as fwd
 from tensocket_core.transforms import forward_rules
 from tensocket_plugins.contract.arrays import DeviceArray
@@ -59,6 +59,35 @@ class Both(Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: Any) -> Any:
         return x, 0
+
+
+def typed_leaf(x: Any) -> Any:
+    x.clone().requires_grad = True
+
+
+def inner_leaf(x: Any) -> Any:
+    torch.zeros(2).requires_grad_()
+    return x.sum()
+
+
+def keeping(x: Any) -> Any:
+    (x * 1).retain_grad()
+    return x.sum()
+
+
+def inner_pass(x: Any) -> Any:
+    torch.zeros((), requires_grad=True).sin().backward()
+    return x.sum()
+
+
+def inner_jacobian(x: Any) -> Any:
+    return functional.jacobian(total, x).sum()
+
+
+COMPLEX = torch.tensor([1.0 + 2.0j])
+TRANSFORMS: list[Callable[[Any], Any]] = [
+    lambda f: t.grad(f)(THREE), lambda f: t.vmap(f)(THREE), lambda f: t.jvp(f, (THREE,), (THREE,)),
+    lambda f: t.functionalize(f)(THREE)]
 
 
 def escaped() -> Any:
@@ -116,11 +145,42 @@ CASES: list[Case] = [
     (lambda: t.vmap(lambda x: x.data_ptr())(THREE), TransformError, RuntimeError, "data_ptr",
      "tensors of transforms have no memory of their own"),
     (lambda: t.grad(lambda x: THREE.add_(x).sum())(ONE), TransformError, RuntimeError, "add_",
-     "a transformed function modifies only what it is given or has made"),
+     "a transformed function modifies only what it is given or has made: it can not mutate a captured Tensor"),
     (lambda: t.vmap(lambda x: torch.zeros(()).add_(x))(THREE), TransformError, RuntimeError, "add_",
      "a result that differs between examples is not written into one tensor"),
-    (lambda: t.vmap(lambda x: x.clone().requires_grad_())(THREE), AutogradError, RuntimeError, "requires_grad",
+    (lambda: t.vmap(typed_leaf)(THREE), AutogradError, RuntimeError, "requires_grad",
      "tensors of a batch record gradients where the batch does"),
+    *[(lambda make=make: make(inner_leaf), AutogradError, RuntimeError, "Tensor.requires_grad_()",
+       "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
+       "of a function being transformed by a functorch transform, which says itself what requires a gradient")
+      for make in TRANSFORMS],
+    (lambda: t.grad(keeping)(THREE), AutogradError, RuntimeError, "Tensor.retain_grad()",
+     "You are attempting to call Tensor.retain_grad() (or perhaps using torch.autograd.functional.* APIs) inside "
+     "of a function being transformed by a functorch transform, which says itself what requires a gradient"),
+    *[(lambda make=make: make(inner_pass), AutogradError, RuntimeError, "backward",
+       "backward() called inside a functorch transform. This is not supported") for make in TRANSFORMS],
+    (lambda: t.grad(inner_jacobian)(THREE), AutogradError, RuntimeError, "Tensor.requires_grad_()",
+     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
+     "of a function being transformed by a functorch transform, which says itself what requires a gradient"),
+    (lambda: t.jacrev(total)(COMPLEX), AutogradError, RuntimeError, "jacrev",
+     "jacrev: Expected all inputs to be real but received complex tensor at flattened input idx: 0"),
+    (lambda: t.jacfwd(total)(COMPLEX), AutogradError, RuntimeError, "jacfwd",
+     "jacfwd: Expected all inputs to be real but received complex tensor at flattened input idx: 0"),
+    (lambda: t.jacrev(lambda x: x * 1j)(THREE), AutogradError, RuntimeError, "jacrev",
+     "jacrev: Expected all outputs to be real but received complex tensor at flattened input idx: 0"),
+    (lambda: t.jacfwd(lambda x: x * 1j)(THREE), AutogradError, RuntimeError, "jacfwd",
+     "jacfwd: Expected all outputs to be real but received complex tensor at flattened input idx: 0"),
+    (lambda: t.jacrev(total, chunk_size=0), ArgumentError, ValueError, "jacrev",
+     "jacrev: `chunk_size` should be greater than 0."),
+    (lambda: t.vjp(lambda x: (x > 0).long(), THREE), AutogradError, RuntimeError, "vjp",
+     f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {torch.int64!r}"),
+    *[(lambda made=made: t.vjp(lambda x: made, THREE), AutogradError, RuntimeError, "vjp(f, *primals)",
+       "vjp(f, *primals): Expected f to be a function that has non-empty output") for made in (None, ())],
+    *[(lambda made=made: t.jvp(lambda x: made, (THREE,), (THREE,)), AutogradError, RuntimeError,
+       "jvp(f, primals, tangents)", "jvp(f, primals, tangents): Expected f to be a function that has non-empty output")
+      for made in (None, ())],
+    *[(lambda aux=aux: t.grad(lambda x: (x.sum(), aux), has_aux=True)(THREE), AutogradError, RuntimeError,
+       "grad_and_value(f)(*args)", "Expected tensors, got unsupported type <class 'float'>") for aux in (1.0, [1.0])],
     (lambda: t.vmap(lambda x: torch.rand(2))(THREE), TransformError, RuntimeError, "rand",
      "with randomness='error', functions of examples draw nothing"),
     (lambda: t.vmap(lambda x: x.item())(THREE), TransformError, RuntimeError, "item",
@@ -182,26 +242,33 @@ CASES: list[Case] = [
      "Dimension out of range (expected to be in range of [-1, 0], but got 3)"),
     (lambda: t.grad(total)(1.0), ArgumentError, ValueError, "grad", "what is differentiated is a tensor"),
     (lambda: t.grad(lambda x: x)(THREE), AutogradError, RuntimeError, "grad",
-     "the function returns a tensor without dimensions"),
-    (lambda: t.grad(lambda x: [x.sum()])(THREE), AutogradError, RuntimeError, "grad", "the function returns a tensor"),
-    (lambda: t.grad(lambda x: 1.0)(THREE), AutogradError, RuntimeError, "grad", "the function returns tensors"),
+     "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with 1 dims"),
+    (lambda: t.grad(lambda x: [x.sum()])(THREE), AutogradError, RuntimeError, "grad",
+     "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got <class 'list'>"),
+    (lambda: t.grad(lambda x: 1.0)(THREE), AutogradError, RuntimeError, "grad",
+     "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got <class 'float'>"),
     (lambda: t.grad(total, argnums=2)(THREE), AutogradError, RuntimeError, "grad",
-     "argnums are positions of arguments"),
-    (lambda: t.grad(total, argnums=(0, 0))(THREE), AutogradError, RuntimeError, "grad", "every argument is named once"),
+     "Got argnum=2, but only 1 positional inputs"),
+    (lambda: t.grad(total, argnums=(0, 0))(THREE), AutogradError, RuntimeError, "grad",
+     "argnums elements must be unique, got (0, 0)"),
     (lambda: t.grad(total, argnums="x")(THREE), AutogradError, RuntimeError, "grad",
-     "argnums is an int or a tuple of ints"),
-    (lambda: t.grad(total, has_aux=True)(THREE), AutogradError, RuntimeError, "grad",
-     "the function returns a pair (output, aux)"),
+     "argnums must be int or Tuple[int, ...], got: <class 'str'>"),
+    (lambda: t.grad(total, argnums=())(THREE), AutogradError, RuntimeError, "grad", "argnums must be non-empty"),
+    (lambda: t.grad(total, has_aux=True)(THREE), AutogradError, RuntimeError, "grad_and_value(f)(*args)",
+     "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"),
     (lambda: t.vjp(total, THREE)[1]((ONE, ONE)), AutogradError, RuntimeError, "vjp",
-     "cotangents have the structure of the function's results"),
+     "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+     "cotangents: tuple(*, *), primal output: *"),
     (lambda: t.vjp(total, THREE)[1](THREE), ShapeError, RuntimeError, "vjp",
      "a cotangent is a tensor of its result's shape"),
     (lambda: t.jvp(total, THREE, THREE), AutogradError, RuntimeError, "jvp",
-     "primals are the tuple of the function's arguments"),
+     "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)"),
     (lambda: t.jvp(total, (THREE,), (THREE, THREE)), AutogradError, RuntimeError, "jvp",
-     "there are primals, and tangents have their structure"),
-    (lambda: t.jvp(lambda x: 1.0, (THREE,), (THREE,)), AutogradError, RuntimeError, "jvp",
-     "the function returns tensors"),
+     "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure"),
+    (lambda: t.jvp(total, (), ()), AutogradError, RuntimeError, "jvp",
+     "jvp(f, primals, tangents): Expected primals to contain at least one Tensor"),
+    (lambda: t.jvp(lambda x: 1.0, (THREE,), (THREE,)), AutogradError, RuntimeError, "jvp(f, primals, tangents)",
+     "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type <class 'float'>"),
     (lambda: t.jvp(lambda x: ONE, (THREE,), (THREE,), strict=True), AutogradError, RuntimeError, "jvp",
      "with strict=True, all results do"),
     (lambda: t.jvp(total, (THREE,), (1.0,)), ArgumentError, RuntimeError, "jvp", "primals and tangents are tensors"),

@@ -61,24 +61,24 @@ def number(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("run", "message"), [
-    (lambda x: grad(lambda x: x)(x), "[grad] a function that returns shape [3] — the function returns a tensor"),
-    (lambda x: grad(lambda x: 1.0)(x), "[grad] a function that returns float — the function returns tensors"),
-    (lambda x: grad(lambda x: [x.sum()])(x), "[grad] a function that returns list — the function returns a tensor"),
-    (lambda x: grad(number, argnums=2)(x), "[grad] argnums=2 for 1 positional arguments"),
-    (lambda x: grad(number, argnums=(0, 0))(x), "[grad] argnums=(0, 0) — every argument is named once"),
-    (lambda x: grad(number, argnums="x")(x), "[grad] argnums='x' — argnums is an int or a tuple of ints"),
-    (lambda x: grad(number, has_aux=True)(x), "[grad] a function with has_aux=True that returns GradTensor"),
+    (lambda x: grad(lambda x: x)(x), "[grad] a function that returns shape [3] — grad_and_value(f)(*args): Expected"),
+    (lambda x: grad(lambda x: 1.0)(x), "[grad] a function that returns float — grad_and_value(f)(*args): Expected"),
+    (lambda x: grad(lambda x: [x.sum()])(x), "[grad] a function that returns list — grad_and_value(f)(*args)"),
+    (lambda x: grad(number, argnums=2)(x), "[grad] argnums=2 — Got argnum=2, but only 1 positional inputs"),
+    (lambda x: grad(number, argnums=(0, 0))(x), "[grad] argnums=(0, 0) — argnums elements must be unique"),
+    (lambda x: grad(number, argnums="x")(x), "[grad] argnums='x' — argnums must be int or Tuple"),
+    (lambda x: grad(number, has_aux=True)(x), "[grad_and_value(f)(*args)] a function with has_aux"),
     (lambda x: grad(number)(x.long()), "only floating-point and complex tensors have gradients"),
-    (lambda x: jacrev(lambda x: "no")(x), "[jacrev] a function that returns str"),
+    (lambda x: jacrev(lambda x: "no")(x), "[vjp(f, *primals)] a function that returns str"),
     (lambda x: jacrev(number, argnums=1)(x), "[jacrev] argnums=1"),
     (lambda x: jacfwd(lambda x: x, argnums=1)(x), "[jacfwd] argnums=1"),
     (lambda x: jacfwd(lambda x: x)(()), "[jacfwd] arguments without tensors"),
-    (lambda x: vjp(lambda x: (x, x), x)[1](x), "[vjp] cotangents * for results tuple(*, *)"),
-    (lambda x: jvp(number, x, x), "[jvp] primals of type Tensor — primals are the tuple of the function's arguments"),
+    (lambda x: vjp(lambda x: (x, x), x)[1](x), "[vjp] cotangents — Expected pytree structure of cotangents to be the"),
+    (lambda x: jvp(number, x, x), "[jvp] primals of type Tensor — jvp(f, primals, tangents): Expected primals to be"),
     (lambda x: jvp(number, (x,), (x, x)), "[jvp] primals tuple(*) and tangents tuple(*, *)"),
-    (lambda x: jvp(lambda x: 2.0, (x,), (x,)), "[jvp] a function that returns float"),
+    (lambda x: jvp(lambda x: 2.0, (x,), (x,)), "[jvp(f, primals, tangents)] a function that returns float"),
     (lambda x: jvp(lambda x: torch.ones(2), (x,), (x,), strict=True), "[jvp] a result that does not depend on the"),
-    (lambda x: jvp(lambda x: x, (x,), (x,), has_aux=True), "[jvp] a function with has_aux=True that returns"),
+    (lambda x: jvp(lambda x: x, (x,), (x,), has_aux=True), "[jvp(f, primals, tangents)] a function with has_aux"),
     (lambda x: linearize(torch.sin, x)[1](x, x), "[linearize] tangents tuple(*, *) for primals tuple(*)"),
     (lambda x: fwd.make_dual(x, x), "[make_dual] a tangent outside of a dual level — tangents live in a dual level"),
     (lambda x: fwd.exit_dual_level(), "[exit_dual_level] level None, 0 open — the open level is closed"),
@@ -265,3 +265,35 @@ def test_vectorized_jacobians_and_hessians(strategy: str) -> None:
     second = torch.autograd.functional.hessian(lambda x: (x**3).sum(), tensor(X), vectorize=True,
                                                outer_jacobian_strategy=strategy)
     same(second, np.diag(6 * X))
+
+
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_jacobians_of_functions_that_modify_other_arguments(jacobian: Any) -> None:
+    x, y = tensor(X), tensor(np.zeros(3))
+
+    def assigns(x: Any, y: Any) -> Any:
+        y.copy_(x * x)
+        return y
+
+    same(jacobian(assigns)(x, y), np.diag(2 * X))
+
+    def joins(x: Any, y: Any, z: Any) -> Any:
+        x[:2] = y
+        return torch.functions.stack([(x ** 2).sum(), (z ** 3).sum()])
+
+    first, second = jacobian(joins, argnums=(1, 2))(tensor(X) * 1, tensor(X[:2]), tensor(X))
+    same(first, [2 * X[:2], [0.0, 0.0]])
+    same(second, [[0.0, 0.0, 0.0], 3 * X ** 2])
+
+
+def test_forward_mode_that_is_off_outside_is_on_inside() -> None:
+    with fwd.set_forward_grad_enabled(False):
+        same(jvp(torch.sin, (tensor(X),), (tensor(np.ones(3)),))[1], np.cos(X))
+        assert not fwd.is_forward_grad_enabled()
+
+    def shifted(x: Any) -> Any:
+        with fwd.set_forward_grad_enabled(False):
+            inner = jvp(lambda y: x * y * y, (x,), (tensor(np.ones(3)),))[1]  # 2 x x, a constant outside
+        return x * inner
+
+    same(jvp(shifted, (tensor(X),), (tensor(np.ones(3)),))[1], 2 * X * X)

@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
-from ..dispatch.modes import STATE
+from ..dispatch.modes import STATE, as_leaf
 from .derivative import Derivative
 from .node import SEQUENCE, MultiNode
 from .record import edge_of, make_outputs
@@ -62,7 +62,7 @@ def _refusing(message: str) -> Derivative:
 
 def guarded(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Gradients of a function that is marked with ``once_differentiable``: what differentiates them fails."""
-    leaves = tuple([value.detach().requires_grad_() if hasattr(value, "_key") and value._key & DIFFERENTIABLE else value
+    leaves = tuple([as_leaf(value.detach()) if hasattr(value, "_key") and value._key & DIFFERENTIABLE else value
                     for value in values])
     results = DelayedError("a gradient of a function marked with once_differentiable", len(leaves))(*leaves)
     return results if len(leaves) > 1 else (results,)

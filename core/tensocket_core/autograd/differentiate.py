@@ -9,7 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from ..dispatch.call import collected_key
 from ..dispatch.keys import AUTOGRAD
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, STATE
 from ..dispatch.overrides import handle, overridden
 from ..warned import warn_once
 from .edges import edge_from_place, target_of
@@ -124,6 +124,10 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         ShapeError: A gradient's shape is not its tensor's.
         ArgumentTypeError: Something is no tensor.
     """
+    if any(transform.functional for transform in STATE.transforms):
+        raise AutogradError("backward", "a function that is transformed", "backward() called inside a functorch "
+                            "transform. This is not supported", "use functorch.grad or functorch.vjp instead, or "
+                            "call backward() outside of functorch transforms")
     roots = _sequence(tensors)
     gradients = _given(roots, grad_variables if grad_tensors is None else grad_tensors)
     starts = _roots("backward", roots, gradients, create_graph)

@@ -14,7 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, 
 
 from .. import tensors
 from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, OPTIONS, WRAPPER, dtype_bit
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, STATE
 from . import differentiate
 from .engine import run_pass
 from .hooks import Extras, Hooks, RemovableHandle, extras_of
@@ -149,6 +149,8 @@ class Recorded:
         Raises:
             AutogradError: The tensor does not require grad.
         """
+        if ACTIVE:
+            check_untransformed("Tensor.retain_grad()")
         if not self._key & AUTOGRAD:
             raise AutogradError("retain_grad", "a tensor that requires no grad",
                                 "only tensors with gradients can keep one", "set requires_grad=True first")
@@ -159,6 +161,21 @@ class Recorded:
     def retains_grad(self) -> bool:
         """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
         return retained_by(self) is not None
+
+
+def check_untransformed(operator: str) -> None:
+    """Refuse to change what is recorded where a function transform says it.
+
+    Raises:
+        AutogradError: A transform runs.
+    """
+    for transform in STATE.transforms:
+        if transform.functional:
+            raise AutogradError(operator, f"a call inside of a function that is transformed by {transform.name}",
+                                f"You are attempting to call {operator} (or perhaps using torch.autograd.functional.* "
+                                "APIs) inside of a function being transformed by a functorch transform, which says "
+                                "itself what requires a gradient",
+                                "use func.grad, vjp, jacrev, jacfwd or hessian inside, or call it outside")
 
 
 def warn_of_no_leaf(tensor: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from .factory_keywords import completed
 from .keys import WRAPPER
-from .modes import ACTIVE, STATE, thread_state
+from .modes import ACTIVE, STATE, as_leaf, thread_state
 from .overrides import handle, overrides_functions
 from .packets import Packet
 from .protocol import UNSEEN, ask_dispatch
@@ -155,4 +155,4 @@ def seen(function: Callable[..., Any], *args: Any, rest: dict[str, Any] | None =
         record, name, args, lambda: (args, keywords), record.dispatch_rules)
     if result is UNSEEN:
         result = _traced(function, args, keywords)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result) if requires_grad else result

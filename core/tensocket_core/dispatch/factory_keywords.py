@@ -17,7 +17,7 @@ from tensocket_plugins.contract.errors import (
 from ..device import open_entry
 from ..formats import layout, strided
 from .keys import AUTOGRAD
-from .modes import is_grad_enabled
+from .modes import as_leaf, is_grad_enabled
 
 #: Factories that fill an ``out`` with as many elements, whatever its shape.
 _RANGES: Final = frozenset({"arange", "linspace", "logspace", "range"})
@@ -120,4 +120,4 @@ def _into(operator: str, out: Any, make: Callable[..., Any], args: tuple[Any, ..
                           UserWarning, stacklevel=5)
         out.resize_(tuple(made.shape))
     out.copy_(made)
-    return out.requires_grad_() if given.get("requires_grad") else out
+    return as_leaf(out) if given.get("requires_grad") else out

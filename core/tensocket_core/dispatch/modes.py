@@ -232,3 +232,9 @@ class enable_grad(_Mode):
 def is_grad_enabled() -> bool:
     """Whether operators of this thread record gradients."""
     return STATE.grad_enabled
+
+
+def as_leaf(tensor: Any) -> Any:
+    """Let a new tensor require a gradient."""
+    tensor.requires_grad = True
+    return tensor

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError
 from ..creation import tensor
 from ..device import default_entry, open_entry, selected_entry
 from ..dispatch.factories import seen, watched
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, as_leaf
 from ..promotion import get_default_dtype
 from .capsules import is_capsule
 from .dlpack import from_dlpack
@@ -62,7 +62,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         return result
     if not requires_grad:
         return result.detach() if result.requires_grad else result
-    return result.requires_grad_()
+    return as_leaf(result)
 
 
 def _aliased(obj: Any, dtype: Any) -> Any:

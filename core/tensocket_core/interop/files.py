@@ -11,6 +11,7 @@ from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..device import open_entry
+from ..dispatch.modes import as_leaf
 from ..promotion import get_default_dtype
 from ..storages import UntypedStorage, storage_of
 from .exported import fix_size
@@ -81,7 +82,7 @@ def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype
                             "leave device out, then call .to(device)")
     kind = get_default_dtype() if dtype is None else dtype
     found = mapped("from_file", filename, shared, size * kind.itemsize).view(kind)
-    return found.requires_grad_() if requires_grad else found
+    return as_leaf(found) if requires_grad else found
 
 
 UntypedStorage.from_file = staticmethod(storage_from_file)

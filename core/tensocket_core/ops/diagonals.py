@@ -13,7 +13,7 @@ from .. import creation
 from .._generated import functions
 from ..dispatch.composite import composite
 from ..dispatch.factories import seen, watched
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, as_leaf
 from ..execute.geometry import normalize_axis
 from ..promotion import result_type
 from .selection import positions
@@ -191,7 +191,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     if rest or (ACTIVE and watched()):
         return seen(tril_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     found = _triangle("tril_indices", row, col, offset, dtype, device, False)
-    return found.requires_grad_() if requires_grad else found
+    return as_leaf(found) if requires_grad else found
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
@@ -205,7 +205,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     if rest or (ACTIVE and watched()):
         return seen(triu_indices, row, col, offset, rest=rest, dtype=dtype, device=device, requires_grad=requires_grad)
     found = _triangle("triu_indices", row, col, offset, dtype, device, True)
-    return found.requires_grad_() if requires_grad else found
+    return as_leaf(found) if requires_grad else found
 
 
 def _index_shape(shape: Any) -> tuple[int, ...]:

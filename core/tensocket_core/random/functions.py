@@ -17,7 +17,7 @@ from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
 from ..dispatch.fallback import note_host_operator
 from ..dispatch.keys import WRAPPER, dtype_bit
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, as_leaf
 from ..execute.copying import converted
 from ..execute.geometry import contiguous
 from ..execute.sorting import sorted_positions
@@ -38,7 +38,7 @@ def _random(
 ) -> Any:
     chosen, entry = options(operator, dtype, generator.device if device is None and generator is not None else device)
     result = floats(operator, formulas, shape_of(operator, size), chosen, entry, generator)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result) if requires_grad else result
 
 
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
@@ -65,7 +65,7 @@ def _floats_like(draw: Callable[..., Any], formulas: tuple[Formula, Formula], in
     if ACTIVE or dtype or device or memory_format or input._key & WRAPPER or not contiguous(input._array):
         return drawn_like(draw, input, dtype, device, requires_grad, memory_format)
     drawn = floats(draw.__name__, formulas, input._array.shape, input.dtype, input._entry, None)
-    return drawn.requires_grad_() if requires_grad else drawn
+    return as_leaf(drawn) if requires_grad else drawn
 
 
 def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, requires_grad: bool,
@@ -76,7 +76,7 @@ def drawn_like(draw: Callable[..., Any], input: Any, dtype: Any, device: Any, re
     drawn = draw(tuple(input.shape), **chosen)
     if not (memory_format is contiguous_format or (kept and input.is_contiguous())):
         drawn = empty_like(input, memory_format=memory_format, **chosen).copy_(drawn)
-    return drawn.requires_grad_() if requires_grad else drawn
+    return as_leaf(drawn) if requires_grad else drawn
 
 
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -124,7 +124,7 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
     shape = shape_of("randint", (size,))
     result = whole_numbers(entry, shape, chosen, low, high, generator)
     result = result if result.dtype is chosen else result.to(chosen)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result) if requires_grad else result
 
 
 def _bounds(low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
@@ -218,4 +218,4 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         return from_values(order, chosen, entry)
 
     result = through_transforms("randperm", draw)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result) if requires_grad else result

@@ -15,7 +15,7 @@ from ..creation import empty_like, options, shape_of
 from ..dispatch.call import call
 from ..dispatch.factories import seen, watched
 from ..dispatch.keys import AUTOGRAD, WRAPPER
-from ..dispatch.modes import ACTIVE, is_grad_enabled
+from ..dispatch.modes import ACTIVE, as_leaf, is_grad_enabled
 from ..execute.geometry import broadcast_shapes
 from ..execute.math import arithmetic_dtype
 from ..execute.views import Custom
@@ -90,7 +90,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
         if chosen is dtypes.float32 and entry.runtime.target is not None:
             drawn = drawn_tensor("normal", NORMAL_SCALED[0], entry, shape, chosen, 1, generator,
                                  (float(std), float(mean)))
-            return drawn.requires_grad_() if requires_grad else drawn
+            return as_leaf(drawn) if requires_grad else drawn
         drawn = floats("randn", NORMAL, shape, chosen, entry, generator)
     else:
         shape = broadcast_shapes("normal", [tuple(x.shape) for x in given])
@@ -99,7 +99,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
     parts = [x.detach() if hasattr(x, "_key") else x for x in (mean, std)]
     result = _connected((drawn * parts[1] + parts[0]).to(chosen if dtype is None else dtype),
                         *[x for x in (mean, std) if hasattr(x, "_key")])
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result) if requires_grad else result
 
 
 def _check_deviation(std: Any) -> None:

@@ -12,6 +12,7 @@ from .. import creation
 from .._generated import functions
 from ..creation import shape_of
 from ..dispatch.factories import under_modes
+from ..dispatch.modes import as_leaf
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
 from . import gradients
@@ -44,8 +45,7 @@ def _given(value: Any, dtype: Any, device: Any) -> Any:
 def _finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
     """A leaf where that is asked for."""
     if requires_grad:
-        made = made.alias()
-        made.requires_grad_()
+        made = as_leaf(made.alias())
     return made
 
 

@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 from .. import creation
 from ..creation import shape_of
 from ..dispatch.factory_keywords import LAYOUTS
+from ..dispatch.modes import as_leaf
 from ..formats import layout, preserve_format, sparse_coo, sparse_csr
 from .construct import sparse_coo_tensor
 from .tensor import RULES, SparseTensor, in_layout, sparse_rule, wrap_sparse
@@ -22,7 +23,7 @@ def without_values(shape: tuple[int, ...], sparse_dim: int, kind: layout, dtype:
     rows = stored.new_zeros((sparse_dim, 0), dtype=int64)
     made = in_layout(wrap_sparse(rows, stored, shape, sparse_coo, True), kind)
     if requires_grad:
-        made.requires_grad_()
+        as_leaf(made)
     return made
 
 

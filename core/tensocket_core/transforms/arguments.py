@@ -6,6 +6,8 @@ from typing import Any
 
 from tensocket_plugins.contract.errors import AutogradError
 
+from ..pytree import tree_leaves
+
 
 def chosen(name: str, args: tuple[Any, ...], argnums: Any) -> frozenset[int]:
     """Positions of the differentiated arguments, not negative; None means all.
@@ -17,15 +19,17 @@ def chosen(name: str, args: tuple[Any, ...], argnums: Any) -> frozenset[int]:
         return frozenset(range(len(args)))
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     if not numbers or not all(isinstance(k, int) and not isinstance(k, bool) for k in numbers):
-        raise AutogradError(name, f"argnums={argnums!r}", "argnums is an int or a tuple of ints",
+        raise AutogradError(name, f"argnums={argnums!r}", "argnums must be non-empty" if numbers == () else
+                            f"argnums must be int or Tuple[int, ...], got: {type(argnums)}",
                             "pass the positions of the arguments to differentiate")
     for k in numbers:
         if not -len(args) <= k < len(args):
-            raise AutogradError(name, f"argnums={argnums!r} for {len(args)} positional arguments",
-                                "argnums are positions of arguments", "pass the argument by position")
+            raise AutogradError(name, f"argnums={argnums!r}", f"Got argnum={k}, but only {len(args)} positional inputs",
+                                "pass the argument by position")
     positions = frozenset(k % len(args) for k in numbers)
     if len(positions) != len(numbers):
-        raise AutogradError(name, f"argnums={argnums!r}", "every argument is named once", "remove the repetition")
+        raise AutogradError(name, f"argnums={argnums!r}", f"argnums elements must be unique, got {argnums}",
+                            "remove the repetition")
     return positions
 
 
@@ -49,12 +53,54 @@ def replaced(args: tuple[Any, ...], argnums: Any, new: Any) -> tuple[Any, ...]:
 def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     """What is differentiated, and the rest.
 
+    Args:
+        name: The call, as errors show it.
+        result: What the function returned.
+        has_aux: Whether that is a pair.
+
     Raises:
-        AutogradError: ``has_aux`` promises a pair and the result is none.
+        AutogradError: ``has_aux`` promises a pair of tensors, or trees of them, and the result is not one.
     """
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise AutogradError(name, f"a function with has_aux=True that returns {type(result).__name__}",
-                            "the function returns a pair (output, aux)", "return a tuple of two")
+                            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True",
+                            "return a tuple of two")
+    for leaf in tree_leaves(result[1]):
+        if not hasattr(leaf, "_key"):
+            raise AutogradError(name, "an aux that is not a tree of tensors",
+                                f"Expected tensors, got unsupported type {type(leaf)}", "return tensors only")
     return result[0], result[1]
+
+
+def check_outputs(name: str, outputs: list[Any]) -> None:
+    """Refuse results of a differentiated function that are not tensors.
+
+    Args:
+        name: The call, as errors show it.
+        outputs: Leaves of what the function returned.
+
+    Raises:
+        AutogradError: There are none, or one is not a tensor.
+    """
+    if not outputs or (len(outputs) == 1 and outputs[0] is None):
+        raise AutogradError(name, f"a function that returns {outputs}", f"{name}: Expected f to be a function that has "
+                            "non-empty output", "return the tensors to differentiate")
+    for output in outputs:
+        if not hasattr(output, "_key"):
+            raise AutogradError(name, f"a function that returns {type(output).__name__}", f"{name}: expected "
+                                f"f(*primals) to return only tensors, got unsupported type {type(output)}",
+                                "return tensors, or use has_aux=True for the rest")
+
+
+def check_real(name: str, what: str, tree: Any) -> None:
+    """Refuse complex numbers, of which Jacobians have no derivative with respect to single parts.
+
+    Raises:
+        AutogradError: A tensor is complex.
+    """
+    for index, leaf in enumerate(tree_leaves(tree)):
+        if hasattr(leaf, "_key") and leaf.dtype.is_complex:
+            raise AutogradError(name, f"complex {what}", f"{name}: Expected all {what} to be real but received complex "
+                                f"tensor at flattened input idx: {index}", "use view_as_real, or vjp and jvp")

@@ -68,6 +68,7 @@ class DualLevel(Forward):
 
     kind: ClassVar[type[DualTensor]] = LevelDual
     lenient: ClassVar[bool] = True
+    functional = False
 
     def __init__(self) -> None:
         super().__init__("dual_level")

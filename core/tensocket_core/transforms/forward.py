@@ -12,9 +12,12 @@ from ..dispatch.call import call
 from ..dispatch.modes import INHERITED
 from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .aliasing import AliasTensor, content, make_view, replace, root_of
-from .arguments import split_aux
+from .arguments import check_outputs, split_aux
 from .forward_rules import inplace_tangent, tangent_of
 from .levels import Transform, level_tensor, lowered, map_tensors
+
+#: The call, as errors show it.
+_CALL: Final = "jvp(f, primals, tangents)"
 
 
 class _Enabled(threading.local):
@@ -55,6 +58,19 @@ class Forward(Transform):
 
     kind: ClassVar[type[DualTensor]] = DualTensor
     lenient: ClassVar[bool] = False
+    #: Whether tangents are computed outside, which holds for the levels below.
+    _outer: bool = True
+
+    def __enter__(self) -> Forward:
+        super().__enter__()
+        if not self.lenient:
+            self._outer, _ENABLED.value = _ENABLED.value, True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self.lenient:
+            _ENABLED.value = self._outer
+        super().__exit__(*error)
 
     def dual(self, primal: Any, tangent: Any) -> Any:
         """A lower tensor with a tangent."""
@@ -94,13 +110,19 @@ class Forward(Transform):
         primals = self.unwrap(args)
         tangents = tuple([self._tangents(value) for value in args])
         known: list[Any] = []
-        map_tensors(known.append, tangents if _ENABLED.value else ())
-        if mutates:
-            return self._run_inplace(operator, args, primals, tangents if known else None)
-        with lowered():
-            result = call(operator, *primals)
-            tangent = tangent_of(operator, primals, tangents, result) if known else None
-        return self._joined(operator, args, result, tangent)
+        enabled = _ENABLED.value
+        map_tensors(known.append, tangents if enabled else ())
+        if not self.lenient:
+            _ENABLED.value = self._outer
+        try:
+            if mutates:
+                return self._run_inplace(operator, args, primals, tangents if known else None)
+            with lowered():
+                result = call(operator, *primals)
+                tangent = tangent_of(operator, primals, tangents, result) if known else None
+            return self._joined(operator, args, result, tangent)
+        finally:
+            _ENABLED.value = enabled
 
     def _joined(self, operator: Any, args: tuple[Any, ...], result: Any, tangent: Any) -> Any:
         if isinstance(result, (tuple, list)):
@@ -188,12 +210,9 @@ def push_forward(name: str, func: Callable[..., Any], args: tuple[Any, ...], tan
     with transform:
         duals = [transform.dual(x, t) if t is not None else map_tensors(transform.wrap, x)
                  for x, t in zip(leaves, tangents, strict=True)]
-        result, aux = split_aux(name, func(*tree_unflatten(duals, spec)), has_aux)
+        result, aux = split_aux(_CALL, func(*tree_unflatten(duals, spec)), has_aux)
         outputs, out_spec = tree_flatten(result)
-        for output in outputs:
-            if not hasattr(output, "_key"):
-                raise AutogradError(name, f"a function that returns {type(output).__name__}",
-                                    "the function returns tensors", "return tensors, or use has_aux=True for the rest")
+        check_outputs(_CALL, outputs)
         made = [transform.tangent(output) for output in outputs]
     if strict and any(tangent is None for tangent in made):
         raise AutogradError(name, "a result that does not depend on the primals", "with strict=True, all results do",
@@ -226,12 +245,15 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     6.0
     """
     if not isinstance(primals, tuple):
-        raise AutogradError("jvp", f"primals of type {type(primals).__name__}",
-                            "primals are the tuple of the function's arguments", "pass (x,)")
+        raise AutogradError("jvp", f"primals of type {type(primals).__name__}", f"{_CALL}: Expected primals to be a "
+                            "tuple. E.g. it should be valid to call f(*primals)", "pass (x,)")
     leaves, spec = tree_flatten(primals)
     given, other = tree_flatten(tangents)
-    if spec != other or not leaves:
-        raise AutogradError("jvp", f"primals {spec!r} and tangents {other!r}",
-                            "there are primals, and tangents have their structure", "pass one tangent per primal")
+    if spec != other:
+        raise AutogradError("jvp", f"primals {spec!r} and tangents {other!r}", f"{_CALL}: Expected primals and "
+                            "tangents to have the same python structure", "pass one tangent per primal")
+    if not leaves:
+        raise AutogradError("jvp", "no primals", f"{_CALL}: Expected primals to contain at least one Tensor",
+                            "pass the arguments of the function")
     result, derivative, aux = push_forward("jvp", func, primals, given, has_aux, strict)
     return (result, derivative, aux) if has_aux else (result, derivative)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensocket_plugins.contract.errors import AutogradError
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 from ..creation import eye
 from ..dispatch.modes import untransformed
-from ..pytree import tree_flatten, tree_map, tree_unflatten
-from .arguments import chosen, picked, replaced
+from ..pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from .arguments import check_real, chosen, picked, replaced
 from .forward import check_tangent, push_forward
 from .reverse import pull_back
 from .vmap import vmap
@@ -41,9 +41,14 @@ def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
     >>> jacrev(lambda x: x ** 2)(tc.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentError("jacrev", f"chunk_size={chunk_size!r}", "jacrev: `chunk_size` should be greater than 0.",
+                            "pass a positive number, or None")
 
     def compute(*args: Any, **kwargs: Any) -> Any:
+        check_real("jacrev", "inputs", args)
         result, pull, aux = pull_back("jacrev", func, args, argnums, has_aux, kwargs)
+        check_real("jacrev", "outputs", result)
         outputs, spec = tree_flatten(result)
 
         def block(index: int, output: Any) -> Any:
@@ -73,15 +78,17 @@ def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *,
 
     def compute(*args: Any) -> Any:
         chosen("jacfwd", args, argnums)
+        check_real("jacfwd", "inputs", args)
         leaves, spec = tree_flatten(picked(args, argnums))
+        slots = [object() for _ in leaves]
+        # Other arguments are the level's as well, so that the function may modify them.
+        places = tree_leaves(replaced(args, argnums, tree_unflatten(slots, spec)))
         seen: list[Any] = []
 
         def direction(k: int, tangent: Any) -> Any:
-            def inner(*values: Any) -> Any:
-                return func(*replaced(args, argnums, tree_unflatten(values, spec)))
-
-            directions = [tangent if k == j else None for j in range(len(leaves))]
-            _, derivative, aux = push_forward("jacfwd", inner, tuple(leaves), directions, has_aux)
+            directions = [tangent if place is slots[k] else None for place in places]
+            _, derivative, aux = push_forward("jacfwd", func, args, directions, has_aux)
+            check_real("jacfwd", "outputs", derivative)
             flat, out_spec = tree_flatten(derivative)
             seen[:] = [out_spec, aux]
             return flat

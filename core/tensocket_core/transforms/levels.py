@@ -176,9 +176,11 @@ class Transform:
         kind: Class of its tensors.
         level: Place in the stack, from 1.
         transparent: How many callers let its tensors stand for their values after its end.
+        functional: Whether it transforms a function, which then records no gradients by itself.
     """
 
     name: str
+    functional: bool = True
     kind: ClassVar[type[LevelTensor]]
 
     def __init__(self, name: str) -> None:
@@ -261,7 +263,8 @@ class Transform:
             if parameter.mutated and hasattr(value, "_key") and not self.owns(value):
                 raise TransformError(
                     operator.name, f"a tensor of shape {list(value.shape)} from outside of the function given to "
-                    f"{self.name}", "a transformed function modifies only what it is given or has made",
+                    f"{self.name}", "a transformed function modifies only what it is given or has made: it "
+                    "can not mutate a captured Tensor",
                     "pass the tensor as an argument, or clone() it")
 
 

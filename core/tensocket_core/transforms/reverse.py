@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
 
@@ -11,10 +11,13 @@ from ..autograd.differentiate import grad as engine_grad
 from ..autograd.rebase import note_view
 from ..dispatch.call import key_of
 from ..dispatch.keys import AUTOGRAD
-from ..dispatch.modes import STATE, is_grad_enabled, update_state
+from ..dispatch.modes import STATE, as_leaf, is_grad_enabled, update_state
 from ..pytree import tree_flatten, tree_map, tree_unflatten
-from .arguments import chosen, picked, split_aux
+from .arguments import check_outputs, chosen, picked, split_aux
 from .levels import LevelTensor, Transform, call_lower, map_tensors, results_of, transparent
+
+#: Calls as errors show them, for transforms that are not made of ``vjp``.
+_CALLS: Final = {"grad": "grad_and_value(f)(*args)", "linearize": "linearize(f, *primals)"}
 
 
 class GradTensor(LevelTensor):
@@ -50,7 +53,7 @@ class Reverse(Transform):
         if not hasattr(value, "_key"):
             raise ArgumentError(self.name, f"an argument of type {type(value).__name__}",
                                 "what is differentiated is a tensor", "convert it, or leave it out of argnums")
-        return self.wrap(value).requires_grad_()
+        return as_leaf(self.wrap(value))
 
     def run(self, operator: Any, args: tuple[Any, ...]) -> Any:
         """Record at this level, run below."""
@@ -104,8 +107,9 @@ class Pullback:
         """
         given, spec = tree_flatten(cotangents)
         if spec != self._spec:
-            raise AutogradError(self._transform.name, f"cotangents {spec!r} for results {self._spec!r}",
-                                "cotangents have the structure of the function's results", "pass one per result")
+            raise AutogradError(self._transform.name, "cotangents", "Expected pytree structure of cotangents to be the "
+                                f"same as pytree structure of outputs to the function. cotangents: {spec!r}, primal "
+                                f"output: {self._spec!r}", "pass one per result")
         pairs = [(self._checked(y, g), g) for y, g in zip(self._outputs, given, strict=True)]
         return self._gradients(pairs, retain_graph, create_graph)
 
@@ -152,19 +156,24 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
     Returns:
         The result, without the level; its pullback; the something else, without the level.
     """
+    call = _CALLS.get(name, "vjp(f, *primals)")
     transform = Reverse(name)
     with transform:
         positions = chosen(name, args, argnums)
         wrapped = [tree_map(transform.leaf if k in positions else lambda x: map_tensors(transform.wrap, x), arg)
                    for k, arg in enumerate(args)]
         result = func(*wrapped, **tree_map(lambda x: map_tensors(transform.wrap, x), kwargs or {}))
-        result, aux = split_aux(name, result, has_aux)
+        result, aux = split_aux(call, result, has_aux)
     leaves = tree_flatten(picked(tuple(wrapped), argnums))
     outputs, spec = tree_flatten(result)
+    if name == "grad":
+        _check_number(result)
+    check_outputs(call, outputs)
     for output in outputs:
-        if not hasattr(output, "_key"):
-            raise AutogradError(name, f"a function that returns {type(output).__name__}",
-                                "the function returns tensors", "return tensors, or use has_aux=True for the rest")
+        if output.dtype.kind not in ("float", "complex"):
+            raise AutogradError(name, "a function of discrete values", "vjp(f, ...): All outputs of f must be "
+                                f"floating-point or complex Tensors, got Tensor with dtype {output.dtype!r}",
+                                "return it with has_aux=True")
     pull = Pullback(transform, leaves, outputs, spec)
     return tree_unflatten(transform.unwrap(outputs), spec), pull, tree_map(transform.unwrap, aux)
 
@@ -207,7 +216,6 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         value, pull, aux = pull_back("grad", func, args, argnums, has_aux, kwargs)
-        _check_number(value)
         gradients = pull(value.new_ones(()), False)
         return gradients, (value, aux) if has_aux else value
 
@@ -216,11 +224,13 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
 
 def _check_number(value: Any) -> None:
     if not hasattr(value, "_key"):
-        raise AutogradError("grad", f"a function that returns {type(value).__name__}", "the function returns a tensor",
+        raise AutogradError("grad", f"a function that returns {type(value).__name__}", "grad_and_value(f)(*args): "
+                            f"Expected f(*args) to return a Tensor, got {type(value)}",
                             "return one tensor, or use has_aux=True for the rest")
     if value.ndim:
-        raise AutogradError("grad", f"a function that returns shape {list(value.shape)}",
-                            "the function returns a tensor without dimensions",
+        raise AutogradError("grad", f"a function that returns shape {list(value.shape)}", "grad_and_value(f)(*args): "
+                            "Expected f(*args) to return a scalar Tensor, got tensor with "
+                            f"{value.ndim} dims",
                             "reduce it with .sum(), or use vjp or jacrev")
 
 

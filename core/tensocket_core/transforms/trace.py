@@ -130,6 +130,7 @@ class Tracing(Transform):
     """Records calls and runs them."""
 
     kind = TracedTensor
+    functional = False
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

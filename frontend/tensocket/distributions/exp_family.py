@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensocket as torch
+from tensocket_core.dispatch.modes import as_leaf
 
 from .distribution import Distribution
 
@@ -29,7 +30,7 @@ class ExponentialFamily(Distribution):
     def entropy(self) -> Any:
         """A - sum of natural parameters times the gradient of A, less the mean of k (F. Nielsen, R. Nock, 2010)."""
         result = -self._mean_carrier_measure
-        parameters = [p.detach().requires_grad_() for p in self._natural_params]
+        parameters = [as_leaf(p.detach()) for p in self._natural_params]
         with torch.enable_grad():
             normalizer = self._log_normalizer(*parameters)
             gradients = torch.autograd.grad(normalizer.sum(), parameters, create_graph=True)

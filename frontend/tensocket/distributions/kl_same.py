@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensocket as torch
+from tensocket_core.dispatch.modes import as_leaf
 
 from ..errors import NoClosedForm
 from .bernoulli import Bernoulli
@@ -100,7 +101,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
     if type(p) is not type(q):
         raise NoClosedForm("kl_divergence", f"{type(p).__name__} and {type(q).__name__}",
                            "a Bregman divergence is that of one exponential family", "register one with register_kl")
-    own = [x.detach().requires_grad_() for x in p._natural_params]
+    own = [as_leaf(x.detach()) for x in p._natural_params]
     with torch.enable_grad():
         normalizer = p._log_normalizer(*own)
         gradients = torch.autograd.grad(normalizer.sum(), own, create_graph=True)

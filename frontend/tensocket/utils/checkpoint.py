@@ -20,6 +20,7 @@ from tensocket_core.autograd import Function, backward
 from tensocket_core.autograd.engine import current_pass
 from tensocket_core.autograd.graph import saved_tensors_hooks
 from tensocket_core.dispatch.autocast import choices, chosen
+from tensocket_core.dispatch.modes import as_leaf
 from tensocket_core.random import fork_rng_states, rng_states
 
 from ._device_states import (
@@ -232,7 +233,7 @@ class _Frame:
     def _keep(self, tensors: list[Any]) -> Any:
         if not is_grad_enabled() or not tensors:
             return None
-        anchor = tensors[0].detach().new_zeros((), dtype=float32).requires_grad_()
+        anchor = as_leaf(tensors[0].detach().new_zeros((), dtype=float32))
         return _Inputs.apply(anchor, *tensors).grad_fn
 
     def run(self) -> Any:
