@@ -208,7 +208,7 @@ def test_edges(name, value, expected, part):
     result = evaluate(complexes.UNARY[name], np.array([value]), part=part)[0]
     for got, wanted in ((result.real, expected.real), (result.imag, expected.imag)):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
-        assert wanted != 0 or np.signbit(got) == np.signbit(wanted)
+        assert wanted != 0 or np.isnan(result.real) or np.signbit(got) == np.signbit(wanted)
 
 
 def test_sines_of_large_imaginary_parts_do_not_overflow_on_the_way(part):
