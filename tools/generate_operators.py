@@ -329,6 +329,11 @@ def _function(operator: Operator) -> str:
         position = operator.schema.names.index(parameter) if parameter in operator.schema.names else -1
         if position >= 0 and _can_be_left_out(operator, position):
             test, statement = f"{parameter} is MISSING", f"{parameter} = settled({operator.name!r}, {name})"
+        if statement.startswith("return ") and _has_out(operator):
+            made = statement.removeprefix("return ")
+            beside = f", beside={_operands(operator)}" if isinstance(operator, Pointwise) else ""
+            written = f"write_out({operator.name!r}, out, made{beside})"
+            statement = f"made = {made}\n    return made if out is None else {written}"
         lines += [f"if {test}:", *_asked_first(operator, name), f"    {statement}"]
     if _has_out(operator):
         given = ", ".join(

@@ -1541,7 +1541,8 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if alpha != 1:
         if overridden(input, other):
             return asked(_add, input, other, alpha=alpha, out=out)
-        other = _arithmetic.scaled(input, other, alpha)
+        made = _arithmetic.with_alpha(input, other, alpha)
+        return made if out is None else write_out('add', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
             return asked(_add, input, other, out=out)
@@ -1605,7 +1606,8 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if alpha != 1:
         if overridden(input, other):
             return asked(_sub, input, other, alpha=alpha, out=out)
-        other = _arithmetic.scaled(input, other, alpha, -1)
+        made = _arithmetic.with_alpha(input, other, alpha, -1)
+        return made if out is None else write_out('sub', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
             return asked(_sub, input, other, out=out)
@@ -1723,7 +1725,8 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     if rounding_mode is not None:
         if overridden(input, other):
             return asked(_div, input, other, rounding_mode=rounding_mode, out=out)
-        return _arithmetic.div_rounded(input, other, rounding_mode)
+        made = _arithmetic.div_rounded(input, other, rounding_mode)
+        return made if out is None else write_out('div', out, made, beside=(input, other,))
     if out is not None:
         if overridden(input, other, out):
             return asked(_div, input, other, out=out)
@@ -2556,7 +2559,8 @@ def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     if decimals != 0:
         if overridden(input):
             return asked(_round, input, decimals=decimals, out=out)
-        return _arithmetic.rounded(input, decimals)
+        made = _arithmetic.rounded(input, decimals)
+        return made if out is None else write_out('round', out, made, beside=(input,))
     if out is not None:
         if overridden(input, out):
             return asked(_round, input, out=out)
@@ -8312,7 +8316,11 @@ def count_nonzero(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
 
 
 def positive(input: Any) -> Any:
-    """The tensor itself."""
+    """The tensor itself.
+
+    Raises:
+        UndefinedDtype: It is of bools.
+    """
     try:
         key = input._key
     except AttributeError:

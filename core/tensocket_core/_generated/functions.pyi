@@ -1047,7 +1047,11 @@ def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor
     """Number of elements that are not zero."""
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself."""
+    """The tensor itself.
+
+    Raises:
+        UndefinedDtype: It is of bools.
+    """
 
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Products of all pairs of elements of two vectors."""

@@ -1107,7 +1107,11 @@ class Operators:
         """Number of elements that are not zero."""
 
     def positive(self) -> Tensor:
-        """The tensor itself."""
+        """The tensor itself.
+
+        Raises:
+            UndefinedDtype: It is of bools.
+        """
 
     def outer(self, vec2: Tensor, *, out: Any = None) -> Tensor:
         """Products of all pairs of elements of two vectors."""

@@ -121,9 +121,10 @@ class InPlace(InPlaceOperator):
         self.keywords = {
             name: (
                 default,
-                statement.replace("return ", "return input.copy_(", 1) + ")"
-                if statement.startswith("return ")
-                else statement.replace("_arithmetic.scaled(", f"_arithmetic.scaled_beside({self.name!r}, "),
+                statement.replace("return _arithmetic.with_alpha(",
+                                  f"other = _arithmetic.scaled_beside({self.name!r}, ")
+                if "with_alpha(" in statement
+                else statement.replace("return ", "return input.copy_(", 1) + ")",
             )
             for name, (default, statement) in origin.keywords.items()
         }

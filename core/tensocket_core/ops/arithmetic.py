@@ -11,6 +11,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.dtypes import DType, bool_
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
+from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
@@ -37,7 +38,7 @@ add: Final = Pointwise(
     dunder=("__add__", "__radd__"),
     kinds="bifc",
     inplace=True,
-    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha)")},
+    keywords={"alpha": ("1", "return _arithmetic.with_alpha(input, other, alpha)")},
 )
 sub: Final = Pointwise(
     "sub(Tensor input, Operand other) -> Tensor",
@@ -50,7 +51,7 @@ sub: Final = Pointwise(
     aliases=("subtract",),
     dunder=("__sub__", "__rsub__"),
     inplace=True,
-    keywords={"alpha": ("1", "other = _arithmetic.scaled(input, other, alpha, -1)")},
+    keywords={"alpha": ("1", "return _arithmetic.with_alpha(input, other, alpha, -1)")},
 )
 mul: Final = Pointwise(
     "mul(Tensor input, Operand other) -> Tensor", "Product: input * other.",
@@ -314,6 +315,13 @@ def rounded(input: Any, decimals: int) -> Any:
     return call(OPERATORS["round_decimals"], input, 10.0 ** builtins.abs(decimals), decimals < 0)
 
 
+def with_alpha(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
+    """The sum of ``input`` and ``other`` times ``alpha``, or the difference for the sign -1: rounded once."""
+    function = functions.add if sign > 0 else functions.sub
+    result, common = function(input, scaled(input, other, alpha, sign)), result_type((input, other))
+    return result if result.dtype is common else result.to(common)
+
+
 def scaled_beside(operator: str, input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     """``scaled`` for a tensor that is written: the factor does not hide that memory is shared."""
     if hasattr(input, "_array"):
@@ -341,6 +349,7 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
     check_range("add", sign * alpha, common)
     if common is bool_:
         return other * bool(alpha)
-    if getattr(other, "dtype", None) is bool_ or type(other) is bool:
-        other = other.to(common) if hasattr(other, "_key") else int(other)
-    return other * alpha
+    if hasattr(other, "_key"):  # products have the range and the digits of the sum
+        dtype = arithmetic_dtype(common)
+        other = other if other.dtype is dtype else other.to(dtype)
+    return (int(other) if type(other) is bool else other) * alpha

@@ -65,6 +65,13 @@ def _softplus_of_minus(m: Any, x: Any) -> Any:
 # ------------------------------------------------------------------------------------------- distances of elements
 
 
+def _as_large(input: Any, target: Any) -> tuple[Any, Any]:
+    """A 0-dimensional operand as large as the other one, so that its dtype counts as that one's."""
+    if (input.ndim and target.ndim) or input.ndim == target.ndim:
+        return input, target
+    return tuple(functions.broadcast_tensors(input, target))
+
+
 @composite(
     "mse_loss(Tensor input, Tensor target, *, any reduction='mean', Tensor? weight=None) -> Tensor",
     method=False, namespace="nn.functional",
@@ -72,7 +79,7 @@ def _softplus_of_minus(m: Any, x: Any) -> Any:
 def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
     """Squared difference; with weights, the mean is that of the weights."""
     with blame("mse_loss"):
-        difference = input - target
+        difference = functions.sub(*_as_large(input, target))
     terms = difference * difference
     return reduced(terms, reduction, "mse_loss") if weight is None else (
         weighted(terms, weight, reduction, "mse_loss", by_weight=True))
@@ -85,7 +92,7 @@ def mse_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = 
 def l1_loss(input: Any, target: Any, *, reduction: Any = "mean", weight: Any = None) -> Any:
     """Absolute difference; with weights, the mean is that of the weights."""
     with blame("l1_loss"):
-        terms = (input - target).abs()
+        terms = functions.sub(*_as_large(input, target)).abs()
     return reduced(terms, reduction, "l1_loss") if weight is None else (
         weighted(terms, weight, reduction, "l1_loss", by_weight=True))
 
@@ -131,7 +138,7 @@ def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: float = 
     if not delta > 0:
         raise ArgumentError("huber_loss", f"delta={delta}", "delta is positive", "use l1_loss for a plain distance")
     with blame("huber_loss"):
-        terms = call(huber_terms, input, target, delta)
+        terms = call(huber_terms, *_as_large(input, target), delta)
     return reduced(terms, reduction, "huber_loss") if weight is None else (
         weighted(terms, weight, reduction, "huber_loss", by_weight=False))
 
@@ -149,6 +156,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: float
     if beta < 0:
         raise ArgumentError("smooth_l1_loss", f"beta={beta}", "beta is not negative", "pass a positive number")
     with blame("smooth_l1_loss"):
+        input, target = _as_large(input, target)
         terms = (input - target).abs() if beta == 0 else call(smooth_l1_terms, input, target, beta)
     return reduced(terms, reduction, "smooth_l1_loss")
 

@@ -17,8 +17,9 @@ from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
 from ..execute.geometry import as_strided, element_strides, is_dense, overlapping
 from ..execute.inplace import check_parts, check_writable
+from ..execute.math import arithmetic_dtype
 from ..interop.asarray import as_tensor
-from ..promotion import can_cast
+from ..promotion import can_cast, result_type
 
 #: Functions whose first operand may be a number if the second one is a tensor.
 _NUMBER_FIRST: Final = frozenset({
@@ -101,7 +102,10 @@ def called_again(operator: Operator, function: Callable[..., Any], input: Any, o
         if number is not None:
             return function(as_tensor(first), number)
     if operator.name in _NUMBER_FIRST and hasattr(other, "_key") and python_number(input) is not None:
-        return function(as_tensor(python_number(input), device=other.device), other)
+        first = python_number(input)
+        common = result_type((first, other))
+        result = function(as_tensor(first, dtype=arithmetic_dtype(common), device=other.device), other)
+        return result if operator.name == "float_power" or result.dtype is common else result.to(common)
     if number is None or not hasattr(input, "_key"):
         foreign_key(operator, (input, other))
         return operator(input, other)

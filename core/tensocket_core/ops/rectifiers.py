@@ -162,9 +162,11 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     if min_val > max_val:
         raise ArgumentError("hardtanh", f"min_val={min_val}, max_val={max_val}", "min_val is not above max_val",
                             "exchange the limits")
-    if input.dtype.kind == "uint" and min_val < 0:
+    if input.dtype.kind == "uint" and int(min_val) < 0:
         raise DtypeError("hardtanh", f"min_val={min_val} for dtype {input.dtype.name}",
                          "limits of unsigned numbers are not negative", "convert to a signed dtype")
+    if input.dtype.kind == "uint":
+        min_val, max_val = int(min_val), int(max_val)
     return call(limited, input, min_val, max_val)
 
 
@@ -186,11 +188,23 @@ hardswish: Final = Pointwise(
     "hardswish(Tensor input) -> Tensor", "input * min(max(input + 3, 0), 6) / 6.",
     lambda m, x: x * m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, kinds="f",
     derivative=Derivative(input=lambda grad, input: grad * call(hardswish_slope, input)), **_FUNCTION)
+
+
+def _as_stored(m: Any, number: Any) -> Any:
+    """A number as the operand's dtype holds it, so that elements which were rounded alike are equal to it."""
+    return number if m.stored is m.dtype else m.cast(m.cast(number, m.stored), m.dtype)
+
+
+def _within(m: Any, x: Any, lambd: Any) -> Any:
+    lambd = _as_stored(m, lambd)
+    return (x >= -lambd) & (x <= lambd)
+
+
 outside: Final = _flat("outside(Tensor input, Scalar lambd)",
-                       lambda m, x, lambd: m.where((x >= -lambd) & (x <= lambd), 0.0, 1.0))
+                       lambda m, x, lambd: m.where(_within(m, x, lambd), 0.0, 1.0))
 hardshrink: Final = Pointwise(
     "hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor", "0 from -lambd to lambd, else input.",
-    lambda m, x, lambd: m.where((x >= -lambd) & (x <= lambd), 0.0, x), kinds="f",
+    lambda m, x, lambd: m.where(_within(m, x, lambd), 0.0, x), kinds="f",
     derivative=Derivative(input=lambda grad, input, lambd: grad * call(outside, input, lambd)))
 shrunk: Final = Pointwise(
     "shrunk(Tensor input, Scalar lambd) -> Tensor", "Moved by lambd towards 0.",

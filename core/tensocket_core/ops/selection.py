@@ -8,7 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError, DeviceMismatch, DimensionError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    DeviceMismatch,
+    DimensionError,
+    DtypeError,
+    ShapeError,
+    UndefinedDtype,
+)
 
 from .._generated import functions
 from ..autograd.derivative import Derivative
@@ -271,7 +278,14 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 @composite("positive(Tensor input) -> Tensor~")
 def positive(input: Any) -> Any:
-    """The tensor itself."""
+    """The tensor itself.
+
+    Raises:
+        UndefinedDtype: It is of bools.
+    """
+    if input.dtype.kind == "bool":
+        raise UndefinedDtype("positive", "dtype bool", "positive is defined for numbers",
+                             "convert with .to(dtype) first")
     return input
 
 

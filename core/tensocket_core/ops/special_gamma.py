@@ -94,8 +94,10 @@ def _lgamma(m: Any, x: Any) -> Any:
     use = (x < 0) & (x > -0.25 - _lgamma_factors(m))
     inverse, rise, digits = _lgamma_near(m, x, use)
     near = m.where(digits, m.log1p(m.where(digits, rise, 0.0)), m.log(inverse))
-    far = m.log(size) + m.log(m.abs(sin_pi(m, size))) - math.log(math.pi) + above
-    return m.where(m.eq(size, math.inf), math.inf, m.where(x < 0, -m.where(use, near, far), above))
+    sine = m.abs(sin_pi(m, size))
+    far = m.log(size) + m.log(sine) - math.log(math.pi) + above
+    pole = m.eq(size, math.inf) | ((x < 0) & m.eq(sine, 0.0))
+    return m.where(pole, math.inf, m.where(x < 0, -m.where(use, near, far), above))
 
 
 def _digamma(m: Any, x: Any) -> Any:

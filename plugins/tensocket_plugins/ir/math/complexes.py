@@ -58,6 +58,10 @@ def exp(z: Complex) -> Complex:
     """e^z; of an infinite real part the size is known without the turn, as in C99's annex G."""
     size = call("exp", z.re)
     plain = _polar(size, z.im)
+    half = call("exp", z.re * 0.5)  # parts may be finite where their size is not
+    over = call("eq", size, math.inf) & (call("abs", z.re) < math.inf)
+    large = _polar(half, z.im)
+    plain = choose(over, Complex(half * large.re, half * large.im), plain)
     known = call("eq", call("abs", z.re), math.inf) & ~(call("abs", z.im) < math.inf)
     im = select(known & (z.re < 0.0), copysign(size, z.im), plain.im)
     return Complex(select(known, size, plain.re), im)
