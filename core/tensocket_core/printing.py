@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tensocket_plugins.contract import dtypes
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 from .promotion import get_default_dtype, number_dtype
 
@@ -119,8 +119,13 @@ def _suffixes(tensor: Tensor, meta: bool) -> list[str]:
     )
     if tensor.dtype not in implied:
         suffixes.append(f"dtype={tensor.dtype!r}")
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
+    try:
+        made = tensor.grad_fn
+    except AutogradError:  # a view that lost its history
+        suffixes.append("grad_fn=<Invalid>")
+        return suffixes
+    if made is not None:
+        suffixes.append(f"grad_fn=<{type(made).__name__}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     return suffixes

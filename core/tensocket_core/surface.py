@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from tensocket_plugins.contract.devices import HOST_DEVICE, Device
 
 from . import creation, sharing, storage_kinds, storages, typed_storages, typenames
-from .dispatch.keys import WRAPPER
+from .autograd.inference import is_inference
+from .autograd.inplace import check_no_leaf
+from .dispatch.keys import AUTOGRAD, WRAPPER
+from .dispatch.modes import STATE
 from .dispatch.overrides import handle, overridden
 from .execute.geometry import memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order, public_strides
@@ -94,7 +97,7 @@ class Surface:
 
     def _is_view(self) -> bool:
         """Whether the tensor is a view of another one."""
-        return self._base is not None
+        return self._base is not None and not is_inference(self)
 
     # ------------------------------------------------------------------------------------------ memory
 
@@ -127,7 +130,10 @@ class Surface:
             ArgumentTypeError: The source is neither.
             DtypeError: The source tensor has another dtype.
             DeviceMismatch: The source is on another device.
+            AutogradError: The tensor is a view that is not modified while gradients are recorded.
         """
+        if self._key & AUTOGRAD and STATE.grad_enabled and STATE.inference is None and self._base is not None:
+            check_no_leaf("set_", self)
         return storages.placed(self, source, storage_offset, size, stride)
 
     def is_shared(self) -> bool:

@@ -20,11 +20,12 @@ from tensocket_plugins.contract.naming import package_name
 from ._generated.methods import Operators
 from .autograd.inference import check_outside
 from .autograd.methods import Recorded, check_grad, check_untransformed, warn_of_no_leaf
+from .autograd.rebase import require_with_views
 from .complex_attributes import ComplexAttributes, real_number, warn_of_number
 from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
 from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
-from .dispatch.modes import ACTIVE, untransformed
+from .dispatch.modes import ACTIVE, STATE, untransformed
 from .dispatch.overrides import handle, overridden
 from .dispatch.subclasses import Subclassed
 from .execute import queues as _queues  # noqa: F401  lets streams of the host queue operators
@@ -39,6 +40,8 @@ from .surface import Surface
 _new = object.__new__
 #: Makes a shape of what is known to be integers.
 _tuple = tuple.__new__
+#: References to a tensor that one variable holds where ``requires_grad`` looks for its views.
+_HOLDERS: Final = 5
 
 
 class Size(tuple[int, ...]):
@@ -224,21 +227,25 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if self._grad_fn is not None and not value:
-            raise AutogradError("requires_grad", "False for a tensor made by an operator",
-                                "only leaf tensors can stop requiring gradients", "use .detach()")
+        if self._grad_fn is not None:
+            raise AutogradError("requires_grad", f"{bool(value)} for a tensor made by an operator",
+                                "you can only change requires_grad flags of leaf variables", "use .detach()")
         if value and self.dtype.kind not in ("float", "complex"):
             raise AutogradError("requires_grad", f"True for a tensor of dtype {self.dtype.name}",
                                 "only floating-point and complex tensors have gradients", "convert it with .to(dtype)")
         if value and self._version_counter is not None:
             check_outside(self)
+            if self._base is None and not self._key & AUTOGRAD:
+                require_with_views(self, _HOLDERS)
         self._key = self._key | AUTOGRAD if value else self._key & ~AUTOGRAD
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set ``requires_grad`` in place; refused while a function transform runs."""
         if ACTIVE:
             check_untransformed("Tensor.requires_grad_()")
-        self.requires_grad = requires_grad
+        if requires_grad and self._grad_fn is not None:
+            return self
+        Tensor.requires_grad.fset(self, requires_grad)  # type: ignore[attr-defined]
         return self
 
     @property
@@ -267,10 +274,13 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         """Cut this tensor off from the graph, in place.
 
         Raises:
-            AutogradError: It is a recorded view.
+            AutogradError: It is a view.
         """
-        if self._base is not None and self._key & AUTOGRAD:
-            raise AutogradError("detach_", "a view", "a view has the history of its base", "use detach()")
+        if STATE.inference is not None:
+            return self
+        if self._base is not None:
+            raise AutogradError("detach_", "a view", "Can't detach views in-place: a view has the history of its base",
+                                "use detach()")
         self._grad_fn = None
         self._key &= ~AUTOGRAD
         return self

@@ -132,7 +132,7 @@ def test_views_that_were_not_recorded_are_not_modified_where_gradients_are(make)
     assert view.requires_grad
     assert view.is_leaf
     assert rows[1].requires_grad
-    with pytest.raises(AutogradError, match=r"\[mul_\] a view that was created in no_grad mode and is modified with"):
+    with pytest.raises(AutogradError, match=r"\[mul_\] A view was created in no_grad mode and is being modified"):
         view.mul_(2)
     assert base.tolist() == [2 * base[1].item(), base[1].item()]
     view.detach().mul_(2)

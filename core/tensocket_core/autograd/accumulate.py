@@ -49,6 +49,8 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
         create_graph: Whether the computation is recorded.
         sole: Whether only the caller knows ``grad``.
     """
+    if leaf._base is not None and leaf._base._key & AUTOGRAD and leaf._grad_fn is None:
+        return  # a view that has no history, unlike its base
     with LOCKS[id(leaf) >> 5 & 15]:
         old = leaf._grad
         if old is None:
@@ -69,7 +71,8 @@ def became_first(leaf: Any, grad: Any) -> bool:
         leaf: An edge.
         grad: Its gradient, without recording; two variables refer to it: the caller's and this one.
     """
-    if not isinstance(leaf, tensors.Tensor) or leaf._grad is not None or leaf._extras is not None:
+    if not isinstance(leaf, tensors.Tensor) or leaf._grad is not None or (
+            leaf._extras is not None or leaf._base is not None):
         return False
     x, y = leaf._array, grad._array
     if (type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape != y.shape or grad._base is not None

@@ -155,7 +155,8 @@ def record_function(function: type[Function], ctx: FunctionCtx, args: tuple[Any,
         dirty &= inputs
     ctx._fixed = places_of(ctx._non_differentiable, raw)
     if not recording:
-        return tuple([_alias(value) if id(value) in inputs - dirty else value for value in raw])
+        part = any(edge is not None for edge in edges)
+        return tuple([_unrecorded_output(value, id(value) in inputs - dirty, part) for value in raw])
     for value in raw:
         if id(value) in dirty:
             check_no_leaf(function.__name__, value)
@@ -238,6 +239,20 @@ def _output(node: FunctionNode, index: int, value: Any, is_input: bool, is_dirty
         value._fixed_view = MADE_BY_FUNCTION
     value._grad_fn = Output(node, index) if index else node
     value._key |= AUTOGRAD
+    return value
+
+
+def _unrecorded_output(value: Any, is_input: bool, part: bool) -> Any:
+    """A result where nothing is recorded, though arguments may be ``part`` of a graph.
+
+    A view is not modified later with what requires a gradient.
+    """
+    if not hasattr(value, "_key"):
+        return value
+    if is_input:
+        value = value.detach() if part else _alias(value)
+    if value._base is not None and value._fixed_view is None:
+        value._fixed_view = MADE_BY_FUNCTION
     return value
 
 

@@ -202,6 +202,8 @@ def _pass_on(state: Any, host: Host, edges: tuple[Any, ...], outputs: list[Any])
 
 def _add_to_leaf(leaf: Any, host: Host, array: Any, sole: bool) -> bool:
     """Add to a leaf's gradient; False where the general way does it."""
+    if leaf._base is not None:
+        return False
     own = leaf._array
     if array.shape != own.shape:
         if not own.ndim or array.ndim != own.ndim + 1 or array.shape[1:] != own.shape or array.size > _LIMIT:

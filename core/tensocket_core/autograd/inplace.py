@@ -10,7 +10,7 @@ from tensocket_plugins.contract.errors import AutogradError
 from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from .derivative import Derivative
 from .node import PACKED
-from .rebase import adopt_views, follow, unrecorded
+from .rebase import adopt_views, follow, renew, renew_hooked, unrecorded
 from .record import attach, edge_of, move_retained, retained_by, version_of
 
 MADE_BY_FUNCTION: Final = ("a view made by a custom function",
@@ -26,10 +26,10 @@ def one_of_many(function: str) -> tuple[str, str, str]:
 
 
 def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
-    """Mark recorded views, one of several results each, as not to be modified."""
-    if views and views[0]._key & AUTOGRAD:
-        reason = one_of_many(function)
-        for view in views:
+    """Mark views, one of several results each, as not to be modified while gradients are recorded."""
+    reason = one_of_many(function)
+    for view in views:
+        if view._fixed_view is None:
             view._fixed_view = reason
     return views
 
@@ -42,6 +42,7 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         if not target._key & DIFFERENTIABLE:
             return below(target, *args)
         check_no_leaf(operator, target)
+        hooked = target._base is not None and renew_hooked(target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])
         positions = derivative.needed(edges)
@@ -63,6 +64,8 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
             [now if then is None or now == PACKED else then for then, now in zip(versions, node.versions, strict=True)]
         )
         follow(target)
+        if hooked:
+            renew(target)
         return target
 
     return record_inplace
@@ -76,8 +79,10 @@ def check_no_leaf(operator: str, target: Any) -> None:
     """
     if target._fixed_view is not None:
         raise AutogradError(operator, *target._fixed_view)
-    for tensor, what in ((target, "a leaf tensor"), (target._base, "a view of a leaf tensor")):
-        if tensor is not None and tensor._key & AUTOGRAD and tensor._grad_fn is None:
+    if not target._key & AUTOGRAD:
+        return
+    for tensor, what in ((target._base, "a view of a leaf tensor"), (target, "a leaf tensor")):
+        if tensor is not None and tensor._grad_fn is None:
             raise AutogradError(
                 operator,
                 f"{what} that requires grad",

@@ -47,7 +47,7 @@ class Recorded:
     def grad_fn(self) -> Any:
         """The node that made this tensor; None for leaves."""
         made = self._grad_fn
-        return None if made is None else named(made.node if type(made) is Output else made)
+        return None if made is None or not made else named(made.node if type(made) is Output else made)
 
     @property
     def output_nr(self) -> int:

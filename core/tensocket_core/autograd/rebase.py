@@ -12,16 +12,21 @@ import weakref
 from typing import Any, Final
 
 from tensocket_plugins.contract.arrays import is_contiguous
+from tensocket_plugins.contract.errors import AutogradError
 
 from .._generated import functions
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
+from ..dispatch.modes import NOTE_VIEW
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
 from .derivative import Derivative
+from .node import gradient_place
 from .record import attach, edge_of, move_retained, retained_by
 
 #: Recorded views of one base after which the list of them is searched for dead ones.
 _MANY: Final = 64
+#: References in ``require_with_views`` to a counter that nobody else holds.
+_OWN_COUNTER: Final = 2
 
 
 def positions(like: Any, shape: Shape, strides: Shape, offset: int) -> Any:
@@ -127,6 +132,9 @@ def note_view(view: Any) -> None:
     known.append(weakref.ref(view))
 
 
+NOTE_VIEW.append(note_view)
+
+
 def unrecorded(tensor: Any) -> Any:
     """The base of a tensor, or itself, if it is no part of a graph; None if it is.
 
@@ -149,6 +157,26 @@ def adopt_views(base: Any, changed: Any) -> None:
     else:
         found = [x for x in gc.get_referrers(base) if hasattr(type(x), "_grad_fn") and x._base is base]
     base._views = [weakref.ref(view) for view in found]
+
+
+def require_with_views(base: Any, holders: int) -> None:
+    """Before a tensor starts to require a gradient: let views that were made when it did not require one, too.
+
+    They are no part of its history, so that they cannot be modified while gradients are recorded, and gradients of
+    them lead nowhere. Views hold the version counter and the tensor; the garbage collector is asked for them only
+    where others hold both.
+
+    Args:
+        base: The tensor.
+        holders: References to it that are no view's.
+    """
+    if sys.getrefcount(base._version_counter) <= _OWN_COUNTER or sys.getrefcount(base) <= holders:
+        return
+    adopt_views(base, base)
+    for ref in base._views:
+        view = ref()
+        if view is not None and view._key & DIFFERENTIABLE and not view._key & AUTOGRAD:
+            view._key |= AUTOGRAD
 
 
 def follow(changed: Any) -> None:
@@ -193,8 +221,54 @@ def reread(base: Any, changed: Any = None) -> None:
     for ref in base._views:
         view = ref()
         # A part that ``unsafe_split`` made is no longer a view of its base.
-        if view is not None and view is not changed and view._base is base:
-            _reattach(view, _rules(view, base)[0], (base._grad_fn,), (base, *_geometry(view, base)))
+        if view is None or view is changed or view._base is not base:
+            continue
+        if view._fixed_view is not None:
+            view._grad_fn = LostHistory(view._fixed_view)
+        else:
+            renew(view)
+
+
+def renew(view: Any) -> None:
+    """Let a recorded view read the present value of its base."""
+    base = view._base
+    _reattach(view, _rules(view, base)[0], (edge_of(base),), (base, *_geometry(view, base)))
+
+
+def renew_hooked(view: Any) -> bool:
+    """Whether hooks or a kept gradient belong to the value of a view that is about to change; they stay with it.
+
+    The view gets a node of its own in that case, so that gradients of the new value pass the hooks by, as they do in
+    PyTorch.
+    """
+    node = view._grad_fn
+    if node is None or gradient_place(node)[0].extras is None or not view._base._key & AUTOGRAD:
+        return False
+    renew(view)
+    return True
+
+
+class LostHistory:
+    """The ``_grad_fn`` of a view whose base was modified while gradients were recorded, and that cannot follow.
+
+    Every use raises: recording asks for the truth value of a history before it becomes an edge.
+
+    Args:
+        reason: What makes it such a view, as ``_fixed_view`` has it.
+    """
+
+    __slots__ = ("_reason",)
+
+    def __init__(self, reason: tuple[str, str, str]) -> None:
+        self._reason = reason
+
+    def __bool__(self) -> bool:
+        what, _, fix = self._reason
+        raise AutogradError("grad_fn", f"{what}; its base or another view of its base has been modified inplace",
+                            "such a view does not follow recorded changes of its base", fix)
+
+    def __getattr__(self, name: str) -> Any:
+        return bool(self)
 
 
 def _reattach(tensor: Any, derivative: Derivative, edges: tuple[Any, ...], args: tuple[Any, ...]) -> None:

@@ -17,9 +17,15 @@ from .keys import AUTOGRAD, DIFFERENTIABLE, WRAPPER
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Why a view is not modified that was made where nothing was recorded, of a tensor that requires a gradient.
-MADE_WITHOUT_GRAD: Final = ("a view that was created in no_grad mode and is modified with grad mode enabled",
+MADE_WITHOUT_GRAD: Final = ("A view was created in no_grad mode and is being modified inplace with grad mode enabled",
                             "the view is not part of the graph that its base is part of",
                             "create and modify it both inside of no_grad or both outside, or use detach()")
+#: The same for inference mode.
+MADE_IN_INFERENCE: Final = ("A view was created in inference mode and is being modified inplace in normal mode",
+                            "the view is not part of the graph that its base is part of",
+                            "create and modify it both inside of inference_mode or both outside, or use detach()")
+#: Remembers a view at its base; set by autograd.
+NOTE_VIEW: Final[list[Callable[[Any], None]]] = []
 #: One entry per thread whose state is not the default one.
 ACTIVE: Final[list[object]] = []
 
@@ -137,6 +143,19 @@ def _note_unrecorded(result: Any) -> None:
         if base is not None and base._key & AUTOGRAD and not view._key & AUTOGRAD and view._key & DIFFERENTIABLE:
             view._key |= AUTOGRAD
             view._fixed_view = MADE_WITHOUT_GRAD
+            NOTE_VIEW[0](view)
+
+
+def _note_of_inference(result: Any) -> None:
+    """The same for views that inference mode makes of tensors that take part in autograd."""
+    for view in result if type(result) is tuple else (result,):
+        base = getattr(view, "_base", None)
+        if base is None or not view._key & DIFFERENTIABLE or view.is_inference():
+            continue
+        view._fixed_view = MADE_IN_INFERENCE
+        if base._key & AUTOGRAD:
+            view._key |= AUTOGRAD
+            NOTE_VIEW[0](view)
 
 
 def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
@@ -154,9 +173,16 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
         kernel = operator.resolve(key)
     tracer = state.tracer
     result = operator.invoke(kernel, args) if tracer is None else tracer.operator(operator, key, kernel, args)
-    if hidden & AUTOGRAD and operator.makes_views and state.inference is None:
-        _note_unrecorded(result)
-    return result if state.inference is None else state.inference(result)
+    if state.inference is None:
+        if hidden & AUTOGRAD and operator.makes_views:
+            _note_unrecorded(result)
+        return result
+    if args and result is args[0]:
+        return result  # an argument, which was modified
+    result = state.inference(result)
+    if operator.makes_views:
+        _note_of_inference(result)
+    return result
 
 
 class set_grad_enabled:

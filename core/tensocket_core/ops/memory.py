@@ -8,6 +8,7 @@ from typing import Any
 from tensocket_plugins.contract.arrays import contiguous_strides
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, ShapeError
 
+from ..autograd.rebase import renew
 from ..creation.base import uninitialized
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
@@ -21,12 +22,10 @@ from ..promotion import get_default_dtype
 from .views import sizes
 
 
-def _placed(input: Any, array: Any) -> Any:
-    """The tensor itself on another handle."""
+def _placed(input: Any, array: Any) -> None:
+    """Put a tensor on another handle."""
     input._array = array
     input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
-    bump(input)
-    return input
 
 
 @composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False)
@@ -43,7 +42,17 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     if input._key & AUTOGRAD and STATE.inference is None:
         raise AutogradError("resize_", "a tensor that requires grad", "a resized tensor has no history",
                             "detach() it first")
-    shape = sizes(size)
+    before = input._array
+    resize_unrecorded(input, sizes(size), memory_format)
+    if input._array is not before:
+        bump(input)
+        if input._grad_fn is not None and input._base is not None and input._fixed_view is None:
+            renew(input)
+    return input
+
+
+def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = None) -> None:
+    """What ``resize_`` does, without a look at gradients and without counting it as a change."""
     if any(n < 0 for n in shape):
         raise ShapeError("resize_", f"size {list(shape)}", "sizes are not negative", "pass non-negative sizes")
     if math.prod(max(n, 1) for n in shape) * input.dtype.itemsize >= 1 << 63:
@@ -51,7 +60,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
                          "pass smaller sizes")
     format = check_format("resize_", memory_format) or contiguous_format
     if shape == input._array.shape and format is contiguous_format:
-        return input
+        return
     strides = contiguous_strides(shape) if format is preserve_format else format_strides("resize_", shape, format)
     array, entry = input._array, input._entry
     first = memory_offset(array)
@@ -67,8 +76,9 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
         target._version_counter = None  # the whole is one change
         target._key &= ~DIM0
         target.copy_(kept)
-        return _placed(input, as_strided(grown, shape, strides, first))
-    return _placed(input, as_strided(array, shape, strides, 0))
+        _placed(input, as_strided(grown, shape, strides, first))
+        return
+    _placed(input, as_strided(array, shape, strides, 0))
 
 
 @composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor")

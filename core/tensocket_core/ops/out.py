@@ -20,6 +20,7 @@ from ..execute.inplace import check_parts, check_writable
 from ..execute.math import arithmetic_dtype
 from ..interop.asarray import as_tensor
 from ..promotion import can_cast, result_type
+from .memory import resize_unrecorded
 
 #: Functions whose first operand may be a number if the second one is a tensor.
 _NUMBER_FIRST: Final = frozenset({
@@ -177,4 +178,4 @@ def _resize(operator: str, out: Any, shape: tuple[int, ...]) -> None:
             UserWarning,
             stacklevel=4,
         )
-    out.resize_(shape)
+    resize_unrecorded(out, shape)

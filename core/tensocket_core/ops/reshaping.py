@@ -7,11 +7,13 @@ import operator
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import int64
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError
 
 from .. import tensors
 from .._generated import functions
 from ..autograd.derivative import Derivative
+from ..autograd.inplace import check_no_leaf
+from ..autograd.rebase import renew
 from ..dispatch.call import tensor_key
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD, DIM0
@@ -162,16 +164,16 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 
 def _turned(operator: str, input: Any, view: Any) -> Any:
     """The tensor itself, with the geometry (and the history) of a view of it."""
-    if input._key & AUTOGRAD and input._grad_fn is None and is_grad_enabled():
-        raise AutogradError(operator, "a leaf tensor that requires grad",
-                            "a leaf that requires grad is not modified while gradients are recorded",
-                            "use torch.no_grad(), or work out of place")
+    if input._key & AUTOGRAD and is_grad_enabled():
+        check_no_leaf(operator, input)
     if input._level:
         input._become(view)
     input._array = view._array
     input._key = input._key & ~DIM0 | (0 if view._array.shape else DIM0)
     if view._grad_fn is not None:
         input._grad_fn = view._grad_fn
+    elif input._grad_fn is not None and input._base is not None and input._fixed_view is None:
+        renew(input)
     bump(input)
     return input
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._generated import functions
 from ..dispatch.composite import composite
+from ..dispatch.keys import AUTOGRAD
 from ..formats import contiguous_format
 from .out import write_out
 
@@ -152,6 +153,8 @@ def _unrelated(views: Any) -> tuple[Any, ...]:
     """Views that are no longer known as such: each has a version of its own, and changes of it are its alone."""
     for view in views:
         view._base = view._version_counter = view._fixed_view = None
+        if view._grad_fn is None:  # made where nothing is recorded: it required a gradient as its base does
+            view._key &= ~AUTOGRAD
     return tuple(views)
 
 
