@@ -753,6 +753,26 @@ _c_addr_ = COMPOSITES['addr_']
 _c_addr__table = _c_addr_.table
 _c_fill = COMPOSITES['fill']
 _c_fill_table = _c_fill.table
+_c_resize_ = COMPOSITES['resize_']
+_c_resize__table = _c_resize_.table
+_c_resize_as_ = COMPOSITES['resize_as_']
+_c_resize_as__table = _c_resize_as_.table
+_c_equal = COMPOSITES['equal']
+_c_equal_table = _c_equal.table
+_c_isclose = COMPOSITES['isclose']
+_c_isclose_table = _c_isclose.table
+_c_allclose = COMPOSITES['allclose']
+_c_allclose_table = _c_allclose.table
+_c_narrow_copy = COMPOSITES['narrow_copy']
+_c_narrow_copy_table = _c_narrow_copy.table
+_c_tril_ = COMPOSITES['tril_']
+_c_tril__table = _c_tril_.table
+_c_triu_ = COMPOSITES['triu_']
+_c_triu__table = _c_triu_.table
+_c_cumsum_ = COMPOSITES['cumsum_']
+_c_cumsum__table = _c_cumsum_.table
+_c_cumprod_ = COMPOSITES['cumprod_']
+_c_cumprod__table = _c_cumprod_.table
 _c_elu = COMPOSITES['elu']
 _c_elu_table = _c_elu.table
 _c_celu = COMPOSITES['celu']
@@ -961,26 +981,6 @@ _c_svd = COMPOSITES['svd']
 _c_svd_table = _c_svd.table
 _c_norm = COMPOSITES['norm']
 _c_norm_table = _c_norm.table
-_c_resize_ = COMPOSITES['resize_']
-_c_resize__table = _c_resize_.table
-_c_resize_as_ = COMPOSITES['resize_as_']
-_c_resize_as__table = _c_resize_as_.table
-_c_equal = COMPOSITES['equal']
-_c_equal_table = _c_equal.table
-_c_isclose = COMPOSITES['isclose']
-_c_isclose_table = _c_isclose.table
-_c_allclose = COMPOSITES['allclose']
-_c_allclose_table = _c_allclose.table
-_c_narrow_copy = COMPOSITES['narrow_copy']
-_c_narrow_copy_table = _c_narrow_copy.table
-_c_tril_ = COMPOSITES['tril_']
-_c_tril__table = _c_tril_.table
-_c_triu_ = COMPOSITES['triu_']
-_c_triu__table = _c_triu_.table
-_c_cumsum_ = COMPOSITES['cumsum_']
-_c_cumsum__table = _c_cumsum_.table
-_c_cumprod_ = COMPOSITES['cumprod_']
-_c_cumprod__table = _c_cumprod_.table
 _c_softmax = COMPOSITES['softmax']
 _c_softmax_table = _c_softmax.table
 _c_log_softmax = COMPOSITES['log_softmax']
@@ -8817,6 +8817,186 @@ def fill(input: Any, value: Any, *, out: Any = None) -> Any:
     return run(input, value)
 
 
+def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
+    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+    would grow for all.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+        ShapeError: A size is negative.
+    """
+    size = size_ if size is None else (size,)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_resize_, (input, size, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_resize_, key, (input, size, memory_format))
+    try:
+        run = _c_resize__table[key]
+    except KeyError:
+        run = _c_resize_.resolve(key)
+    return run(input, *size, memory_format=memory_format)
+
+
+def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+    try:
+        key = input._key | the_template._key
+    except AttributeError:
+        key = key_of(_c_resize_as_, (input, the_template, memory_format,))
+    if ACTIVE:
+        return run_with_modes(_c_resize_as_, key, (input, the_template, memory_format))
+    try:
+        run = _c_resize_as__table[key]
+    except KeyError:
+        run = _c_resize_as_.resolve(key)
+    return run(input, the_template, memory_format=memory_format)
+
+
+def equal(input: Any, other: Any) -> Any:
+    """Whether two tensors have the same shape and equal elements."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_equal, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_equal, key, (input, other))
+    try:
+        run = _c_equal_table[key]
+    except KeyError:
+        run = _c_equal.resolve(key)
+    return run(input, other)
+
+
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+    Raises:
+        DtypeError: The tensors have different dtypes.
+        ShapeError: A tolerance is negative.
+    """
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_isclose, (input, other, rtol, atol, equal_nan,))
+    if ACTIVE:
+        return run_with_modes(_c_isclose, key, (input, other, rtol, atol, equal_nan))
+    try:
+        run = _c_isclose_table[key]
+    except KeyError:
+        run = _c_isclose.resolve(key)
+    return run(input, other, rtol, atol, equal_nan)
+
+
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether all elements are close, as ``isclose`` says."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_allclose, (input, other, rtol, atol, equal_nan,))
+    if ACTIVE:
+        return run_with_modes(_c_allclose, key, (input, other, rtol, atol, equal_nan))
+    try:
+        run = _c_allclose_table[key]
+    except KeyError:
+        run = _c_allclose.resolve(key)
+    return run(input, other, rtol, atol, equal_nan)
+
+
+def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: There is no such dimension.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_narrow_copy, input, dim, start, length, out=out)
+        return write_out('narrow_copy', out, narrow_copy(input, dim, start, length), exact=True)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_narrow_copy, (input, dim, start, length,))
+    if ACTIVE:
+        return run_with_modes(_c_narrow_copy, key, (input, dim, start, length))
+    try:
+        run = _c_narrow_copy_table[key]
+    except KeyError:
+        run = _c_narrow_copy.resolve(key)
+    return run(input, dim, start, length)
+
+
+def method_tril_(input: Any, diagonal: int = 0) -> Any:
+    """``tril`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_tril_, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_tril_, key, (input, diagonal))
+    try:
+        run = _c_tril__table[key]
+    except KeyError:
+        run = _c_tril_.resolve(key)
+    return run(input, diagonal)
+
+
+def method_triu_(input: Any, diagonal: int = 0) -> Any:
+    """``triu`` in place."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_triu_, (input, diagonal,))
+    if ACTIVE:
+        return run_with_modes(_c_triu_, key, (input, diagonal))
+    try:
+        run = _c_triu__table[key]
+    except KeyError:
+        run = _c_triu_.resolve(key)
+    return run(input, diagonal)
+
+
+def method_cumsum_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
+    """``cumsum`` in place."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumsum_, input, dim, dtype, axis=axis)
+        dim = settled('cumsum_', axis)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cumsum_, (input, dim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_cumsum_, key, (input, dim, dtype))
+    try:
+        run = _c_cumsum__table[key]
+    except KeyError:
+        run = _c_cumsum_.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
+def method_cumprod_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
+    """``cumprod`` in place."""
+    if dim is MISSING:
+        if overridden(input):
+            return asked(_c_cumprod_, input, dim, dtype, axis=axis)
+        dim = settled('cumprod_', axis)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_cumprod_, (input, dim, dtype,))
+    if ACTIVE:
+        return run_with_modes(_c_cumprod_, key, (input, dim, dtype))
+    try:
+        run = _c_cumprod__table[key]
+    except KeyError:
+        run = _c_cumprod_.resolve(key)
+    return run(input, dim, dtype=dtype)
+
+
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
     try:
@@ -10994,186 +11174,6 @@ def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, 
     except KeyError:
         run = _c_norm.resolve(key)
     return run(input, p, dim, keepdim, dtype=dtype)
-
-
-def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
-    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
-
-    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-    would grow for all.
-
-    Raises:
-        AutogradError: The tensor requires grad.
-        ShapeError: A size is negative.
-    """
-    size = size_ if size is None else (size,)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_resize_, (input, size, memory_format,))
-    if ACTIVE:
-        return run_with_modes(_c_resize_, key, (input, size, memory_format))
-    try:
-        run = _c_resize__table[key]
-    except KeyError:
-        run = _c_resize_.resolve(key)
-    return run(input, *size, memory_format=memory_format)
-
-
-def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
-    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
-    try:
-        key = input._key | the_template._key
-    except AttributeError:
-        key = key_of(_c_resize_as_, (input, the_template, memory_format,))
-    if ACTIVE:
-        return run_with_modes(_c_resize_as_, key, (input, the_template, memory_format))
-    try:
-        run = _c_resize_as__table[key]
-    except KeyError:
-        run = _c_resize_as_.resolve(key)
-    return run(input, the_template, memory_format=memory_format)
-
-
-def equal(input: Any, other: Any) -> Any:
-    """Whether two tensors have the same shape and equal elements."""
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_equal, (input, other,))
-    if ACTIVE:
-        return run_with_modes(_c_equal, key, (input, other))
-    try:
-        run = _c_equal_table[key]
-    except KeyError:
-        run = _c_equal.resolve(key)
-    return run(input, other)
-
-
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
-
-    Raises:
-        DtypeError: The tensors have different dtypes.
-        ShapeError: A tolerance is negative.
-    """
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_isclose, (input, other, rtol, atol, equal_nan,))
-    if ACTIVE:
-        return run_with_modes(_c_isclose, key, (input, other, rtol, atol, equal_nan))
-    try:
-        run = _c_isclose_table[key]
-    except KeyError:
-        run = _c_isclose.resolve(key)
-    return run(input, other, rtol, atol, equal_nan)
-
-
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """Whether all elements are close, as ``isclose`` says."""
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_allclose, (input, other, rtol, atol, equal_nan,))
-    if ACTIVE:
-        return run_with_modes(_c_allclose, key, (input, other, rtol, atol, equal_nan))
-    try:
-        run = _c_allclose_table[key]
-    except KeyError:
-        run = _c_allclose.resolve(key)
-    return run(input, other, rtol, atol, equal_nan)
-
-
-def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = None) -> Any:
-    """``narrow`` as a copy.
-
-    Raises:
-        ShapeError: There is no such dimension.
-    """
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_narrow_copy, input, dim, start, length, out=out)
-        return write_out('narrow_copy', out, narrow_copy(input, dim, start, length), exact=True)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_narrow_copy, (input, dim, start, length,))
-    if ACTIVE:
-        return run_with_modes(_c_narrow_copy, key, (input, dim, start, length))
-    try:
-        run = _c_narrow_copy_table[key]
-    except KeyError:
-        run = _c_narrow_copy.resolve(key)
-    return run(input, dim, start, length)
-
-
-def method_tril_(input: Any, diagonal: int = 0) -> Any:
-    """``tril`` in place."""
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_tril_, (input, diagonal,))
-    if ACTIVE:
-        return run_with_modes(_c_tril_, key, (input, diagonal))
-    try:
-        run = _c_tril__table[key]
-    except KeyError:
-        run = _c_tril_.resolve(key)
-    return run(input, diagonal)
-
-
-def method_triu_(input: Any, diagonal: int = 0) -> Any:
-    """``triu`` in place."""
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_triu_, (input, diagonal,))
-    if ACTIVE:
-        return run_with_modes(_c_triu_, key, (input, diagonal))
-    try:
-        run = _c_triu__table[key]
-    except KeyError:
-        run = _c_triu_.resolve(key)
-    return run(input, diagonal)
-
-
-def method_cumsum_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
-    """``cumsum`` in place."""
-    if dim is MISSING:
-        if overridden(input):
-            return asked(_c_cumsum_, input, dim, dtype, axis=axis)
-        dim = settled('cumsum_', axis)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_cumsum_, (input, dim, dtype,))
-    if ACTIVE:
-        return run_with_modes(_c_cumsum_, key, (input, dim, dtype))
-    try:
-        run = _c_cumsum__table[key]
-    except KeyError:
-        run = _c_cumsum_.resolve(key)
-    return run(input, dim, dtype=dtype)
-
-
-def method_cumprod_(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None) -> Any:
-    """``cumprod`` in place."""
-    if dim is MISSING:
-        if overridden(input):
-            return asked(_c_cumprod_, input, dim, dtype, axis=axis)
-        dim = settled('cumprod_', axis)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_cumprod_, (input, dim, dtype,))
-    if ACTIVE:
-        return run_with_modes(_c_cumprod_, key, (input, dim, dtype))
-    try:
-        run = _c_cumprod__table[key]
-    except KeyError:
-        run = _c_cumprod_.resolve(key)
-    return run(input, dim, dtype=dtype)
 
 
 def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
@@ -17219,6 +17219,16 @@ _c_rsub.public = rsub
 _c_addr.public = addr
 _c_addr_.public = method_addr_
 _c_fill.public = fill
+_c_resize_.public = method_resize_
+_c_resize_as_.public = resize_as_
+_c_equal.public = equal
+_c_isclose.public = isclose
+_c_allclose.public = allclose
+_c_narrow_copy.public = narrow_copy
+_c_tril_.public = method_tril_
+_c_triu_.public = method_triu_
+_c_cumsum_.public = method_cumsum_
+_c_cumprod_.public = method_cumprod_
 _c_elu.public = elu
 _c_celu.public = celu
 _c_selu.public = selu
@@ -17323,16 +17333,6 @@ _c_cholesky.public = cholesky
 _c_qr.public = qr
 _c_svd.public = svd
 _c_norm.public = norm
-_c_resize_.public = method_resize_
-_c_resize_as_.public = resize_as_
-_c_equal.public = equal
-_c_isclose.public = isclose
-_c_allclose.public = allclose
-_c_narrow_copy.public = narrow_copy
-_c_tril_.public = method_tril_
-_c_triu_.public = method_triu_
-_c_cumsum_.public = method_cumsum_
-_c_cumprod_.public = method_cumprod_
 _c_softmax.public = softmax
 _c_log_softmax.public = log_softmax
 _c_mse_loss.public = mse_loss

@@ -1174,6 +1174,53 @@ def fill(input: Tensor, value: Operand, *, out: Any = None) -> Tensor:
         ShapeError: The value is a tensor with dimensions.
     """
 
+def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
+    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+    would grow for all.
+
+    Raises:
+        AutogradError: The tensor requires grad.
+        ShapeError: A size is negative.
+    """
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+
+def equal(input: Tensor, other: Tensor) -> Any:
+    """Whether two tensors have the same shape and equal elements."""
+
+def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+    Raises:
+        DtypeError: The tensors have different dtypes.
+        ShapeError: A tolerance is negative.
+    """
+
+def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
+    """Whether all elements are close, as ``isclose`` says."""
+
+def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
+    """``narrow`` as a copy.
+
+    Raises:
+        ShapeError: There is no such dimension.
+    """
+
+def method_tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
+    """``tril`` in place."""
+
+def method_triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
+    """``triu`` in place."""
+
+def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
+    """``cumsum`` in place."""
+
+def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
+    """``cumprod`` in place."""
+
 def elu(input: Tensor, alpha: Scalar = 1.0) -> Tensor:
     """Exponential linear unit: input where positive, else alpha * (exp(input) - 1)."""
 
@@ -1645,53 +1692,6 @@ def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False,
     Raises:
         ArgumentError: There is no such norm.
     """
-
-def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
-    """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
-
-    Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-    would grow for all.
-
-    Raises:
-        AutogradError: The tensor requires grad.
-        ShapeError: A size is negative.
-    """
-
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
-
-def equal(input: Tensor, other: Tensor) -> Any:
-    """Whether two tensors have the same shape and equal elements."""
-
-def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-    """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
-
-    Raises:
-        DtypeError: The tensors have different dtypes.
-        ShapeError: A tolerance is negative.
-    """
-
-def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
-    """Whether all elements are close, as ``isclose`` says."""
-
-def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-    """``narrow`` as a copy.
-
-    Raises:
-        ShapeError: There is no such dimension.
-    """
-
-def method_tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """``tril`` in place."""
-
-def method_triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """``triu`` in place."""
-
-def method_cumsum_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-    """``cumsum`` in place."""
-
-def method_cumprod_(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-    """``cumprod`` in place."""
 
 def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""

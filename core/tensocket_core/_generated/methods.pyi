@@ -1200,6 +1200,53 @@ class Operators:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
         """``addr`` in place."""
 
+    def resize_(self, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
+        """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
+
+        Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
+        would grow for all.
+
+        Raises:
+            AutogradError: The tensor requires grad.
+            ShapeError: A size is negative.
+        """
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+        """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
+
+    def equal(self, other: Tensor) -> Any:
+        """Whether two tensors have the same shape and equal elements."""
+
+    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
+        """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
+
+        Raises:
+            DtypeError: The tensors have different dtypes.
+            ShapeError: A tolerance is negative.
+        """
+
+    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
+        """Whether all elements are close, as ``isclose`` says."""
+
+    def narrow_copy(self, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
+        """``narrow`` as a copy.
+
+        Raises:
+            ShapeError: There is no such dimension.
+        """
+
+    def tril_(self, diagonal: _int = 0) -> Tensor:
+        """``tril`` in place."""
+
+    def triu_(self, diagonal: _int = 0) -> Tensor:
+        """``triu`` in place."""
+
+    def cumsum_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
+        """``cumsum`` in place."""
+
+    def cumprod_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
+        """``cumprod`` in place."""
+
     def prelu(self, weight: Tensor) -> Tensor:
         """The input where positive, else ``weight * input``.
 
@@ -1351,53 +1398,6 @@ class Operators:
         Raises:
             ArgumentError: There is no such norm.
         """
-
-    def resize_(self, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
-        """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
-
-        Where the storage is too small, the tensor moves to a new one; other tensors stay on the old one, which PyTorch
-        would grow for all.
-
-        Raises:
-            AutogradError: The tensor requires grad.
-            ShapeError: A size is negative.
-        """
-
-    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-        """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
-
-    def equal(self, other: Tensor) -> Any:
-        """Whether two tensors have the same shape and equal elements."""
-
-    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-        """|input - other| <= atol + rtol * |other|, element by element; infinities are close to themselves only.
-
-        Raises:
-            DtypeError: The tensors have different dtypes.
-            ShapeError: A tolerance is negative.
-        """
-
-    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
-        """Whether all elements are close, as ``isclose`` says."""
-
-    def narrow_copy(self, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor:
-        """``narrow`` as a copy.
-
-        Raises:
-            ShapeError: There is no such dimension.
-        """
-
-    def tril_(self, diagonal: _int = 0) -> Tensor:
-        """``tril`` in place."""
-
-    def triu_(self, diagonal: _int = 0) -> Tensor:
-        """``triu`` in place."""
-
-    def cumsum_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-        """``cumsum`` in place."""
-
-    def cumprod_(self, dim: _int, *, dtype: Any = None, axis: Any = None) -> Tensor:
-        """``cumprod`` in place."""
 
     def softmax(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
         """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
