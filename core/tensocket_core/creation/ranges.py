@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from ..dispatch.factories import seen, watched
 from ..dispatch.modes import ACTIVE
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
+from ..execute.layout import empty_strided_array
 from ..execute.nests import Operand, pointwise_nest
 from ..execute.numbers import as_number
 from ..execute.primitive import primitive
 from ..execute.programs import index_dtype, launch
 from ..promotion import FLOAT8, number_dtype
 from .base import MANY, finish, options
+
+#: Elements from which the host is asked for memory before it computes any.
+_MANY: Final = 1 << 32
 
 
 def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
@@ -123,8 +127,24 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     return finish(_spaced(entry, start, end, steps, chosen), chosen, entry, requires_grad)
 
 
+def unmade(entry: DeviceEntry, count: int, dtype: DType) -> Any:
+    """An array without values on a device that holds none; None where the host is to compute ``count`` values.
+
+    Raises:
+        OutOfMemoryError: There is no memory for them.
+        ShapeError: They are more than memory can hold.
+    """
+    if entry.holds_data and count < _MANY:
+        return None
+    made = empty_strided_array(entry, (count,), dtype, (1,))
+    return None if entry.holds_data else made
+
+
 @pooled("linspace")
 def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) -> Any:
+    made = unmade(entry, steps, dtype)
+    if made is not None:
+        return made
     spaced = np.linspace(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
     return from_host(entry, to_dtype(spaced, dtype), dtype)
 
@@ -171,6 +191,9 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
 @pooled("logspace")
 def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, dtype: DType) -> Any:
+    made = unmade(entry, steps, dtype)
+    if made is not None:
+        return made
     exponents = np.linspace(start, end, steps)
     values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
     return from_host(entry, to_dtype(values, dtype), dtype)

@@ -37,6 +37,9 @@ def extremes(values: Any) -> tuple[Any, Any]:
         with untransformed():
             real = values._real if values._level else values
             return real.amin().item(), real.amax().item()
+    for axis, step in enumerate(values._array.strides):
+        if step == 0 and values._array.shape[axis] > 1:  # expanded: one element stands for all of the dimension
+            values = values.narrow(axis, 0, 1)
     if values._entry.runtime.profile.host_resident and values._array.size <= _SMALL and values.dtype.native:
         array = values._host()
         return array.min().item(), array.max().item()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, ShapeError
 
@@ -11,6 +11,9 @@ from .._generated import functions
 from ..dispatch.composite import composite
 from ..execute.geometry import is_integer, normalize_axes
 from .selection import positions
+
+#: Elements of a result that take a while to find.
+_MANY: Final = 1 << 32
 
 
 @composite("cartesian_prod(any tensors) -> Tensor~", method=False)
@@ -71,6 +74,10 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         raise ArgumentError("combinations", f"r={r}", "choices have no negative number of elements", "pass 0 or more")
     if r == 0:
         return input.new_empty((0,))
+    size = input.shape[0] + (r - 1 if with_replacement and input.shape[0] else 0)
+    rows = math.comb(size, r) if min(r, size - r) < 64 else 1 << 62  # or more
+    if rows * r > _MANY:
+        input.new_empty((rows, r))  # no memory for the result, no search for it
     return input[_choices(input, input.shape[0], r, with_replacement)]
 
 

@@ -11,6 +11,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 
 from .. import creation
 from .._generated import functions
+from ..device import open_entry
 from ..dispatch.composite import composite
 from ..dispatch.factories import seen, watched
 from ..dispatch.modes import ACTIVE, as_leaf
@@ -161,6 +162,18 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 # --------------------------------------------------------------------------------------------------------- indices
 
 
+def _count_below(row: int, col: int, offset: int) -> int:
+    """Number of elements of a lower triangle.
+
+    >>> _count_below(3, 3, 0), _count_below(3, 2, -1), _count_below(2, 3, 5)
+    (6, 3, 6)
+    """
+    first = min(max(-offset, 0), row)  # rows before have no elements
+    full = min(max(col - offset, first), row)  # rows from here on have all
+    growing = full - first
+    return growing * (first + offset + 1) + growing * (growing - 1) // 2 + (row - full) * col
+
+
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any, upper: bool) -> Any:
     """Rows and columns of the elements of a triangle.
 
@@ -173,6 +186,9 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
     chosen = dtypes.int64 if dtype is None else dtype
     if chosen.category != 1:
         raise UndefinedDtype(name, f"dtype {chosen.name}", "indices are integers", "leave dtype out")
+    if not open_entry(device).holds_data:
+        below = _count_below(row, col, offset - upper)
+        return creation.empty(2, row * col - below if upper else below, dtype=chosen, device=device)
     rows = creation.arange(row, device=device).unsqueeze(1)
     columns = creation.arange(col, device=device)
     distance = columns - rows

@@ -38,6 +38,8 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
     Raises:
         ArgumentError: It is not finite.
     """
+    if not given and not values._entry.holds_data:
+        return 0.0, 1.0
     if not given and values.numel():
         least, most = extremes(values.detach())
         low, high = (float(least), float(most))

@@ -26,6 +26,9 @@ from ..execute.views import View
 from .choices import room_for
 from .views import sizes
 
+#: Sections that are taken for a mistake: no machine holds as many tensors.
+_SECTIONS: Final = 1 << 32
+
 
 def _unfold(array: Any, dimension: int, size: int, step: int) -> Any:
     shape, strides = array.shape, element_strides(array)
@@ -225,7 +228,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        ArgumentError: The number of parts is not positive.
+        ArgumentError: The number of parts is not positive, or larger than memory holds.
         ShapeError: The tensor has no dimension.
     """
     if input.ndim == 0:
@@ -246,6 +249,9 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
         if parts <= 0:
             raise ArgumentError("tensor_split", f"{parts} sections", "there is at least one section",
                                 "pass a positive number")
+        if parts > _SECTIONS:
+            raise ArgumentError("tensor_split", f"{parts} sections", f"there are at most {_SECTIONS} sections",
+                                "pass a smaller number")
         bounds = [k * (size // parts) + min(k, size % parts) for k in range(1, parts)]
     else:
         bounds = [operator.index(k) for k in indices_or_sections]

@@ -16,6 +16,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UndefinedDtype
 
 from ..creation import finish, options
+from ..creation.ranges import unmade
 from ..dispatch.factories import seen, watched
 from ..dispatch.modes import ACTIVE
 from ..execute.convert import to_dtype
@@ -80,8 +81,16 @@ def _window(name: str, formula: Formula, M: int, sym: bool, dtype: Any, layout: 
                             "convert with .to(dtype)")
     if layout is not strided:
         raise ArgumentError(name, f"layout {layout!r}", "tensors are strided", "leave layout out")
-    chosen, entry = options(name, chosen, device)
-    return finish(from_host(entry, to_dtype(_factors(formula, M, sym), chosen), chosen), chosen, entry, requires_grad)
+    return _made(name, formula, M, sym, chosen, device, requires_grad)
+
+
+def _made(name: str, formula: Formula, count: int, symmetric: bool, dtype: Any, device: Any,
+          requires_grad: bool) -> Any:
+    chosen, entry = options(name, dtype, device)
+    array = unmade(entry, count, chosen)
+    if array is None:
+        array = from_host(entry, to_dtype(_factors(formula, count, symmetric), chosen), chosen)
+    return finish(array, chosen, entry, requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
@@ -200,8 +209,7 @@ def _periodic(name: str, formula: Formula, window_length: int, periodic: bool, d
     chosen, entry = options(name, dtype, device)
     if not chosen.is_floating_point:
         raise UndefinedDtype(name, f"dtype {chosen.name}", "windows are of real floats", "pass a float dtype")
-    values = to_dtype(_factors(formula, window_length, not periodic), chosen)
-    return finish(from_host(entry, values, chosen), chosen, entry, requires_grad)
+    return _made(name, formula, window_length, not periodic, chosen, entry.device, requires_grad)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None,

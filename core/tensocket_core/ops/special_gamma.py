@@ -190,6 +190,10 @@ special_zeta: Final[Pointwise] = Pointwise(
     **_FLOAT)
 
 
+#: n of the largest n! that float64 holds.
+_LARGEST_FACTORIAL: Final = 170
+
+
 @composite("polygamma(int n, Tensor input) -> Tensor", method=False)
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma.
@@ -201,7 +205,8 @@ def polygamma(n: int, input: Any) -> Any:
         raise ArgumentError("polygamma", f"n={n}", "the order is not negative", "pass a number from 0")
     if n < 2:
         return call(trigamma, input) if n else input.digamma()
-    return call(special_zeta, float(n + 1), input) * ((-1.0) ** (n + 1) * math.exp(math.lgamma(n + 1)))
+    return call(special_zeta, float(n + 1), input) * ((-1.0) ** (n + 1) * (
+        math.exp(math.lgamma(n + 1)) if n <= _LARGEST_FACTORIAL else math.inf))
 
 
 @composite("polygamma_self(Tensor input, int n) -> Tensor", method="polygamma", function=False)

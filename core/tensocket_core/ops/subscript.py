@@ -152,7 +152,8 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         if index._key == integers:
             positions = index._array
             array = taken(a._array, positions, SMALL)
-            if array is None and positions.ndim == 1 and positions.size and positions.min() >= 0:
+            if array is None and positions.ndim == 1 and positions.size and positions.strides[0] and (
+                    positions.min() >= 0):
                 array = many_rows(a._array, positions, dtype, entry)
         if array is None:
             return body(a, index)
