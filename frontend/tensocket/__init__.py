@@ -28,6 +28,7 @@ from tensocket_core import int64 as long
 from tensocket_core import set_array_namespace as _set_array_namespace
 from tensocket_core._generated.functions import *
 from tensocket_core.dispatch.namespaces import ops
+from tensocket_core.library import Tag
 
 from . import _C as _C
 from . import (
@@ -217,6 +218,7 @@ __all__ = [
     "amp",
     "array_api",
     "autograd",
+    "Tag",
     "available_devices",
     "backends",
     "bool",

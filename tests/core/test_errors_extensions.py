@@ -82,7 +82,7 @@ def with_kernel(kernel: Any, use: Callable[[Any], Any],
 
     def run() -> None:
         try:
-            use(library.custom_op("broken::f", kernel, mutates_args=(), schema=schema))
+            use(library.custom_op("broken::f", kernel, mutates_args=("x",) if "!" in schema else (), schema=schema))
         finally:
             OPERATORS.pop("broken::f")
 
@@ -91,7 +91,7 @@ def with_kernel(kernel: Any, use: Callable[[Any], Any],
 
 def wrong_number_of_gradients() -> Callable[[], Any]:
     def use(op: Any) -> None:
-        op.register_autograd(lambda ctx, grad: (grad, None))
+        op.register_autograd(lambda ctx, grad: (grad, grad))
         op(leaf(1)).sum().backward()
 
     return with_kernel(lambda x: x * 1, use)
@@ -134,7 +134,7 @@ CASES: list[Case] = [
     (with_kernel(lambda x: x, lambda op: op(f(1))), ArgumentError, RuntimeError, "broken::f",
      "results of the operator are new tensors"),
     (with_kernel(lambda x: x * 1, lambda op: op(leaf(1)).sum().backward()), AutogradError, RuntimeError, "backward",
-     "no gradient is registered for this operator"),
+     "it has no autograd formula"),
     (with_kernel(lambda x: x * 1, lambda op: op(torch.zeros(1, device="meta"))), UnsupportedOperator,
      NotImplementedError, "broken::f", "no function tells shapes of its results"),
     (with_kernel(lambda x: x * 1, lambda op: op(1.0)), ArgumentTypeError, TypeError, "broken::f",
@@ -151,8 +151,10 @@ CASES: list[Case] = [
     (lambda: library.custom_op("f", print, mutates_args=()), ArgumentError, ValueError, "custom_op",
      "the name has a namespace"),
     (lambda: library.define("f", "() -> ()"), ArgumentError, ValueError, "define", "the name has a namespace"),
-    (lambda: library.infer_schema(lambda x: x), ArgumentTypeError, TypeError, "infer_schema",
+    (lambda: library.infer_schema(lambda x: x), ArgumentError, ValueError, "infer_schema",
      "a schema follows from the annotations of all parameters"),
+    (lambda: library.define("broken::g", "g(Tensor x) -> Tensor"), ArgumentError, ValueError, "define",
+     'expected schema to look like "(Tensor x) -> Tensor"'),
     (lambda: library.register_autograd("add", print), ArgumentError, ValueError, "register_autograd",
      "operators of libraries are completed"),
     (lambda: library.Library("broken", "X"), ArgumentError, ValueError, "Library",
@@ -172,6 +174,21 @@ CASES: list[Case] = [
      "kernels are not given keys"),
     (with_operator(lambda op, lib: lib.define("f(Tensor x) -> Tensor")), ArgumentError, ValueError, "define",
      "an operator is defined once"),
+    (with_operator(lambda op, lib: lib.define("g(Tensor x) -> asdf")), ArgumentError, RuntimeError, "define",
+     "schemas have PyTorch's form and types"),
+    (with_operator(lambda op, lib: lib.define("g(int64_t x) -> Tensor")), ArgumentError, RuntimeError, "define",
+     "schemas have PyTorch's form and types"),
+    (with_operator(lambda op, lib: lib.define("g(double x) -> Tensor")), ArgumentError, RuntimeError, "define",
+     "schemas have PyTorch's form and types"),
+    (with_operator(lambda op, lib: lib.define("g")), ArgumentError, ValueError, "define",
+     "a schema looks like f(Tensor x) -> Tensor"),
+    (with_operator(lambda op, lib: [lib.define("g(Tensor x, *, Tensor y) -> Tensor"), library.register_autograd(
+        "broken::g", print)]), UnsupportedOperator, NotImplementedError, "register_autograd",
+     "kwarg-only Tensor args have no gradient"),
+    (lambda: library.custom_op("broken::h", print, mutates_args=(), schema="(*, Tensor? y) -> ()"), UnsupportedOperator,
+     NotImplementedError, "custom_op", "kwarg-only Tensor args have no gradient"),
+    (lambda: library.custom_op("broken::h", print, mutates_args=(), schema="(Tensor(a!) x) -> ()"), ArgumentError,
+     ValueError, "custom_op", "mutates_args and the schema name the same arguments"),
     (with_operator(lambda op, lib: lib.define("a::g(Tensor x) -> Tensor")), ArgumentError, ValueError, "define",
      "the library adds the namespace"),
     (lambda: library.Library("aten", "IMPL").define("f(Tensor x) -> Tensor"), ArgumentError, ValueError, "define",

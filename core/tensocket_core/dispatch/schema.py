@@ -23,6 +23,8 @@ _TORCH_TYPES: Final = {"SymInt": "int", "number": "Scalar", "ScalarType": "dtype
                        "Layout": "any", "MemoryFormat": "any", "Generator": "any", "Dimname": "str",
                        "complex": "Scalar"}
 _TYPES: Final = frozenset({"Tensor", "Operand", "Scalar", "int", "bool", "float", "str", "dtype", "device", "any"})
+#: Types of C++ that are taken for types of schemas, with these.
+_OF_C: Final = {"int64_t": "`SymInt` or `int`", "int32_t": "`SymInt` or `int`", "double": "`float`"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +121,30 @@ def _parameter(name: str, text: str, keyword_only: bool) -> Parameter:
     torch = _TORCH_PARAM.fullmatch(text)
     base = None if torch is None else _TORCH_TYPES.get(torch[1], torch[1])
     if torch is None or base not in _TYPES:
-        raise ValueError(f"not a parameter in the schema of {name}: {text!r}")
+        reason = "" if torch is None else unknown(torch[1])
+        raise ValueError(f"not a parameter in the schema of {name}: {text!r}{reason}")
     _, alias, rest, label, default = torch.groups()
     brackets = re.sub(r"\d", "", rest)
     optional = brackets.endswith("?")
     kind = base + brackets.removesuffix("?")
     return Parameter(label, kind, optional, _default(default), keyword_only, "!" in (alias or ""))
+
+
+def unknown(kind: str) -> str:
+    """What to say of a name that is not a type."""
+    return f": unknown type specifier {kind!r}" + (f". Use {_OF_C[kind]}" if kind in _OF_C else "")
+
+
+def check_types(schema: Schema) -> None:
+    """Check the types of results.
+
+    Raises:
+        ValueError: A name is not a type.
+    """
+    for kind in schema.results:
+        base = re.sub(r"[\[\]?\d]", "", kind)
+        if _TORCH_TYPES.get(base, base) not in _TYPES:
+            raise ValueError(f"not a result in the schema of {schema.name}" + unknown(base))
 
 
 def _default(text: str | None) -> str | None:

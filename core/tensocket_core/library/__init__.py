@@ -11,6 +11,7 @@ from .registering import (
     define,
     fallthrough_kernel,
     impl,
+    impl_abstract,
     register_autocast,
     register_autograd,
     register_decomposition,
@@ -20,18 +21,21 @@ from .registering import (
     register_torch_dispatch,
     register_vmap,
 )
+from .tags import Tag
 
 __all__ = [
     "CustomOpDef",
     "Library",
     "LibraryOperator",
     "OpCheckError",
+    "Tag",
     "custom_op",
     "decompositions",
     "define",
     "fallthrough_kernel",
     "get_ctx",
     "impl",
+    "impl_abstract",
     "infer_schema",
     "opcheck",
     "register_autocast",

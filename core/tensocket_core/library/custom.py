@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, TensocketError
 
 from ..dispatch.protocol import tensors_in
 from ..dispatch.registry import OPERATORS
 from . import registering
 from .inference import infer_schema
 from .libraries import add_kernel, define_operator, remove_operator
-from .operators import LibraryOperator
+from .operators import LibraryOperator, check_positional
 
 Function = Callable[..., Any]
 
@@ -89,22 +89,51 @@ def custom_op(name: str, fn: Function | None = None, /, *, mutates_args: str | I
         tags: For users.
 
     Raises:
-        ArgumentError: The name has no namespace.
-        ArgumentTypeError: No schema follows from the annotations.
+        ArgumentError: The name has no namespace, no schema follows from the annotations, or ``mutates_args`` and the
+            schema do not agree.
+        UnsupportedOperator: A tensor is passed by name only.
     """
     if name.count("::") != 1:
         raise ArgumentError("custom_op", f"the name {name!r}", "the name has a namespace", "write namespace::name")
 
     def make(function: Function) -> CustomOpDef:
         text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema.strip()
-        if name in OPERATORS:
-            remove_operator(OPERATORS[name])
-        operator = define_operator(name + text, tags if isinstance(tags, tuple) else (tags,), custom=True)
+        known = name.removesuffix(".default")
+        before = OPERATORS.get(known)
+        if before is not None:
+            remove_operator(before)
+        try:
+            operator = define_operator(name + text, tags, custom=True)
+            try:
+                _check_custom(operator, set() if mutates_args == "unknown" else set(mutates_args),
+                              checked=schema is not None and mutates_args != "unknown")
+            except TensocketError:
+                remove_operator(operator)
+                raise
+        except TensocketError:
+            if before is not None:
+                OPERATORS[known] = before
+            raise
         made = CustomOpDef(operator, function)
         made.register_kernel(device_types, function)
         return made
 
     return make if fn is None else make(fn)
+
+
+def _check_custom(operator: LibraryOperator, mutated: set[str], *, checked: bool) -> None:
+    """Check what a function as an operator may look like.
+
+    Raises:
+        ArgumentError: The schema and ``mutates_args`` do not agree on the arguments that it writes to.
+        UnsupportedOperator: A tensor is passed by name only.
+    """
+    check_positional("custom_op", operator)
+    written = {p.name for p in operator.schema.parameters if p.mutated}
+    if checked and written != mutated:
+        raise ArgumentError("custom_op", f"mutates_args={mutated or '{}'} where the op mutates {written or '{}'}",
+                            "mutates_args and the schema name the same arguments",
+                            "pass the same names in both")
 
 
 def unaliased(operator: LibraryOperator, function: Function) -> Function:
@@ -118,7 +147,7 @@ def unaliased(operator: LibraryOperator, function: Function) -> Function:
         given = list(tensors_in((*args, *kwargs.values())))
         for tensor in tensors_in((result,)):
             if any(shares_memory(tensor, other) for other in given):
-                raise ArgumentError(operator.name, "a result that shares memory with an argument",
+                raise ArgumentError(operator.name, "a result in the memory of an argument, which it may not alias",
                                     "results of the operator are new tensors", "clone() it")
         return result
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from tensocket_plugins.contract.devices import Device
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError
 
 from ..tensors import Tensor
 
@@ -32,7 +32,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
         ``(Tensor x, SymInt n=1) -> Tensor``.
 
     Raises:
-        ArgumentTypeError: An annotation is missing or has no counterpart, or a name in ``mutates_args`` is wrong.
+        ArgumentError: An annotation is missing or has no counterpart, or a name in ``mutates_args`` is wrong.
     """
     signature = inspect.signature(prototype_function)
     try:
@@ -44,7 +44,8 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
     written = set() if every else set(mutates_args)
     unknown = written - names
     if unknown:
-        raise _error(f"mutates_args with {', '.join(sorted(unknown))}", "name parameters of the function")
+        listed = ", ".join(map(repr, sorted(unknown)))
+        raise _error(f"{{{listed}}} in mutates_args were not found in the signature", "name parameters of the function")
     parts: list[str] = []
     for position, parameter in enumerate(signature.parameters.values()):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -66,6 +67,7 @@ def _written(name: str, text: str, position: int) -> str:
 
 
 def _type(name: str, hint: Any) -> str:
+    """The type of a schema that an annotation stands for."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _SCALARS:
         return _SCALARS[hint]
@@ -103,5 +105,5 @@ def _result(hints: dict[str, Any]) -> str:
     return _type("the result", hint)
 
 
-def _error(given: str, advice: str) -> ArgumentTypeError:
-    return ArgumentTypeError("infer_schema", given, "a schema follows from the annotations of all parameters", advice)
+def _error(given: str, advice: str) -> ArgumentError:
+    return ArgumentError("infer_schema", given, "a schema follows from the annotations of all parameters", advice)

@@ -16,6 +16,7 @@ from ..dispatch.layers import FALLTHROUGH
 from ..dispatch.namespaces import BUILT_IN, built_in
 from ..dispatch.operator import Operator
 from ..dispatch.registry import COMPOSITES, OPERATORS, clear_tables
+from ..dispatch.schema import check_types, parse_schema
 from ..recording import REPLACED
 from .operators import LibraryOperator, fake_kernel
 
@@ -164,11 +165,23 @@ def decompositions() -> dict[Operator, Callable[..., Any]]:
     return {**table, **{find_operator(name): function for name, function in DECOMPOSITIONS.items()}}
 
 
-def define_operator(schema: str, tags: tuple[Any, ...] = (), *, custom: bool = False) -> LibraryOperator:
-    """A new operator; its name in the schema has a namespace."""
+def define_operator(schema: str, tags: Any = (), *, custom: bool = False) -> LibraryOperator:
+    """A new operator; its name in the schema has a namespace.
+
+    Raises:
+        ArgumentError: The text is not a schema.
+    """
+    if "(" not in schema:
+        raise ArgumentError("define", f"the schema {schema!r}", "a schema looks like f(Tensor x) -> Tensor",
+                            "add arguments and results")
     name, _, overload = schema[:schema.index("(")].strip().partition(".")
     text = name + ("" if overload in ("", "default") else f".{overload}") + schema[schema.index("("):]
-    return LibraryOperator(text, f"Operator {name} of a library.", tags=tags, custom=custom)
+    try:
+        check_types(parse_schema(text))
+    except ValueError as error:
+        raise ArgumentError("define", f"{error}", "schemas have PyTorch's form and types", "correct it") from None
+    return LibraryOperator(text, f"Operator {name} of a library.", custom=custom,
+                           tags=tuple(tags) if isinstance(tags, (tuple, list)) else (tags,))
 
 
 def remove_operator(operator: Operator) -> None:
@@ -220,8 +233,7 @@ class Library:
             Its name.
 
         Raises:
-            ArgumentError: The library only registers kernels, or the operator exists.
-            ValueError: The text is no schema.
+            ArgumentError: The library only registers kernels, the operator exists, or the text is not a schema.
         """
         if self.kind == "IMPL" or self.ns == BUILT_IN:
             raise ArgumentError("define", f"a definition in {self!r}",
@@ -233,7 +245,7 @@ class Library:
         if f"{self.ns}::{name.removesuffix('.default')}" in OPERATORS:
             raise ArgumentError("define", f"{self.ns}::{name}, which exists", "an operator is defined once",
                                 "choose another name")
-        operator = define_operator(f"{self.ns}::{schema.strip()}", tuple(tags) if isinstance(tags, tuple) else (tags,))
+        operator = define_operator(f"{self.ns}::{schema.strip()}", tags)
         self._undo.append(partial(remove_operator, operator))
         return name
 

@@ -17,6 +17,7 @@ from ..dispatch.fallback import with_alternatives
 from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, SCALAR
 from ..dispatch.modes import no_grad
 from ..dispatch.operator import Operator
+from ..dispatch.protocol import packed
 from ..dispatch.registry import OPERATORS
 from ..dispatch.schema import bound
 from ..execute.inplace import bump
@@ -60,12 +61,29 @@ class LibraryOperator(Operator):
         Raises:
             ArgumentTypeError: An argument that the schema calls a tensor is none.
         """
-        given = bound(self.schema, args, keywords)
+        try:
+            given = bound(self.schema, args, keywords)
+        except TypeError:
+            other = self._overload_for(args, keywords)
+            if other is None:
+                raise
+            return other(*args, **keywords)
         for parameter, value in zip(self.schema.parameters, given, strict=True):
             if parameter.type == "Tensor" and type(value) in SCALAR:
                 raise ArgumentTypeError(self.name, f"{parameter.name} of type {type(value).__name__}",
                                         f"the schema is {self.schema.text}", "pass a tensor")
         return call(self, *given)
+
+    def _overload_for(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Operator | None:
+        """Another operator of this name that takes such arguments."""
+        for name, other in OPERATORS.items():
+            if name.startswith(f"{self.name}."):
+                try:
+                    bound(other.schema, args, keywords)
+                except TypeError:
+                    continue
+                return other
+        return None
 
     def positional(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A kernel as closures are called: with all arguments by position."""
@@ -144,6 +162,18 @@ def count_change(value: Any) -> None:
 # ------------------------------------------------------------------------------------------------------- gradients
 
 
+def check_positional(what: str, operator: LibraryOperator) -> None:
+    """Refuse tensors that are passed by name only: gradients belong to positions.
+
+    Raises:
+        UnsupportedOperator: There is one.
+    """
+    named = [p.name for p in operator.schema.parameters if p.keyword_only and p.is_tensor]
+    if named:
+        raise UnsupportedOperator(what, f"{operator.schema.text}, with {', '.join(named)} after the *",
+                                  "kwarg-only Tensor args have no gradient", "put tensors before the *")
+
+
 def check_unrecorded(operator: LibraryOperator, name: str, value: Any) -> None:
     """Refuse to write to what requires a gradient.
 
@@ -180,6 +210,8 @@ def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
     extra = [p.name for p in parameters if p.keyword_only]
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        # The dispatcher of PyTorch leaves out trailing defaults, so that backward need not know of them.
+        ctx._needed = len(packed(operator, inputs, spread=False)[0])
         if setup_context is None:
             return
         count = len(inputs) - len(extra)
@@ -194,6 +226,10 @@ def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
         returned = backward(ctx, *grads)
         given = returned if isinstance(returned, tuple) else (returned,)
         count = len(parameters) - len(extra)
+        if ctx._needed <= len(given) < count:
+            given += (None,) * (count - len(given))
+        elif len(given) > count and all(value is None for value in given[count:]):
+            given = given[:count]
         if len(given) != count:
             raise AutogradError("backward", f"{len(given)} gradients from {operator.name} for {count} arguments",
                                 "backward returns a gradient or None for each argument with a position",
@@ -219,7 +255,7 @@ def _without_rule(operator: LibraryOperator) -> type[Function]:
     """The rule of an operator without a gradient: going back through it is an error."""
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise AutogradError("backward", f"a result of {operator.name}", "no gradient is registered for this operator",
+        raise AutogradError("backward", f"a result of {operator.name}", "it has no autograd formula",
                             "register one with register_autograd")
 
     return make_rule(operator, backward, None)

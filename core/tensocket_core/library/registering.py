@@ -6,6 +6,7 @@ is registered through a ``Library`` (``lib=``).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
@@ -29,7 +30,7 @@ from .libraries import (
     place_of,
     remove_operator,
 )
-from .operators import LibraryOperator, make_rule
+from .operators import LibraryOperator, check_positional, make_rule
 
 Function = Callable[..., Any]
 #: Registered for a layer: go on to the layer below.
@@ -67,8 +68,7 @@ def define(
         tags: For users.
 
     Raises:
-        ArgumentError: The name has no namespace.
-        ValueError: The text is no schema.
+        ArgumentError: The name has no namespace, or the text is not a schema.
     """
     if isinstance(qualname, Library):
         owner = qualname
@@ -80,7 +80,10 @@ def define(
         return register
     if "::" not in qualname:
         raise ArgumentError("define", f"the name {qualname!r}", "the name has a namespace", "write namespace::name")
-    operator = define_operator(qualname + schema.strip(), tags if isinstance(tags, tuple) else (tags,))
+    if not schema.strip().startswith("("):
+        raise ArgumentError("define", f"the schema {schema!r}", 'expected schema to look like "(Tensor x) -> Tensor"',
+                            "leave the name out: it stands before")
+    operator = define_operator(qualname + schema.strip(), tags)
     _keep(lib, partial(remove_operator, operator))
     return None
 
@@ -141,6 +144,13 @@ def register_fake(op: Any, func: Function | None = None, /, *, lib: Library | No
     return func
 
 
+def impl_abstract(qualname: Any, func: Function | None = None, *, lib: Library | None = None) -> Any:
+    """``register_fake`` by its former name."""
+    warnings.warn("impl_abstract has become register_fake — `torch.library.impl_abstract` was renamed to "
+                  "`torch.library.register_fake`", FutureWarning, stacklevel=2)
+    return register_fake(qualname, func, lib=lib)
+
+
 def register_autograd(op: Any, backward: Function, /, *, setup_context: Function | None = None,
                       lib: Library | None = None) -> None:
     """Register the gradient of an operator.
@@ -155,8 +165,10 @@ def register_autograd(op: Any, backward: Function, /, *, setup_context: Function
 
     Raises:
         ArgumentError: The operator is a built-in one, or writes to an argument.
+        UnsupportedOperator: A tensor is passed by name only.
     """
     operator = _own(op, "register_autograd")
+    check_positional("register_autograd", operator)
     if operator.mutated:
         raise ArgumentError("register_autograd", f"{operator.name}, which writes to an argument",
                             "gradients are those of operators that return new tensors", "write it out of place")
