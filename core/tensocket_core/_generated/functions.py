@@ -13251,7 +13251,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        ArgumentError: The number of parts is not positive.
+        ArgumentError: The number of parts is not positive, or larger than memory holds.
         ShapeError: The tensor has no dimension.
     """
     if axis is not None:

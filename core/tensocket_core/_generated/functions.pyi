@@ -2467,7 +2467,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: _int = 0, 
     """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
     Raises:
-        ArgumentError: The number of parts is not positive.
+        ArgumentError: The number of parts is not positive, or larger than memory holds.
         ShapeError: The tensor has no dimension.
     """
 

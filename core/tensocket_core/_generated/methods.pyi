@@ -1531,7 +1531,7 @@ class Operators:
         """Views of a number of parts whose sizes differ by at most one, or of the parts between positions.
 
         Raises:
-            ArgumentError: The number of parts is not positive.
+            ArgumentError: The number of parts is not positive, or larger than memory holds.
             ShapeError: The tensor has no dimension.
         """
 
