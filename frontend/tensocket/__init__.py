@@ -121,9 +121,9 @@ pi = math.pi
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
     "__future__", "_VF", "_jit_internal", "_tensor", "futures",
-    "__config__", "_dynamo", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
-    "distributed", "distributions", "export", "functional", "fx", "hub", "jit", "mps", "multiprocessing", "onnx",
-    "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
+    "__config__", "_dynamo", "_functorch", "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
+    "distributed", "distributions", "export", "functional", "functorch", "fx", "hub", "jit", "mps", "multiprocessing",
+    "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
 })
 #: Functions of such modules.
 _LATER_NAMES = {

@@ -59,10 +59,10 @@ class _Aliases(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``torch`` and everything below it, and the distribution's version."""
+    """Finds ``torch`` and ``functorch`` and everything below them, and the distribution's version."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if fullname.partition(".")[0] not in ("torch", "functorch"):
             return None
         own = importlib.util.find_spec(_own(fullname))
         if own is None:
@@ -92,12 +92,14 @@ _FINDER: Final = _Finder()
 
 
 def _own(name: str) -> str:
-    """``torch.nn`` as this package calls it."""
+    """``torch.nn`` as this package calls it; ``functorch``, which comes with PyTorch, is a part of it."""
+    if name.partition(".")[0] == "functorch":
+        return "tensocket." + name
     return "tensocket" + name.removeprefix("torch")
 
 
 def install(device: str | None = None) -> None:
-    """Let ``import torch`` and everything below it mean this package, in this process and the processes it starts.
+    """Let ``import torch`` and ``functorch`` mean this package, in this process and the processes it starts.
 
     Args:
         device: The device that answers for ``cuda``; by default what ``TENSOCKET_DEVICE`` says, and without it none.
@@ -118,6 +120,7 @@ def install(device: str | None = None) -> None:
         sys.meta_path.insert(0, _FINDER)
     if _ENTRANCE not in sys.path:
         sys.path.append(_ENTRANCE)
+    sys.modules["functorch"] = importlib.import_module("tensocket.functorch")
     for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
         sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]
 
@@ -128,7 +131,7 @@ def uninstall() -> None:
         sys.meta_path.remove(_FINDER)
     if _ENTRANCE in sys.path:
         sys.path.remove(_ENTRANCE)
-    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("torch", "functorch")]:
         del sys.modules[name]
     os.environ.pop(_ANSWERING, None)
     answer_for("cuda", None)

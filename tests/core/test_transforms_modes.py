@@ -297,3 +297,9 @@ def test_forward_mode_that_is_off_outside_is_on_inside() -> None:
         return x * inner
 
     same(jvp(shifted, (tensor(X),), (tensor(np.ones(3)),))[1], 2 * X * X)
+
+
+def test_arguments_without_tensors_have_no_gradients() -> None:
+    assert grad(lambda x: tensor(X).sum())(()) == ()
+    result, pull = vjp(lambda x, y: tensor(X), (), {})
+    assert pull(result) == ((), {})

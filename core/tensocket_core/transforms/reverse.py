@@ -119,7 +119,7 @@ class Pullback:
 
     def _gradients(self, pairs: list[tuple[Any, Any]], retain_graph: bool, create_graph: bool | None) -> Any:
         pairs = [(y, g) for y, g in pairs if self._transform.owns(y) and y._key & AUTOGRAD]
-        if not pairs:
+        if not pairs or not self._leaves:
             return tree_unflatten([_zeros(x._value) for x in self._leaves], self._structure)
         with transparent(self._transform):
             grads = engine_grad([y for y, _ in pairs], self._leaves, [g for _, g in pairs], retain_graph=retain_graph,

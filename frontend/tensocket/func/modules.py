@@ -50,7 +50,7 @@ def functional_call(
     chosen = _spread(given, _tied(_named(module))) if tie_weights else dict(given)
     if strict:
         _check_names(module, _named(module).keys(), chosen.keys())
-    with _replaced(module, chosen) as left:
+    with replaced(module, chosen) as left:
         positional = () if args is None else args if isinstance(args, tuple) else (args,)
         result = module(*positional, **(kwargs or {}))
     if isinstance(given, dict):
@@ -123,7 +123,7 @@ def _spread(given: State, groups: list[set[str]]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _replaced(module: Module, chosen: State) -> Iterator[dict[str, Any]]:
+def replaced(module: Module, chosen: State) -> Iterator[dict[str, Any]]:
     """Put tensors in the places that their names say; afterwards the mapping holds what is there at the end."""
     before: dict[str, Any] = {}
     left: dict[str, Any] = {}

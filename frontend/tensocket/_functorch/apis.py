@@ -1,0 +1,7 @@
+"""Transforms; see ``func``."""
+
+from __future__ import annotations
+
+from tensocket_core.transforms import chunk_vmap, grad, grad_and_value, vmap
+
+__all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]

@@ -1,0 +1,32 @@
+"""Derivatives of functions; see ``func``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core.transforms import (
+    functionalize,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+)
+from tensocket_core.transforms.arguments import chosen, picked
+
+
+def _slice_argnums(args: tuple[Any, ...], argnums: int | tuple[int, ...], as_tuple: bool = True) -> Any:
+    """The arguments at these positions; of one position, a tuple with one argument or the argument itself.
+
+    Raises:
+        AutogradError: ``argnums`` is not an int or a tuple of ints, names an argument twice or one that is not given.
+    """
+    chosen("argnums", args, argnums)
+    found = picked(args, argnums)
+    return (found,) if as_tuple and isinstance(argnums, int) else found
+
+
+__all__ = ["functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]

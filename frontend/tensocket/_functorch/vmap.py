@@ -1,0 +1,7 @@
+"""Batches of examples; see ``func``."""
+
+from __future__ import annotations
+
+from tensocket_core.transforms import chunk_vmap, restore_vmap, vmap
+
+__all__ = ["chunk_vmap", "restore_vmap", "vmap"]

@@ -1,0 +1,89 @@
+"""``rearrange``: dimensions in another order, split and joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tensocket.errors import ArgumentError
+from tensocket_core import Tensor, stack
+
+from ._parsing import AnonymousAxis, ParsedExpression, _ellipsis, parse_pattern, validate_rearrange_expressions
+
+Axes = Sequence[str | AnonymousAxis]
+
+
+def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int) -> Tensor:
+    """A tensor with its dimensions in another order, split and joined as a pattern in the notation of einops says.
+
+    Args:
+        tensor: The tensor, or tensors of one shape, which are stacked along a new first dimension.
+        pattern: Names of the dimensions before and after ``->``. Parentheses join several to one dimension, ``...``
+            stands for all that are not named, and 1 or () for a dimension of one element.
+        axes_lengths: Sizes of axes in groups on the left; one axis of each group may be left out.
+
+    Returns:
+        A view where there is one, else a copy.
+
+    Raises:
+        ArgumentError: The pattern is wrong, or does not fit the tensor.
+        ArgumentTypeError: A length is not an integer.
+
+    >>> import tensocket as torch
+    >>> rearrange(torch.arange(6).reshape(2, 3), "a b -> (b a)").tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    whole = tensor if isinstance(tensor, Tensor) else stack(list(tensor))
+    left, right = parse_pattern(pattern, axes_lengths)
+    validate_rearrange_expressions(left, right, axes_lengths)
+    names, sizes = _axes_before(whole, left, axes_lengths)
+    dimensions = [_spread(part, names) for part in right.composition]
+    order = [axis for part in dimensions for group in part for axis in group]
+    shape = [math.prod([sizes[axis] for axis in group]) for part in dimensions for group in part]
+    return whole.reshape(tuple(sizes)).permute(tuple(order)).reshape(tuple(shape))
+
+
+def _axes_before(tensor: Any, left: ParsedExpression, lengths: dict[str, int]) -> tuple[dict[Any, list[int]],
+                                                                                         list[int]]:
+    """Positions of all axes by name, and the size of each, once groups are split and dimensions of one element gone."""
+    rest = tensor.ndim - len(left.composition) + left.has_ellipsis
+    if rest < 0 or (rest and not left.has_ellipsis):
+        kind = "less than or equal to" if left.has_ellipsis else "equal to"
+        raise ArgumentError("rearrange", f"a tensor of shape {list(tensor.shape)}", f"Number of dimensions in pattern "
+                            f"({len(left.composition) - left.has_ellipsis}) must be {kind} the number of dimensions in "
+                            f"the tensor ({tensor.ndim})", "name its dimensions")
+    names: dict[Any, list[int]] = {}
+    sizes: list[int] = []
+    dim = 0
+    for part in left.composition:
+        if part == _ellipsis:
+            names[_ellipsis] = list(range(len(sizes), len(sizes) + rest))
+            sizes += tensor.shape[dim:dim + rest]
+            dim += rest
+            continue
+        for axis, size in zip(part, _split(int(tensor.shape[dim]), part, lengths), strict=True):
+            names[axis] = [len(sizes)]
+            sizes.append(size)
+        dim += 1
+    return names, sizes
+
+
+def _split(size: int, group: Any, lengths: dict[str, int]) -> list[int]:
+    """Sizes of the axes of a dimension, of which one may be unknown."""
+    known = [lengths.get(axis) for axis in group]
+    product = math.prod([length for length in known if length is not None])
+    missing = known.count(None)
+    fits = product == size if not missing else product > 0 and size % product == 0
+    if missing > 1 or not fits:
+        raise ArgumentError("rearrange", f"a dimension of size {size} for the axes {' '.join(map(str, group))}",
+                            "all but one axis of a group have a length, and the product of all lengths is the size",
+                            "pass the lengths as keyword arguments")
+    return [size // product if length is None else length for length in known]
+
+
+def _spread(part: Any, names: dict[Any, list[int]]) -> list[list[int]]:
+    """Axes of the dimensions that a part of the right side stands for."""
+    if part == _ellipsis:
+        return [[axis] for axis in names[_ellipsis]]
+    return [[axis for name in part for axis in names[name]]]
