@@ -389,3 +389,19 @@ def test_dimensions_of_size_one_have_the_strides_of_a_new_tensor(shape, index, s
     chosen = x[tuple(tc.tensor(part) if isinstance(part, list) else part for part in index)]
     assert chosen.stride() == strides
     assert chosen.tolist() == np.arange(np.prod(shape)).reshape(shape)[index].tolist()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("size", [4, 40000])
+@pytest.mark.parametrize(("target", "source"), [
+    ((...,), 0), ((slice(None),), slice(-1, None)), ((slice(1, None),), 0), ((Mark([], "bool"),), 1),
+    ((...,), (None, slice(None))),
+])
+def test_items_are_set_to_a_part_of_the_tensor_itself(target, source, size, grad):
+    near = np.arange(float(size))
+    mask = near > 1
+    x = tc.tensor(near, requires_grad=grad) * 1
+    masked = isinstance(target[0], Mark)
+    x[(tc.tensor(mask),) if masked else target] = x[source]
+    near[mask if masked else target] = np.array(near[source])
+    assert x.tolist() == near.tolist()

@@ -203,8 +203,10 @@ class Case:
         rng, rough = self.rng, POINTWISE if self.call.pointwise else 1.0
         if self.call.name.rpartition(".")[2] in ABOUT_MEMORY:
             return True
+        # Elements that share memory are not written.
+        layouts = [name for name in LAYOUTS if not (self.call.mutates and name == "expanded")]
         for _ in range(3):
-            call = self.call.changed(lambda x: laid_out(x.array, x.dtype, str(rng.choice(LAYOUTS))))
+            call = self.call.changed(lambda x: laid_out(x.array, x.dtype, str(rng.choice(layouts))))
             found = [self.outcome(call) for _ in range(REPEATS if rng.random() < 0.5 else 1)]
             if not all(self.same("laid out otherwise, again", x, found[0], call) for x in found[1:]):
                 return False

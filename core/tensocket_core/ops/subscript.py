@@ -18,6 +18,7 @@ from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..dispatch.overrides import handle, overridden
 from ..execute.direct_moves import many_rows, taken
+from ..execute.geometry import overlapping
 from ..execute.inplace import bump, check_separate, check_writable
 from ..execute.math import arithmetic_dtype
 from ..execute.numbers import check_range, rounded
@@ -204,6 +205,13 @@ def _whole_mask(view: Any, advanced: tuple[Any, ...]) -> bool:
         mask._entry is view._entry)
 
 
+def _beside(value: Any, view: Any) -> Any:
+    """A value that is broadcast, outside of the memory that it is written to: ``x[:] = x[0]`` is defined."""
+    if value._key & WRAPPER or view._key & WRAPPER or value._array.shape == view._array.shape:
+        return value
+    return value.clone() if overlapping(value._array, view._array) else value
+
+
 #: Elements up to which NumPy writes them, and numbers that every element type of a kind holds.
 _FEW: Final = 1 << 14
 _HELD: Final = {dtypes.float32: ((int, float), 1e30), dtypes.float64: ((int, float), 1e30),
@@ -271,9 +279,11 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                 check_writable("copy_", view)
                 view.fill_(value)
                 return
-            value = input.new_tensor(value) if number else trimmed(value, view.ndim)
+            value = input.new_tensor(value) if number else _beside(trimmed(value, view.ndim), view)
         else:
             if not number:
+                if _whole_mask(view, advanced) and value.numel() == 1:
+                    value = _beside(value, view)
                 check_separate("index_put_", view, *advanced, value)
             value = view.new_tensor(value) if number else value
             if not (recording or STATE.dispatch_modes):  # modes see what is written
