@@ -76,3 +76,25 @@ def test_children_of_a_process_whose_threads_compile_and_compute():
         for thread in threads:
             thread.join()
     everything()
+
+
+def test_children_of_a_process_in_which_another_thread_looks_what_to_keep():
+    from tensocket_core.execute import kept
+
+    inside, stop = threading.Event(), threading.Event()
+
+    def look():
+        kept._LOOKING.add(threading.get_ident())  # as if the fork came in the middle
+        inside.set()
+        stop.wait()
+        kept._LOOKING.clear()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if not child:
+        os._exit(1 if kept._LOOKING else 0)
+    stop.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -116,3 +116,31 @@ def test_locks_are_not_kept_alive():
     del lock
     gc.collect()
     assert len(forks._LOCKS) == count - 1
+
+
+def test_a_child_forgets_what_other_threads_noted_of_themselves():
+    noted, numbers = forks.by_thread(set()), forks.by_thread({})
+    ready, stop = threading.Event(), threading.Event()
+
+    def other():
+        noted.add(threading.get_ident())
+        numbers[threading.get_ident()] = 2
+        ready.set()
+        stop.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    ready.wait()
+    me = threading.get_ident()
+    noted.add(me)
+    numbers[me] = 1
+    try:
+        child = os.fork()
+        if not child:
+            os._exit(0 if noted == {me} and numbers == {me: 1} else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(noted) == len(numbers) == 2
+    finally:
+        stop.set()
+        thread.join()
+        forks._BY_THREAD[-2:] = []

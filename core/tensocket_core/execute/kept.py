@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensocket_plugins.contract.forks import by_thread
 from tensocket_plugins.contract.native import Kept
 
 from .. import tensors
@@ -34,7 +35,7 @@ _KEPT: Final = 256
 #: Most elements of the first operand.
 _ELEMENTS: Final = 1 << 14
 #: Threads that are looking what to keep: calls go the long way meanwhile.
-_LOOKING: Final[set[int]] = set()
+_LOOKING: Final[set[int]] = by_thread(set())
 
 
 class _Refused(Exception):

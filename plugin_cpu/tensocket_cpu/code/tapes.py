@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any, Final, TypeVar
 
+from tensocket_plugins.contract.forks import by_thread
+
 T = TypeVar("T")
 
 
@@ -75,7 +77,7 @@ class Tape:
 
 
 #: Tapes that are on, by thread; empty nearly always, so that launches pay one truth test.
-TAPES: Final[dict[int, Tape]] = {}
+TAPES: Final[dict[int, Tape]] = by_thread({})
 
 
 def recorded(function: Callable[[], T]) -> tuple[T, Tape]:

@@ -1,7 +1,8 @@
 """Locks and forks: a child has none of its parent's other threads, but their locks, which nobody releases there.
 
 So a fork waits until it holds the locks itself. Then no other thread is in the middle of what they guard, and parent
-and child release them.
+and child release them. What other threads noted of themselves in tables by thread is gone in the child, whose new
+threads may have the same identities.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from enum import IntEnum
 from typing import Any, Final, TypeVar
 
 _Lock = TypeVar("_Lock")
+_Table = TypeVar("_Table", set[int], dict[int, Any])
 
 #: Seconds that a fork waits for a lock; it goes on without one that a thread keeps, rather than never.
 _PATIENCE: Final = 10.0
 _LOCKS: Final[weakref.WeakKeyDictionary[Any, tuple[int, int]]] = weakref.WeakKeyDictionary()
 _GUARD: Final = threading.Lock()
+#: Tables with identities of threads.
+_BY_THREAD: Final[list[set[int] | dict[int, Any]]] = []
 #: What a thread that forks has taken.
 _TAKEN: Final[dict[int, list[Any]]] = {}
 
@@ -52,6 +56,34 @@ def held_over_forks(lock: _Lock, rank: Rank) -> _Lock:
     return lock
 
 
+def by_thread(table: _Table) -> _Table:
+    """A table of which a forked child keeps only what the thread that forked put there.
+
+    Args:
+        table: A set of identities of threads, or a dict by them; it lives as long as the process.
+
+    Returns:
+        The table itself.
+    """
+    _BY_THREAD.append(table)
+    return table
+
+
+def _forget_threads() -> None:
+    me = threading.get_ident()
+    for table in _BY_THREAD:
+        for other in [thread for thread in table if thread != me]:
+            if isinstance(table, set):
+                table.discard(other)
+            else:
+                del table[other]
+
+
+def _in_child() -> None:
+    _forget_threads()
+    _release()
+
+
 def _hold() -> None:
     taken = _TAKEN.setdefault(threading.get_ident(), [])
     with _GUARD:
@@ -68,4 +100,4 @@ def _release() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_in_child)
