@@ -69,6 +69,7 @@ _WITH_OUT: Final = frozenset({
     "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "narrow_copy", "nonzero", "nonzero_static",
     "norm", "normalize", "orgqr", "ormqr", "outer", "permute_copy", "polar", "polygamma", "qr", "quantile",
     "renorm", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy",
+    "softshrink",
     "slice_scatter", "softmax", "sort", "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy", "take",
     "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy",
     "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",

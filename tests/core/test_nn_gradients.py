@@ -228,6 +228,7 @@ COMPOSED["bag_sums"] = [(lambda w, f, i, padding=padding: call(
 COMPOSED["bag_sums"].append((lambda w, i: call(
     COMPOSITES["bag_sums"], w, i, torch.tensor([0, 2, 5]), None, True, 0, False, False), X, INDEX))
 NO_GRADIENT = {"one_hot"}
+COMPOSED["batch_norm_update_stats"] = [(lambda x: F.batch_norm_update_stats(x, None, None, 0.1), X)]
 #: Gradients of others, whose own gradients are the second derivatives of these.
 OF_OTHERS = {"attend_gradients", *(f"{name}_layer_gradients" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))}
 #: Second derivatives are compared of what has a derivative of its own, and of a few compositions.

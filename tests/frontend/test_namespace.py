@@ -119,7 +119,7 @@ cosine_similarity ctc_loss dist dropout dropout_ embedding embedding_renorm_ fea
 feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm gru gru_cell hinge_embedding_loss instance_norm
 kl_div layer_norm lstm lstm_cell margin_ranking_loss native_batch_norm native_dropout native_dropout_backward
 native_group_norm native_layer_norm pairwise_distance pdist poisson_nll_loss rms_norm rnn_relu rnn_relu_cell rnn_tanh
-rnn_tanh_cell triplet_margin_loss
+batch_norm_update_stats rnn_tanh_cell triplet_margin_loss
 """
 NEURAL_FUNCTIONS = """
 alpha_dropout batch_norm bilinear binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss

@@ -1087,6 +1087,8 @@ _c_batch_norm = COMPOSITES['batch_norm']
 _c_batch_norm_table = _c_batch_norm.table
 _c_native_batch_norm = COMPOSITES['native_batch_norm']
 _c_native_batch_norm_table = _c_native_batch_norm.table
+_c_batch_norm_update_stats = COMPOSITES['batch_norm_update_stats']
+_c_batch_norm_update_stats_table = _c_batch_norm_update_stats.table
 _c_instance_norm = COMPOSITES['instance_norm']
 _c_instance_norm_table = _c_instance_norm.table
 _c_scaled_dot_product_attention = COMPOSITES['scaled_dot_product_attention']
@@ -9111,12 +9113,16 @@ def relu6(input: Any) -> Any:
     return run(input)
 
 
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
+def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """Moved by lambd towards 0, and 0 from -lambd to lambd.
 
     Raises:
         ArgumentError: lambd is negative.
     """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_softshrink, input, lambd, out=out)
+        return write_out('softshrink', out, softshrink(input, lambd))
     try:
         key = input._key
     except AttributeError:
@@ -11297,7 +11303,8 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 
     Raises:
         ShapeError: The target has another shape.
-        ArgumentError: An input is no probability.
+        DtypeError: The target has another dtype.
+        ArgumentError: An input or a target is not a probability.
     """
     try:
         key = input._key | target._key | (0 if weight is None else weight._key)
@@ -12343,6 +12350,25 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
     except KeyError:
         run = _c_native_batch_norm.resolve(key)
     return run(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, momentum: float) -> Any:
+    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+
+    Raises:
+        ShapeError: The input has no elements, or the shapes do not fit.
+    """
+    try:
+        key = input._key | (0 if running_mean is None else running_mean._key) | (0 if running_var is None else running_var._key)
+    except AttributeError:
+        key = key_of(_c_batch_norm_update_stats, (input, running_mean, running_var, momentum,))
+    if ACTIVE:
+        return run_with_modes(_c_batch_norm_update_stats, key, (input, running_mean, running_var, momentum))
+    try:
+        run = _c_batch_norm_update_stats_table[key]
+    except KeyError:
+        run = _c_batch_norm_update_stats.resolve(key)
+    return run(input, running_mean, running_var, momentum)
 
 
 def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
@@ -17386,6 +17412,7 @@ _c_native_group_norm.public = native_group_norm
 _c_local_response_norm.public = local_response_norm
 _c_batch_norm.public = batch_norm
 _c_native_batch_norm.public = native_batch_norm
+_c_batch_norm_update_stats.public = batch_norm_update_stats
 _c_instance_norm.public = instance_norm
 _c_scaled_dot_product_attention.public = scaled_dot_product_attention
 _c_ctc_loss.public = ctc_loss
@@ -17762,6 +17789,7 @@ __all__ = [
     'avg_pool1d',
     'baddbmm',
     'batch_norm',
+    'batch_norm_update_stats',
     'bilinear',
     'binary_cross_entropy_with_logits',
     'bincount',

@@ -1251,7 +1251,7 @@ def hardtanh(input: Tensor, min_val: Scalar = -1.0, max_val: Scalar = 1.0) -> Te
 def relu6(input: Tensor) -> Tensor:
     """min(max(input, 0), 6)."""
 
-def softshrink(input: Tensor, lambd: Scalar = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor:
     """Moved by lambd towards 0, and 0 from -lambd to lambd.
 
     Raises:
@@ -1726,7 +1726,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
     Raises:
         ShapeError: The target has another shape.
-        ArgumentError: An input is no probability.
+        DtypeError: The target has another dtype.
+        ArgumentError: An input or a target is not a probability.
     """
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
@@ -2188,6 +2189,13 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     Raises:
         ShapeError: The shapes do not fit.
         ArgumentError: Not training, and there are no running statistics.
+    """
+
+def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> Any:
+    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+
+    Raises:
+        ShapeError: The input has no elements, or the shapes do not fit.
     """
 
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
@@ -3532,6 +3540,7 @@ __all__ = [
     'avg_pool1d',
     'baddbmm',
     'batch_norm',
+    'batch_norm_update_stats',
     'bilinear',
     'binary_cross_entropy_with_logits',
     'bincount',

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import ArgumentError
 
 from ..autograd.derivative import Derivative
+from ..dispatch.call import call
 from ..execute.pointwise import Pointwise
 
 _INV_SQRT2: Final = 1 / math.sqrt(2)
@@ -89,15 +90,32 @@ silu: Final = Pointwise(
     "input * sigmoid(input).",
     lambda m, x: x / (1 + m.exp(-x)),
     kinds="fc",
-    derivative=Derivative(input=lambda grad, input: _silu_gradient(grad, input)),
+    derivative=Derivative(input=lambda grad, input: grad * call(silu_slope, input)),
     method=False,
     namespace="nn.functional",
 )
 
 
-def _silu_gradient(grad: Any, x: Any) -> Any:
+def _silu_slope(m: Any, x: Any) -> Any:
+    s = 1 / (1 + m.exp(-x))
+    return s * (1 + x * (1 - s))
+
+
+def _silu_curvature(x: Any) -> Any:
+    """With s = sigmoid(x): s (1 - s) (2 + x (1 - 2 s))."""
     s = x.sigmoid()
-    return grad * s * (1 + x * (1 - s))
+    return s * (1 - s) * (2 + x * (1 - 2 * s))
+
+
+silu_slope: Final[Pointwise] = Pointwise(
+    "silu_slope(Tensor input) -> Tensor",
+    "Slope of silu, rounded once.",
+    _silu_slope,
+    kinds="fc",
+    method=False,
+    function=False,
+    derivative=Derivative(input=lambda grad, input: grad * _silu_curvature(input)),
+)
 
 
 leaky_relu: Final = Pointwise(

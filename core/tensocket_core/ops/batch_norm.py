@@ -11,6 +11,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.contract.errors import ShapeError
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.nodes import call as ir_call
 from tensocket_plugins.ir.schedule import Strategy
@@ -39,6 +40,7 @@ from .normalization import (
     _check_channels,
     _fits,
     _scaled,
+    check_dtypes,
     check_running,
     normalized,
     normalized_parts,
@@ -147,6 +149,7 @@ def _checked(input: Any, weight: Any, bias: Any, running_mean: Any, running_var:
     if input.ndim == 1 and input.numel() == 0:
         return input.clone(), None, None
     _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    check_dtypes("batch_norm", input, weight, bias)
     check_running("batch_norm", training, running_mean, running_var)
     if training:
         return _of_batch(input, weight, bias, running_mean, running_var, momentum, eps)
@@ -289,6 +292,25 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
     return result, mean.reshape(-1), (var.reshape(-1) + eps).rsqrt()
 
 
+@composite("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) -> "
+           "(Tensor, Tensor)", method=False)
+def batch_norm_update_stats(input: Any, running_mean: Any, running_var: Any, momentum: float) -> tuple[Any, Any]:
+    """Mean and variance per channel of [N, C, ...]; the running statistics move towards them in place.
+
+    Raises:
+        ShapeError: The input has no elements, or the shapes do not fit.
+    """
+    _check_channels("batch_norm_update_stats", input, running_mean=running_mean, running_var=running_var)
+    if not input.numel():
+        raise ShapeError("batch_norm_update_stats", f"input {list(input.shape)}", "the input has at least one element",
+                         "leave out empty batches")
+    dims = (0, *range(2, input.ndim))
+    mean, var = input.mean(dims), input.var(dims, correction=0)
+    _updated(running_mean, mean, momentum)
+    _updated(running_var, var, momentum, _batch_form(input._array.shape)[1])
+    return mean, var
+
+
 @composite(
     "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
     "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
@@ -315,6 +337,7 @@ def instance_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running
     """
     _check_channels("instance_norm", input, weight=weight, bias=bias, running_mean=running_mean,
                     running_var=running_var)
+    check_dtypes("instance_norm", input, weight, bias)
     check_running("instance_norm", use_input_stats, running_mean, running_var)
     if not use_input_stats:
         return _of_earlier("instance_norm", input, weight, bias, running_mean, running_var, eps)

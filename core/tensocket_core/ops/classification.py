@@ -122,7 +122,7 @@ def _soft_cross_entropy(
     if weight is not None:
         target = target * _class_shape(weight, target.ndim, axis)
     loss = -(log_probabilities * target).sum(axis)
-    return loss.sum() / max(loss.numel(), 1) if reduction == "mean" else reduced(loss, reduction, "cross_entropy")
+    return loss.sum() / loss.numel() if reduction == "mean" else reduced(loss, reduction, "cross_entropy")
 
 
 @composite(

@@ -240,9 +240,10 @@ def _starts(input: Any, offsets: Any, last: bool) -> Any:
     size = input.numel()
     if offsets is None:
         return input.new_arange(0, input.shape[0] + 1, 1).to(int64) * input.shape[1]
-    if last:
-        return offsets.to(int64)
-    return functions.cat([offsets.to(int64), offsets.new_full((1,), size, dtype=int64)])
+    begins = offsets.to(int64)
+    if last:  # the last bag goes to the end, whatever its offset says
+        begins = begins.narrow(0, 0, max(begins.shape[0] - 1, 0))
+    return functions.cat([begins, begins.new_full((1,), size)])
 
 
 def _bag_of_each(starts: Any, size: int) -> Any:

@@ -41,7 +41,8 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
         )
     array, dtype = src._array, src.dtype
     if src._entry is entry:
-        check_parts("copy_", target, (src,))
+        if array.size != 1:  # one element is read before it is written
+            check_parts("copy_", target, (src,))
         if partly_shared(array, target._array):
             array = converted(entry, array, dtype, dtype)
         copy_elements(entry, target._array, target.dtype, array, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..autograd.derivative import Derivative
@@ -213,14 +213,20 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 
     Raises:
         ShapeError: The target has another shape.
-        ArgumentError: An input is no probability.
+        DtypeError: The target has another dtype.
+        ArgumentError: An input or a target is not a probability.
     """
     _same_shape("binary_cross_entropy", input, target)
-    if input._entry.runtime.profile.host_resident and input._entry.holds_data and input.numel():
-        low, high = extremes(input.detach())
-        if not (low >= 0 and high <= 1):  # NaN is no probability
-            raise ArgumentError("binary_cross_entropy", f"inputs from {low} to {high}", "inputs are probabilities",
-                                "apply sigmoid first, or use binary_cross_entropy_with_logits")
+    if input.dtype is not target.dtype:
+        raise DtypeError("binary_cross_entropy", f"a target of {target.dtype.name} for an input of {input.dtype.name}",
+                         "input and target have one dtype", "convert the target with .to(input.dtype)")
+    for name, values in (("inputs", input), ("targets", target)):
+        if values._entry.runtime.profile.host_resident and values._entry.holds_data and values.numel():
+            low, high = extremes(values.detach())
+            if not (low >= 0 and high <= 1):  # NaN is not a probability
+                raise ArgumentError("binary_cross_entropy", f"{name} from {low} to {high}",
+                                    "inputs and targets are probabilities",
+                                    "apply sigmoid first, or use binary_cross_entropy_with_logits")
     with blame("binary_cross_entropy"):
         terms = call(bce_terms, input, target)
     return reduced(terms if weight is None else terms * weight, reduction, "binary_cross_entropy")

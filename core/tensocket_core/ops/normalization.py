@@ -6,7 +6,8 @@ import math
 from functools import lru_cache
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError, ShapeError
+from tensocket_plugins.contract.dtypes import bfloat16, float16, float32
+from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..dispatch.blame import blame
@@ -77,6 +78,21 @@ def _group_form(shape: tuple[int, ...], groups: int) -> Form:
     return (shape[0], groups, each, math.prod(shape[2:])), (-2, -1), (groups, each, 1)
 
 
+def check_dtypes(operator: str, input: Any, *parameters: Any) -> None:
+    """Parameters have the input's dtype; those of halves may be float32.
+
+    Raises:
+        DtypeError: They have another one, or differ from each other.
+    """
+    own = input.dtype
+    given = {x.dtype for x in parameters if x is not None}
+    if given and given != {own} and not (own in (float16, bfloat16) and given == {float32}):
+        names = ", ".join(sorted(dtype.name for dtype in given))
+        raise DtypeError(operator, f"parameters of {names} for an input of {own.name}",
+                         "parameters have the input's dtype, or are float32 for an input in half precision",
+                         "convert them with .to(dtype)")
+
+
 def _check_end(operator: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> None:
     # Shapes of handles, which are plain tuples.
     if not shape or input._array.shape[-len(shape):] != shape:
@@ -110,6 +126,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     """
     shape = tuple(normalized_shape)
     _check_end("layer_norm", input, shape, weight, bias)
+    check_dtypes("layer_norm", input, weight, bias)
     with blame("layer_norm"):
         return normalized(input, _LAST[len(shape)], weight, bias, eps)[0]
 
@@ -190,6 +207,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         raise ShapeError("group_norm", f"input {list(input.shape)} in {num_groups} groups",
                          "the input is [N, C, ...] and the groups divide its channels", "check num_groups")
     _check_channels("group_norm", input, weight=weight, bias=bias)
+    check_dtypes("group_norm", input, weight, bias)
     shape = tuple(input.shape)
     with blame("group_norm"):
         return normalized_parts(input, _group_form(shape, num_groups), weight, bias, eps)[0]

@@ -21,15 +21,15 @@ from .resampling import adaptive_taps, mean_taps, ordered, resampled
 from .windows import picked, pool_max, pool_max_gradient
 
 
-def spatial(operator: str, input: Any, dims: int) -> tuple[int, ...]:
-    """The sizes that windows lie on.
+def spatial(operator: str, input: Any, dims: int, empty_first: bool = False) -> tuple[int, ...]:
+    """The sizes that windows lie on; with ``empty_first`` the first dimension may be empty even without a batch.
 
     Raises:
         ShapeError: The input is no image or batch of images, or has no elements but for its batch.
     """
     shape = tuple(input.shape)
     first = len(shape) - dims - 1
-    if first not in (0, 1) or 0 in shape[first:]:
+    if first not in (0, 1) or 0 in shape[1 if empty_first else first:]:
         raise ShapeError(operator, f"input {list(shape)}",
                          f"the input is an image of {dims} dimensions with channels, or a batch of these, not empty",
                          "reshape it")
@@ -280,7 +280,7 @@ def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 
 
 def _adaptive(operator: str, dims: int, input: Any, output_size: Any) -> tuple[Any, ...]:
-    sizes = spatial(operator, input, dims)
+    sizes = spatial(operator, input, dims, True)
     wanted = [output_size] * dims if output_size is None or is_integer(output_size) else list(output_size)
     if len(wanted) == 1:
         wanted *= dims
@@ -299,12 +299,32 @@ def _adaptive_mean(operator: str, dims: int, input: Any, output_size: Any) -> An
     maps = _adaptive(operator, dims, input, output_size)
     if input.dtype.is_floating_point and all(taps.outputs == 1 for taps in maps):
         return input.mean(tuple(range(input.ndim - dims, input.ndim)), True)
-    return resampled(input, ordered(list(maps)))
+    return _with_windows(operator, resampled(input, ordered(list(maps))), maps)
 
 
 def _adaptive_max(operator: str, dims: int, input: Any, output_size: Any) -> tuple[Any, Any]:
-    values, places = call(pool_max, input, _adaptive(operator, dims, input, output_size))
-    return values, places
+    windows = _adaptive(operator, dims, input, output_size)
+    values, places = call(pool_max, input, windows)
+    return _with_windows(operator, values, windows), places
+
+
+def _no_gradient(grad: Any, operator: str) -> Any:
+    raise ShapeError(operator, f"a gradient of shape {list(grad.shape)}", "Expected grad_output to have non-zero size "
+                     "for non-batch dimensions", "choose positive output sizes")
+
+
+without_windows: Final = Custom(
+    "without_windows(Tensor input, str operator) -> Tensor",
+    "The result of pooling to a size of 0, which PyTorch refuses to go back from.",
+    lambda entry, input, operator: input.detach().clone(),
+    method=False,
+    function=False,
+    derivative=Derivative(input=_no_gradient),
+)
+
+
+def _with_windows(operator: str, result: Any, windows: Any) -> Any:
+    return result if all(taps.outputs for taps in windows) else call(without_windows, result, operator)
 
 
 @composite("adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", method=False, kept=True)

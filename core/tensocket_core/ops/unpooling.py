@@ -104,6 +104,19 @@ def _fractional_places(samples: Any, order: tuple[int, ...], sizes: tuple[int, .
     return total.reshape((*total.shape[:-dims], math.prod(kernel)))
 
 
+def _samples_of(operator: str, samples: Any, lead: tuple[int, ...], dims: int) -> Any:
+    """Random numbers for each image and channel; those for more images than there are stay unused.
+
+    Raises:
+        ShapeError: There are too few.
+    """
+    images = lead[0] if len(lead) == 2 else 1
+    if samples.ndim != 3 or samples.shape[0] < images or tuple(samples.shape[1:]) != (lead[-1], dims):
+        raise ShapeError(operator, f"random samples {list(samples.shape)} for {images} images of {lead[-1]} channels",
+                         f"there are {dims} random numbers for each image and channel", "pass [N, C, dimensions]")
+    return samples.narrow(0, 0, images).reshape((*lead, dims))
+
+
 def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any,
                 return_indices: bool, samples: Any) -> Any:
     operator = f"fractional_max_pool{dims}d"
@@ -130,7 +143,8 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, outpu
     # PyTorch numbers the random numbers of two dimensions from the last one on, those of three from the first.
     order = (1, 0) if dims == 2 else (0, 1, 2)
     with no_grad():
-        places = _fractional_places(samples.to(input.dtype).reshape((*lead, dims)), order, sizes, outputs, kernel)
+        samples = _samples_of(operator, samples.to(input.dtype), lead, dims)
+        places = _fractional_places(samples, order, sizes, outputs, kernel)
         flat = input.detach().reshape((*lead, math.prod(sizes)))
         line = places.reshape((*lead, math.prod(places.shape[len(lead):])))
         values = flat.gather(-1, line).reshape(tuple(places.shape))

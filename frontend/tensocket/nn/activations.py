@@ -70,13 +70,13 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return ops.hardshrink(input, lambd)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``input`` moved by ``lambd`` towards 0, and 0 from ``-lambd`` to ``lambd``.
 
     Raises:
         ArgumentError: ``lambd`` is negative.
     """
-    return ops.softshrink(input, lambd)
+    return ops.softshrink(input, lambd, out=out)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -177,14 +177,14 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _placed(input, ops.mish(_source(input, inplace)), inplace)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``; ``input`` where ``beta * input`` is above the threshold."""
-    return ops.softplus(input, beta, threshold)
+    return ops.softplus(input, beta, threshold, out=out)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(sigmoid(input))``, without overflow."""
-    return ops.logsigmoid(input)
+    return ops.logsigmoid(input, out=out)
 
 
 def softsign(input: Tensor) -> Tensor:

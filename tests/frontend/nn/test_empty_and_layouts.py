@@ -174,3 +174,127 @@ def test_samples_of_fractional_pooling_have_any_float_dtype() -> None:
     x = torch.randn(2, 4, 5, 5, 5)
     result = F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples)
     torch.testing.assert_close(result, F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples.float()))
+
+
+@pytest.mark.parametrize("kind", ["adaptive_avg_pool", "adaptive_max_pool"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_pooling_to_nothing_has_no_way_back(kind: str, dims: int) -> None:
+    function = getattr(F, f"{kind}{dims}d")
+    x = torch.ones(2, 3, *[4] * dims, requires_grad=True)
+    result = function(x, 0)
+    assert result.shape == (2, 3, *[0] * dims)
+    with pytest.raises(RuntimeError, match="Expected grad_output to have non-zero size for non-batch dimensions"):
+        result.sum().backward()
+    assert function(torch.empty(0, *[4] * dims), 2).shape == (0, *[2] * dims)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_slope_of_silu_is_rounded_once(dtype: Any) -> None:
+    x = torch.arange(-8, 8, 1 / 64).to(dtype).requires_grad_()
+    wide = x.detach().double().numpy()
+    s = 1 / (1 + np.exp(-wide))
+    found = torch.autograd.grad(torch.nn.functional.silu(x).sum(), x)[0].double().numpy()
+    step = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}[dtype]
+    np.testing.assert_allclose(found, s * (1 + wide * (1 - s)), rtol=step * 1.01, atol=3e-7)
+
+
+def test_second_gradients_of_silu() -> None:
+    x = torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(F.silu, x)
+
+
+def test_activations_write_to_out() -> None:
+    x, out = torch.tensor([-2.0, 0.25, 3.0]), torch.empty(3)
+    assert F.softshrink(x, 0.5, out=out) is out
+    np.testing.assert_allclose(out.numpy(), [-1.5, 0, 2.5])
+    assert F.softplus(x, out=out) is out
+    np.testing.assert_allclose(out.numpy(), np.log1p(np.exp(x.numpy())), rtol=1e-6)
+    assert F.logsigmoid(x, out=out) is out
+    np.testing.assert_allclose(out.numpy(), -np.log1p(np.exp(-x.numpy())), rtol=1e-6)
+    wide = torch.randn(1, 6).expand(6, 6)
+    with pytest.raises(RuntimeError):
+        F.softshrink(wide, out=wide)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, w, b: F.layer_norm(x, (4,), w, b),
+    lambda x, w, b: F.group_norm(x, 2, w, b),
+    lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+    lambda x, w, b: F.instance_norm(x.unsqueeze(-1).expand(3, 4, 2), weight=w, bias=b),
+])
+def test_parameters_of_normalisation_have_the_dtype_of_the_input(make: Any) -> None:
+    x, weight, bias = torch.randn(3, 4), torch.ones(4), torch.zeros(4)
+    wanted = make(x.bfloat16(), weight.bfloat16(), bias.bfloat16())
+    mixed = make(x.bfloat16(), weight, bias)
+    assert mixed.dtype is torch.bfloat16
+    torch.testing.assert_close(mixed, wanted)
+    rule = "parameters have the input's dtype, or are float32 for an input in half precision"
+    for pair in ((weight.double(), bias.double()), (weight, bias.double()), (weight.int(), None)):
+        with pytest.raises(RuntimeError, match=rule):
+            make(x, *pair)
+
+
+def test_statistics_of_a_batch_alone() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 3, 5))
+    mean, var = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    found = torch.batch_norm_update_stats(torch.tensor(x), mean, var, 0.25)
+    np.testing.assert_allclose(found[0].numpy(), x.mean((0, 2)))
+    np.testing.assert_allclose(found[1].numpy(), x.var((0, 2)))
+    np.testing.assert_allclose(mean.numpy(), 0.25 * x.mean((0, 2)))
+    np.testing.assert_allclose(var.numpy(), 0.75 + 0.25 * x.var((0, 2), ddof=1))
+    with pytest.raises(RuntimeError, match="the input has at least one element"):
+        torch.batch_norm_update_stats(torch.empty(0, 3), mean[:3].float(), None, 0.1)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_the_last_bag_goes_to_the_end(mode: str) -> None:
+    table, index = torch.randn(9, 3), torch.tensor([0, 1, 2, 3])
+    wanted = F.embedding_bag(index, table, torch.tensor([0, 3]), mode=mode)
+    for last in (3, 4):
+        found = F.embedding_bag(index, table, torch.tensor([0, 3, last]), mode=mode, include_last_offset=True)
+        assert torch.equal(found, wanted)
+
+
+def test_samples_of_fractional_pooling_may_be_for_more_images() -> None:
+    samples, x = torch.rand(2, 4, 3), torch.randn(4, 5, 5, 5)
+    found = F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples)
+    assert torch.equal(found, F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples[:1]))
+    with pytest.raises(RuntimeError, match="there are 3 random numbers for each image and channel"):
+        F.fractional_max_pool3d(x, 2, output_ratio=0.5, _random_samples=samples[:, :2])
+
+
+def test_a_row_takes_one_of_its_own_elements() -> None:
+    x = torch.arange(6).reshape(2, 3)
+    x[1] = x[1][2]
+    x[0] = x[0, 1]
+    assert x.tolist() == [[1, 1, 1], [5, 5, 5]]
+
+
+def test_the_mean_loss_of_no_probabilities_is_nan() -> None:
+    assert F.cross_entropy(torch.empty(0, 3), torch.empty(0, 3)).isnan().item()
+    assert F.cross_entropy(torch.empty(0, 3), torch.empty(0, 3), reduction="sum").item() == 0
+
+
+def test_states_of_spectral_normalisation_have_a_version() -> None:
+    layer = nn.utils.spectral_norm(nn.Linear(3, 5))
+    x = torch.randn(2, 3)
+    layer(x)
+    state = layer.state_dict()
+    assert state._metadata[""]["spectral_norm"] == {"weight.version": 1}
+    old = state.copy()
+    old._metadata = {"": {"version": 1}}
+    old["weight"] = layer.weight.detach().clone()
+    del old["weight_v"]
+    wanted = layer.eval()(x)
+    other = nn.utils.spectral_norm(nn.Linear(3, 5))
+    other.load_state_dict(old)
+    torch.testing.assert_close(other.eval()(x), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match="weight_u"):
+        other.load_state_dict({k: v for k, v in old.items() if k != "weight_u"})
+    plain = nn.utils.remove_spectral_norm(other)
+    assert set(plain.state_dict()) == {"weight", "bias"}
+    assert "spectral_norm" not in plain.state_dict()._metadata[""]
+    twice = nn.utils.spectral_norm(plain)
+    twice._register_state_dict_hook(next(iter(twice._state_dict_hooks.values())))
+    with pytest.raises(RuntimeError, match="a state has one version of each weight"):
+        twice.state_dict()

@@ -50,8 +50,13 @@ def test_weighted_distances():
 
 
 def test_probabilities_are_checked_on_the_host():
-    with pytest.raises(ArgumentError, match=r"\[binary_cross_entropy\] .* — inputs are probabilities"):
+    with pytest.raises(ArgumentError, match=r"\[binary_cross_entropy\] inputs .*inputs and targets are probabilities"):
         F.binary_cross_entropy(t([1.0, 2.0]), t([1.0, 1.0]))
+    for value in (2.0, math.nan, -0.5):
+        with pytest.raises(ArgumentError, match=r"targets from .* — inputs and targets are probabilities"):
+            F.binary_cross_entropy(t([1.0, 0.5]), t([1.0, value]))
+    with pytest.raises(RuntimeError, match="input and target have one dtype"):
+        F.binary_cross_entropy(t([1.0, 0.5]), torch.tensor([1, 0]))
     assert F.binary_cross_entropy(t([0.0, 1.0]), t([1.0, 0.0])).item() == 100.0
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from tensocket.errors import ArgumentError, UninitializedOperator
+from tensocket import linalg
+from tensocket.errors import ArgumentError, StateDictError, UninitializedOperator
 from tensocket.nn.functional import normalize
 from tensocket.nn.modules.module import Module
 from tensocket.nn.parameter import Parameter, is_lazy
 from tensocket_core import Tensor, mv, no_grad, vdot
 
 M = TypeVar("M", bound=Module)
+#: Endings of what the state of a normalized weight holds.
+_PARTS: Final = ("_orig", "_u", "_v")
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
@@ -103,7 +106,68 @@ class SpectralNorm:
         for ending, vector in zip(("_u", "_v"), vectors, strict=True):
             module.register_buffer(name + ending, vector)
         module.register_forward_pre_hook(made)
+        module._register_state_dict_hook(SpectralNormStateDictHook(made))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
         return made
+
+
+class SpectralNormStateDictHook:
+    """Notes the version of what a state holds of a normalized weight.
+
+    Args:
+        fn: The normalization.
+    """
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
+        """Add the version to the metadata.
+
+        Raises:
+            StateDictError: There is one already.
+        """
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        if key in versions:
+            raise StateDictError("spectral_norm", f"{key} in the metadata", "a state has one version of each weight",
+                                 "remove one of the hooks")
+        versions[key] = self.fn._version
+
+
+class SpectralNormLoadStateDictPreHook:
+    """Makes the right vector of states without a version, which held the normalized weight in its place.
+
+    Args:
+        fn: The normalization.
+    """
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+                 missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:
+        """Change the state in place where it is an old one."""
+        version = local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version")
+        key = prefix + self.fn.name
+        if version is not None or (key not in state_dict and all(key + s in state_dict for s in _PARTS)):
+            return
+        missing = [key + ending for ending in ("_orig", "", "_u") if key + ending not in state_dict]
+        if strict:
+            missing_keys.extend(missing)
+        if missing:
+            return
+        with no_grad():
+            original, weight, left = (state_dict[key + "_orig"], state_dict.pop(key), state_dict[key + "_u"])
+            norm = (original / weight).mean()
+            state_dict[key + "_v"] = right_vector(as_matrix(original, self.fn.dim), left, norm)
+
+
+def right_vector(matrix: Tensor, left: Tensor, norm: Tensor) -> Tensor:
+    """The vector v of which ``matrix @ v`` points to ``left`` and ``left @ matrix @ v`` is ``norm``."""
+    vector = mv(linalg.pinv(matrix.mH @ matrix), mv(matrix.mH, left))
+    result: Tensor = vector * (norm / vdot(left, mv(matrix, vector)))
+    return result
 
 
 def spectral_norm(
@@ -141,9 +205,23 @@ def remove_spectral_norm(module: M, name: str = "weight") -> M:
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)
             del module._forward_pre_hooks[number]
+            for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+                for key, other in list(hooks.items()):
+                    inner = getattr(other, "hook", other)  # hooks on loading are wrapped
+                    if getattr(inner, "fn", None) is hook:
+                        del hooks[key]
             return module
     raise ArgumentError("remove_spectral_norm", f"{name!r} of {type(module).__name__}", "the parameter has a "
                         "spectral_norm hook", "apply spectral_norm first")
 
 
-__all__ = ["SpectralNorm", "as_matrix", "iterate", "output_dim", "remove_spectral_norm", "spectral_norm"]
+__all__ = [
+    "SpectralNorm",
+    "SpectralNormLoadStateDictPreHook",
+    "SpectralNormStateDictHook",
+    "as_matrix",
+    "iterate",
+    "output_dim",
+    "remove_spectral_norm",
+    "spectral_norm",
+]
