@@ -9,6 +9,7 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core import functions as f
+from tensocket_plugins.kit.host_kernels import _gcd
 
 INTEGERS = {"int8": torch.int8, "uint8": torch.uint8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64}
 
@@ -106,3 +107,24 @@ def test_cosines_of_floats_and_integers(device):
         assert np.allclose(found.tolist(), wanted, rtol=1e-12)
     found = f.cosine_similarity(torch.tensor(x, dtype=torch.float32, device=device), torch.tensor(y, device=device))
     assert np.allclose(found.tolist(), wanted, rtol=1e-6)
+
+
+def _euclid(a, b, bits):
+    """The steps that C takes: what wraps around is its own magnitude, and remainders have the dividend's sign."""
+    def magnitude(v):
+        return v if v == -(1 << (bits - 1)) else abs(v)
+
+    a, b = magnitude(a), magnitude(b)
+    while b:
+        a, b = b, (abs(a) % abs(b)) * (-1 if a < 0 else 1)
+    return a
+
+
+@pytest.mark.parametrize("count", [1, 256, 70000])
+def test_divisors_of_the_smallest_number_are_those_of_c(count):
+    near = np.resize(np.arange(-128, 128), count).astype(np.int8)
+    low = np.full(count, -128, np.int8)
+    for x, y in ((low, near), (near, low)):
+        wanted = np.resize([_euclid(int(a), int(b), 8) for a, b in zip(x[:256], y[:256], strict=True)], count)
+        assert np.array_equal(f.gcd(torch.from_numpy(x), torch.from_numpy(y)).numpy(), wanted)
+        assert np.array_equal(_gcd(x, y), wanted)

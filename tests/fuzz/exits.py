@@ -264,7 +264,9 @@ def draw(rng: Rng) -> dict[str, Any]:
     """A program."""
     ending = str(rng.choice(list(ENDINGS)))
     number = int(rng.integers(0, 100))
-    return {"kind": "exits", "alive": [str(name) for name in rng.choice(list(ALIVE), int(rng.integers(1, 7)))],
+    alive = [str(name) for name in rng.choice(list(ALIVE), int(rng.integers(1, 7)))]
+    # Blocks last: in them, others have no gradients.
+    return {"kind": "exits", "alive": sorted(alive, key=lambda name: name == "blocks"),
             "work": int(rng.integers(0, 30)), "ending": ending, "number": number,
             "status": ENDINGS[ending][1](number), "loud": ENDINGS[ending][2]}
 

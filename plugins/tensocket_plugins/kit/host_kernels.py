@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..contract.kernels import KernelTable
 from ..ir.scalar import bfloat16_to_float32, float32_to_bfloat16
+from .host_kernels_math import imod
 from .host_kernels_rows import register_rows
 
 Array = NDArray[Any]
@@ -35,9 +36,22 @@ def undispatched(function: Any) -> Any:
     return getattr(function, "_implementation", function)
 
 
+def _gcd(x: Array, y: Array) -> Array:
+    """NumPy's own, but for the smallest number of a dtype, whose magnitude is itself in the steps that C takes."""
+    found = np.asarray(np.gcd(x, y))
+    if found.dtype.kind == "u" or not (smallest := (x == np.iinfo(found.dtype).min) | (
+            y == np.iinfo(found.dtype).min)).any():
+        return found
+    a, b = (np.abs(np.broadcast_to(v, found.shape)[smallest]) for v in (x, y))
+    while (going := b != 0).any():
+        a, b = np.where(going, b, a), np.where(going, imod(a, b), b)
+    found[smallest] = a
+    return found
+
+
 def _lcm(x: Array, y: Array) -> Array:
     """NumPy's own takes the magnitude of operands, so that what is too large is cut off in another place."""
-    divisor = np.gcd(x, y)
+    divisor = _gcd(x, y)
     part = x // np.where(divisor == 0, np.ones_like(divisor), divisor)
     if part.dtype.itemsize < 4:
         return np.abs(part.astype(np.int32) * y.astype(np.int32)).astype(part.dtype)
@@ -57,7 +71,7 @@ _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("bitwise_and", np.bitwise_and, ("bool", *INTEGERS)), ("bitwise_or", np.bitwise_or, ("bool", *INTEGERS)),
     ("bitwise_xor", np.bitwise_xor, ("bool", *INTEGERS)), ("bitwise_not", np.invert, ("bool", *INTEGERS)),
     # Not for floats: NumPy's sign of NaN is NaN, PyTorch's is 0.
-    ("sign", np.sign, INTEGERS), ("gcd", np.gcd, INTEGERS), ("lcm", _lcm, INTEGERS),
+    ("sign", np.sign, INTEGERS), ("gcd", _gcd, INTEGERS), ("lcm", _lcm, INTEGERS),
     ("where", undispatched(np.where), EVERY),
 )
 
