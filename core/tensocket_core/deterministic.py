@@ -4,6 +4,8 @@ Operators whose fast form gives other bits in other runs look at ``SETTING.requi
 floating-point numbers to memory in the order in which threads come: ``scatter_add``, ``index_put`` with ``accumulate``,
 the gradients of indexing, and what is composed of these. Devices with a code generator have a form that adds in the
 order of the indices; others raise an error, unless their profile says that they are deterministic anyway.
+``put_`` without ``accumulate`` and ``max_unpool`` raise it everywhere, as in PyTorch: where a position is named twice,
+nobody should rely on which element stays.
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ def alert_not_deterministic(operator: str, device: Any) -> None:
     """
     if not SETTING.required:
         return
-    error = UnsupportedOperator(operator, f"a tensor on {device}", "the device has no deterministic form of it, and "
-                                "use_deterministic_algorithms(True) is on", "use another device, turn it off, or "
-                                "pass warn_only=True")
+    error = UnsupportedOperator(operator, f"a tensor on {device}", f"{operator} does not have a deterministic "
+                                "implementation, but you set 'torch.use_deterministic_algorithms(True)'",
+                                "use another device, turn it off, or pass warn_only=True")
     if not SETTING.warn_only:
         raise error
     warnings.warn(str(error), UserWarning, stacklevel=3)

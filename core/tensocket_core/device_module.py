@@ -12,7 +12,7 @@ from tensocket_plugins.contract.registry import registry
 
 from . import api
 from .device import current_stream, get_default_device, open_entry, set_current, set_stream
-from .random import default_generator
+from .random import generator_of
 
 
 class DeviceModule:
@@ -99,7 +99,7 @@ class DeviceModule:
 
     def manual_seed(self, seed: int, device: Any = None) -> None:
         """Start the stream of random numbers of ``seed`` on one device."""
-        default_generator(open_entry(self._device(device))).manual_seed(seed)
+        generator_of(open_entry(self._device(device))).manual_seed(seed)
 
 
 def get_device_module(device: Any = None) -> DeviceModule:

@@ -127,7 +127,8 @@ _LATER = frozenset({
 })
 #: Functions of such modules.
 _LATER_NAMES = {
-    "compile": "compiler", "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
+    "compile": "compiler", "default_generator": "random",
+    "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
     "BoolStorage": "storage", "BFloat16Storage": "storage", "ComplexFloatStorage": "storage",
     "ComplexDoubleStorage": "storage", "_storage_classes": "storage", "_LegacyStorage": "storage",
     "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",
@@ -220,6 +221,7 @@ __all__ = [
     "autograd",
     "Tag",
     "available_devices",
+    "default_generator",
     "backends",
     "bool",
     "cdouble",

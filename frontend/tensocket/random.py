@@ -6,10 +6,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tensocket_core import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from tensocket_core.random import fork_rng_states, rng_states
+from tensocket_core import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from tensocket_core.device import open_entry
+from tensocket_core.random import Generator, fork_rng_states, generator_of, rng_states
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+#: The generator that random functions use on the CPU; opened when it is asked for.
+default_generator: Generator
+
+def __getattr__(name: str) -> Any:
+    """``default_generator``."""
+    if name == "default_generator":
+        return generator_of(open_entry("cpu"))
+    raise AttributeError(f"module 'tensocket.random' has no attribute {name!r}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as tc
+from tensocket_core._generated import functions as F
 from tensocket_core.deterministic import set_fill_uninitialized_memory
 from tensocket_core.device import open_entry
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, UnsupportedOperator
@@ -141,13 +142,13 @@ def test_a_device_without_a_deterministic_form(unordered: str) -> None:
 
     assert add() == [2]
     tc.use_deterministic_algorithms(True)
-    with pytest.raises(UnsupportedOperator, match=r"\[scatter_add\] a tensor on unordered:0 — the device has "
-                       r"no deterministic form of it, and use_deterministic_algorithms\(True\) is on"):
+    with pytest.raises(UnsupportedOperator, match=r"\[scatter_add\] a tensor on unordered:0 — scatter_add does not have "
+                       r"a deterministic implementation, but you set 'torch.use_deterministic_algorithms\(True\)'"):
         add()
     with pytest.raises(RuntimeError):  # PyTorch's class
         add()
     tc.use_deterministic_algorithms(True, warn_only=True)
-    with pytest.warns(UserWarning, match=r"\[scatter_add\] a tensor on unordered:0 — the device has no deterministic"):
+    with pytest.warns(UserWarning, match=r"\[scatter_add\] a tensor on unordered:0 — scatter_add does not have a deterministic"):
         assert add() == [2]
 
 
@@ -190,3 +191,26 @@ def test_what_resizing_adds_shows_that_nobody_wrote_it(device):
         tc.use_deterministic_algorithms(False)
     assert x[:2].tolist() == [[0.0] * 3] * 2
     assert x[2].isnan().all().item()
+
+
+def test_operators_that_pytorch_calls_nondeterministic() -> None:
+    found, places = F.max_pool2d(tc.ones(1, 1, 4, 4), 2, return_indices=True)
+    line, at = F.max_pool1d(tc.ones(1, 1, 4), 2, return_indices=True)
+    index, source = tc.tensor([0, 0]), tc.tensor([1.0, 2.0])
+    calls = {
+        "max_unpooling2d_forward_out": [lambda: F.max_unpool2d(found, places, 2),
+                                        lambda: F.max_unpool1d(line, at, 2)],
+        "put_": [lambda: tc.zeros(3).put_(index, source), lambda: tc.zeros(3).put(index, source)],
+    }  # fmt: skip
+    for function in (call for each in calls.values() for call in each):
+        function()
+    tc.use_deterministic_algorithms(True)
+    for name, functions in calls.items():
+        for function in functions:
+            with pytest.raises(RuntimeError, match=f"{name} does not have a deterministic implementation, but you set "
+                               r"'torch.use_deterministic_algorithms\(True\)'"):
+                function()
+    assert tc.zeros(3).put_(index, source, accumulate=True).tolist() == [3.0, 0.0, 0.0]
+    tc.use_deterministic_algorithms(True, warn_only=True)
+    with pytest.warns(UserWarning, match="put_ does not have a deterministic implementation"):
+        tc.zeros(3).put_(index, source)

@@ -49,7 +49,7 @@ COMPLEX = """
 adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
 polar real resolve_conj resolve_neg sgn vdot view_as_complex view_as_real
 """
-TYPES = "Event Generator LedgerRecord OutOfMemoryError Size Stream Tensor device dtype"
+TYPES = "Event Generator LedgerRecord OutOfMemoryError Size Stream Tag Tensor device dtype"
 MODES = """
 finfo iinfo inference_mode is_inference is_inference_mode_enabled vmap
 are_deterministic_algorithms_enabled default_dtype get_deterministic_debug_mode

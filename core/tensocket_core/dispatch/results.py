@@ -14,11 +14,19 @@ RESULTS: Final[dict[str, Any]] = {}
 def named_result(name: str, fields: tuple[str, ...]) -> Any:
     """The class of an operator's results, a named tuple that is printed as PyTorch prints it."""
     made: Any = namedtuple(name, fields)  # type: ignore[misc]  # names are arguments
+    plain = made.__new__
+
+    def make(cls: Any, *values: Any, **named: Any) -> Any:
+        """From fields one by one, or from one sequence of them, as PyTorch's classes are made."""
+        if len(values) == 1 and not named and len(fields) > 1 and isinstance(values[0], (tuple, list)):
+            values = tuple(values[0])
+        return plain(cls, *values, **named)
 
     def represent(self: Any) -> str:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{package_name()}.return_types.{name}(\n{parts})"
 
+    setattr(made, "__new__", make)  # noqa: B010  as below
     setattr(made, "__repr__", represent)  # noqa: B010  the checker knows the class by its call
     made.__module__ = "tensocket.return_types"
     RESULTS[name] = made

@@ -8,6 +8,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import DimensionError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..deterministic import alert_not_deterministic
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axis
@@ -109,6 +110,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     if source.numel() != index.numel():
         raise DimensionError("put", f"{source.numel()} elements for {index.numel()} positions",
                              "there is an element for every position", "reshape source")
+    if not accumulate:
+        alert_not_deterministic("put_", input.device)
     places = checked_index("put", index, input.numel(), negative=True).reshape(-1)
     flat = input.contiguous().view(-1)
     return call(scatter_valid, flat, 0, places, source.reshape(-1), accumulate).view(tuple(input.shape))

@@ -9,6 +9,7 @@ from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..deterministic import alert_not_deterministic
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.modes import no_grad
@@ -41,6 +42,7 @@ def _unpool(dims: int, input: Any, indices: Any, kernel_size: Any, stride: Any, 
                             f"sizes differ from {list(natural)} by less than the stride",
                             "pass the size before pooling")
     lead = tuple(input.shape[:-dims])
+    alert_not_deterministic(f"max_unpooling{max(dims, 2)}d_forward_out", input.device)
     lines = input.new_zeros((*lead, math.prod(wanted)))
     count = math.prod(sizes)
     places, values = indices.reshape((*lead, count)), input.reshape((*lead, count))

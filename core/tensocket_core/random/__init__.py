@@ -7,7 +7,7 @@ ceil(n / 4) blocks, so that neither device nor chunking changes a stream of numb
 from __future__ import annotations
 
 from .functions import rand, rand_like, randint, randint_like, randn, randn_like, randperm
-from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .generator import Generator, generator_of, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .inplace import (
     bernoulli_,
     cauchy_,
@@ -27,9 +27,9 @@ __all__ = [
     "bernoulli_",
     "binomial",
     "cauchy_",
-    "default_generator",
     "exponential_",
     "fork_rng_states",
+    "generator_of",
     "geometric_",
     "get_rng_state",
     "initial_seed",

@@ -36,7 +36,7 @@ from .distributions import (
     plain_bits64,
     side_by_side,
 )
-from .generator import Generator, default_generator
+from .generator import Generator, generator_of
 from .nest import block_nest
 
 
@@ -57,7 +57,7 @@ def fill_draw(name: str, formula: Formula, entry: DeviceEntry, out: Any, dtype: 
     generator knows formulas without numbers only.
     """
     count = out.size
-    seed, offset = (generator or default_generator(entry)).take(-(-count * words // 4))
+    seed, offset = (generator or generator_of(entry)).take(-(-count * words // 4))
     if not entry.holds_data:
         return
     known = entry.programs.get((formula, dtype))

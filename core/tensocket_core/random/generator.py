@@ -123,7 +123,7 @@ def _generator_at(device: Any, seed: int, offset: int) -> Generator:
 _GENERATORS: Final[dict[int, Generator]] = {}
 
 
-def default_generator(entry: DeviceEntry) -> Generator:
+def generator_of(entry: DeviceEntry) -> Generator:
     """The generator that a device's random operators use."""
     generator = _GENERATORS.get(entry.key)
     if generator is None:
@@ -139,10 +139,10 @@ def manual_seed(seed: int) -> Generator:
         ArgumentError: The seed does not fit 64 bits.
     """
     seed = int(seed)
-    first = default_generator(open_entry(None)).manual_seed(seed)
+    first = generator_of(open_entry(None)).manual_seed(seed)
     _PROCESS_SEED[0] = seed % _SEED_LIMIT
     for entry in entries():
-        default_generator(entry).manual_seed(seed)
+        generator_of(entry).manual_seed(seed)
     return first
 
 
@@ -155,14 +155,14 @@ def seed() -> int:
 
 def initial_seed() -> int:
     """The seed of the default device's generator."""
-    return default_generator(open_entry(None)).initial_seed()
+    return generator_of(open_entry(None)).initial_seed()
 
 
 def get_rng_state() -> Any:
     """State of the default device's generator."""
-    return default_generator(open_entry(None)).get_state()
+    return generator_of(open_entry(None)).get_state()
 
 
 def set_rng_state(state: Any) -> None:
     """Set the state of the default device's generator."""
-    default_generator(open_entry(None)).set_state(state)
+    generator_of(open_entry(None)).set_state(state)

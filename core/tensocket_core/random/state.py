@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..device import entries
-from .generator import default_generator
+from .generator import generator_of
 
 #: By the key of a device, the seed and offset of its generator.
 States = dict[int, tuple[int, int]]
@@ -14,14 +14,14 @@ States = dict[int, tuple[int, int]]
 
 def rng_states() -> States:
     """Positions of the generators of all opened devices."""
-    return {entry.key: default_generator(entry).position for entry in entries()}
+    return {entry.key: generator_of(entry).position for entry in entries()}
 
 
 def go_to_states(states: States) -> None:
     """Draw from these positions on; devices without one stay where they are."""
     for entry in entries():
         if entry.key in states:
-            default_generator(entry).position = states[entry.key]
+            generator_of(entry).position = states[entry.key]
 
 
 @contextmanager

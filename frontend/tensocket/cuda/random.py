@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tensocket_core import Tensor
-from tensocket_core.random import Generator, default_generator
+from tensocket_core.random import Generator, generator_of
 
 from .names import device_count, entry_of, is_available
 
@@ -14,13 +14,13 @@ from .names import device_count, entry_of, is_available
 def _generators() -> list[Generator]:
     if not is_available():
         return []
-    return [default_generator(entry_of(index)) for index in range(device_count())]
+    return [generator_of(entry_of(index)) for index in range(device_count())]
 
 
 def manual_seed(seed: int) -> None:
     """Start the current device's stream of random numbers of ``seed``."""
     if is_available():
-        default_generator(entry_of()).manual_seed(seed)
+        generator_of(entry_of()).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -32,7 +32,7 @@ def manual_seed_all(seed: int) -> None:
 def seed() -> None:
     """Start a stream of random numbers that nobody knows on the current device."""
     if is_available():
-        default_generator(entry_of()).seed()
+        generator_of(entry_of()).seed()
 
 
 def seed_all() -> None:
@@ -46,12 +46,12 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """The seed of the current device's generator."""
-    return default_generator(entry_of()).initial_seed()
+    return generator_of(entry_of()).initial_seed()
 
 
 def get_rng_state(device: Any = None) -> Tensor:
     """State of a device's generator, uint8."""
-    return default_generator(entry_of(device)).get_state()  # type: ignore[no-any-return]
+    return generator_of(entry_of(device)).get_state()  # type: ignore[no-any-return]
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -61,7 +61,7 @@ def get_rng_state_all() -> list[Tensor]:
 
 def set_rng_state(new_state: Tensor, device: Any = None) -> None:
     """Go on where a generator was when ``get_rng_state`` returned ``new_state``."""
-    default_generator(entry_of(device)).set_state(new_state)
+    generator_of(entry_of(device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tensocket_core import Tensor, errors
 from tensocket_core.device import open_entry
 from tensocket_core.pytree import tree_leaves
-from tensocket_core.random.generator import default_generator
+from tensocket_core.random.generator import generator_of
 
 #: Devices whose random states are not kept with those of accelerators.
 _HOSTS: Final = frozenset({"cpu", "meta"})
@@ -54,7 +54,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
         warnings.warn(f"checkpoint: arguments on devices of kinds {', '.join(kinds)}; only the states of the first "
                       "kind are kept", stacklevel=2)
         found = [x for x in found if x.device.type == kinds[0]]
-    return [x.get_device() for x in found], [default_generator(open_entry(x.device)).get_state() for x in found]
+    return [x.get_device() for x in found], [generator_of(open_entry(x.device)).get_state() for x in found]
 
 
 def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None) -> None:
@@ -69,7 +69,7 @@ def set_device_states(devices: Iterable[int], states: Iterable[Tensor], *, devic
     if kind == "meta":
         return
     for index, state in zip(devices, states, strict=False):
-        default_generator(open_entry(f"{kind}:{index}")).set_state(state)
+        generator_of(open_entry(f"{kind}:{index}")).set_state(state)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

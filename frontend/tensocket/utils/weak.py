@@ -78,6 +78,9 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     def __delitem__(self, key: Any) -> None:
         del self.data[self.ref_type(key)]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {id(self):#x}>"
+
     def __contains__(self, key: object) -> bool:
         try:
             return self.ref_type(key) in self.data
