@@ -142,8 +142,8 @@ def test_a_device_without_a_deterministic_form(unordered: str) -> None:
 
     assert add() == [2]
     tc.use_deterministic_algorithms(True)
-    said = (r"\[scatter_add\] a tensor on unordered:0 — scatter_add does not have a deterministic implementation, but you "
-            r"set 'torch.use_deterministic_algorithms\(True\)'")
+    said = (r"\[scatter_add\] a tensor on unordered:0 — scatter_add does not have a deterministic implementation, but "
+            r"you set 'torch.use_deterministic_algorithms\(True\)'")
     with pytest.raises(UnsupportedOperator, match=said):
         add()
     with pytest.raises(RuntimeError):  # PyTorch's class
