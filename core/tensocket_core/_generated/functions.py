@@ -6973,12 +6973,16 @@ def method_copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     return run(input, src, non_blocking)
 
 
-def method_fill_(input: Any, value: float) -> Any:
+def method_fill_(input: Any, value: Any) -> Any:
     """One value everywhere, in place."""
+    kind = type(value)
     try:
-        key = input._key
+        if kind in SCALAR:
+            key = input._key | SCALAR[kind]
+        else:
+            key = input._key | value._key
     except AttributeError:
-        key = foreign_key(_fill_, (input, value,))
+        return called_again(_fill_, method_fill_, input, value)
     if ACTIVE:
         return run_with_modes(_fill_, key, (input, value))
     try:

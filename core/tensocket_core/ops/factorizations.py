@@ -22,6 +22,7 @@ from ..dispatch.results import named_result
 from ..execute.geometry import broadcast_shapes
 from ..execute.host import HostOperator
 from . import lapack
+from .choices import extremes
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
 from .decompositions import _cholesky_gradient as cholesky_gradient
 from .selection import positions
@@ -45,7 +46,7 @@ def check_info(operator: str, info: Any, what: str) -> None:
     """
     if not info.numel() or not info._entry.holds_data:
         return
-    worst = info.abs().amax().item()
+    worst = extremes(info.abs())[1]
     if worst:
         raise LinAlgError(operator, f"a matrix whose {what} at position {worst}",
                           "a factorisation exists for every matrix of the batch",

@@ -32,8 +32,10 @@ def _check_floating(name: str, input: Any) -> None:
                              "convert with .to(dtype) first")
 
 
-def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> tuple[float, float]:
+def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> tuple[Any, Any]:
     """The range of a histogram: as given, else that of the elements, and one unit wide where that has no width.
+
+    Examples of a batch have ranges of their own, as tensors.
 
     Raises:
         ArgumentError: It is not finite.
@@ -45,6 +47,10 @@ def _bounds(name: str, values: Any, low: float, high: float, *, given: bool) -> 
         low, high = (float(least), float(most))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ArgumentError(name, f"a range from {low} to {high}", "the range is finite", "pass finite bounds")
+    if not given and values._level and values.numel():
+        least, most = values.amin(), values.amax()
+        flat = (least == most) * 0.5
+        return least - flat, most + flat
     if low == high:
         return (low - 0.5, high + 0.5) if given or values.numel() else (0.0, 1.0)
     return low, high
@@ -58,10 +64,14 @@ def _edges(name: str, values: Any, bins: int, low: float, high: float) -> Any:
     """
     if bins < 1:
         raise ArgumentError(name, f"{bins} bins", "there is at least one bin", "pass a larger number")
+    if hasattr(low, "_key"):  # the arithmetic of linspace
+        places = creation.arange(bins + 1, dtype=values.dtype, device=values.device)
+        step = (high - low) / bins
+        return functions.where(places < (bins + 1) // 2, low + step * places, high - step * (bins - places))
     return creation.linspace(low, high, bins + 1, dtype=values.dtype, device=values.device)
 
 
-def _even_places(values: Any, edges: Any, low: float, high: float) -> Any:
+def _even_places(values: Any, edges: Any, low: Any, high: Any) -> Any:
     """The bin of each element, by arithmetic; a neighbouring one where rounding missed it."""
     last = edges.numel() - 2
     scaled = (values - low) * ((last + 1) / (high - low))

@@ -101,8 +101,8 @@ basic_put_: Final = Assign(
         src=lambda grad, index: grad.basic_index(index),
     ),
 )
-fill_: Final = Assign("fill_(Tensor! input, Scalar value) -> Tensor", "One value everywhere, in place.", _fill,
-                      repeated=True, derivative=Derivative(input=lambda grad: grad.new_zeros(grad.shape)))
+fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One value everywhere, in place.", _fill,
+                      repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)))
 
 
 @composite("zero_(Tensor! input) -> Tensor", function=False)

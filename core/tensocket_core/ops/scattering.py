@@ -14,6 +14,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import broadcast_shapes, normalize_axis
 from ..execute.inplace import check_separate
 from .advanced_indexing import index_tensors
+from .choices import extremes
 from .indexing import check_long, checked_index, rows_index, scatter_valid
 
 
@@ -149,6 +150,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     if source.dtype is not input.dtype:
         raise DtypeError("masked_scatter", f"source of {source.dtype.name} for input of {input.dtype.name}",
                          "source and input have one dtype", "convert source with .to(dtype)")
+    if mask._level:
+        return _masked_scatter_of_examples(input, mask, source)
     shape = broadcast_shapes("masked_scatter", [input._array.shape, _mask("masked_scatter", mask)._array.shape])
     # Without data: no places, which gives the same shapes and the same graph.
     places = (mask.expand(shape).reshape(-1).nonzero().reshape(-1) if mask._entry.holds_data
@@ -158,6 +161,20 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
                          "source has an element for every place of the mask", "pass a larger source")
     flat = input.expand(shape).reshape(-1)
     return call(scatter_valid, flat, 0, places, source.reshape(-1).narrow(0, 0, places.numel()), False).view(shape)
+
+
+def _masked_scatter_of_examples(input: Any, mask: Any, source: Any) -> Any:
+    """As ``masked_scatter``, by shapes that do not depend on the mask: every place looks up its own element."""
+    mask, input = functions.broadcast_tensors(mask, input)
+    rank = mask.reshape(-1).cumsum(0) - 1
+    most = extremes(rank)[1] + 1 if rank.numel() else 0
+    if most > source.numel():
+        raise ShapeError("masked_scatter", f"{source.numel()} elements for {most} places",
+                         "source has an element for every place of the mask", "pass a larger source")
+    if not source.numel():
+        return input.clone()
+    chosen = source.reshape(-1).index_select(0, rank.clamp(0))
+    return functions.where(mask, chosen.reshape(tuple(input.shape)), input)
 
 
 @composite("argwhere(Tensor input) -> Tensor")

@@ -64,14 +64,14 @@ def tangent_of(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, ...], 
         return None if tangents[0] is None else call(operator, tangents[0], *args[1:])
     if isinstance(operator, MatMul):
         return matmul(operator, args, tangents)
-    if isinstance(operator, Pointwise) and operator.derivative.joint is None and _multiplies(operator, args):
+    if isinstance(operator, Pointwise) and operator.derivative.joint is None and _multiplies(operator, args, result):
         return pointwise(operator, args, tangents, result)
     return transposed_twice(operator, args, tangents)
 
 
-def _multiplies(operator: Any, args: tuple[Any, ...]) -> bool:
+def _multiplies(operator: Any, args: tuple[Any, ...], result: Any) -> bool:
     """Whether a reverse rule multiplies with the derivative: not where a complex one is no holomorphic function's."""
-    given = any(hasattr(x, "_key") and x.is_complex() for x in args)
+    given = any(hasattr(x, "_key") and x.is_complex() for x in (*args, result))
     return not given or for_key(operator.derivative, COMPLEX) is not operator.derivative
 
 

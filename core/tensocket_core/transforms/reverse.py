@@ -16,6 +16,8 @@ from ..pytree import tree_flatten, tree_map, tree_unflatten
 from .arguments import check_outputs, chosen, picked, split_aux
 from .levels import LevelTensor, Transform, call_lower, map_tensors, results_of, transparent
 
+#: Transforms that programs call.
+_PUBLIC: Final = frozenset(("grad", "vjp", "jacrev", "linearize"))
 #: Calls as errors show them, for transforms that are not made of ``vjp``.
 _CALLS: Final = {"grad": "grad_and_value(f)(*args)", "linearize": "linearize(f, *primals)"}
 
@@ -170,7 +172,8 @@ def pull_back(name: str, func: Callable[..., Any], args: tuple[Any, ...], argnum
         _check_number(result)
     check_outputs(call, outputs)
     for output in outputs:
-        if output.dtype.kind not in ("float", "complex"):
+        # Operators have such results, too; those have no gradient.
+        if name in _PUBLIC and output.dtype.kind not in ("float", "complex"):
             raise AutogradError(name, "a function of discrete values", "vjp(f, ...): All outputs of f must be "
                                 f"floating-point or complex Tensors, got Tensor with dtype {output.dtype!r}",
                                 "return it with has_aux=True")
