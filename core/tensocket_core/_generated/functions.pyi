@@ -760,7 +760,7 @@ def method_i0_(input: Tensor) -> Tensor:
 def method_copy_(input: Tensor, src: Operand, non_blocking: _bool = False) -> Tensor:
     """Elements of src, converted and moved, in place."""
 
-def method_fill_(input: Tensor, value: Scalar) -> Tensor:
+def method_fill_(input: Tensor, value: Operand) -> Tensor:
     """One value everywhere, in place."""
 
 def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:

@@ -865,7 +865,7 @@ class Operators:
     def copy_(self, src: Operand, non_blocking: _bool = False) -> Tensor:
         """Elements of src, converted and moved, in place."""
 
-    def fill_(self, value: Scalar) -> Tensor:
+    def fill_(self, value: Operand) -> Tensor:
         """One value everywhere, in place."""
 
     def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: DType | None = None, axis: Any = None, keepdims: Any = None, out: Any = None) -> Tensor:
