@@ -15,6 +15,7 @@ from . import creation, storages, tensors
 from .dispatch.subclasses import without_memory
 from .execute.geometry import element_strides, memory_of, memory_offset
 from .execute.layout import reach
+from .execute.lazy import plain_handle
 from .interop.shared import Segment, place_in_segment
 
 #: Types of handles.
@@ -31,7 +32,7 @@ def share_memory(tensor: Any) -> Any:
         raise ArgumentTypeError("share_memory_", f"a {type(tensor).__name__} without memory of its own",
                                 "tensors of transforms live within their call, and other classes know their elements",
                                 "share a tensor that is no part of a transform")
-    array = tensor._array
+    array = plain_handle(tensor._array)
     if type(array) is np.ndarray and place_in_segment(array) is None:
         memory = memory_of(array)
         # What refers to one tensor's array: the tensor, the name here and the argument; and to memory that is not
@@ -46,7 +47,7 @@ def _others_on(memory: Any, known: Any) -> list[Any]:
     found = []
     for each in gc.get_objects():
         if issubclass(type(each), tensors.Tensor):  # isinstance would ask proxies what they stand for
-            array = getattr(each, "_array", None)
+            array = plain_handle(getattr(each, "_array", None))
             if type(array) in _HANDLES and memory_of(array) is memory and each is not known:
                 found.append(each)
     return found

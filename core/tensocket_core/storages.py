@@ -30,6 +30,7 @@ from .dispatch.keys import DIM0, dtype_bit
 from .execute.geometry import memory_nbytes, memory_of, memory_offset
 from .execute.inplace import bump
 from .execute.layout import reach
+from .execute.lazy import Lazy, flipped, plain_handle
 from .interop.exported import file_of, has_fixed_size
 from .interop.numpy import from_numpy
 from .promotion import get_default_dtype
@@ -316,6 +317,8 @@ def renew(memory: Any, moved: Any) -> None:
 
 def moved(array: Any, target: Any) -> Any:
     """A handle's geometry on other memory, of bytes."""
+    if type(array) is Lazy:
+        return Lazy(moved(array.plain, target))
     offset = memory_offset(array) if 0 not in array.shape else 0
     if type(array) is np.ndarray:
         return np.ndarray(array.shape, array.dtype, target, offset * array.itemsize, array.strides)
@@ -324,6 +327,7 @@ def moved(array: Any, target: Any) -> Any:
 
 def bytes_of(array: Any) -> Any:
     """The whole memory of a handle as bytes."""
+    array = plain_handle(array)
     memory, count = memory_of(array), memory_nbytes(array)
     if type(memory) is not np.ndarray:
         return DeviceArray(memory, dtypes.uint8, (count,), (1,), 0)
@@ -370,7 +374,7 @@ def placed(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any
                              "the storage is on the tensor's device", "move it with .to(device=...)")
     shape = (source.nbytes() // dtype.itemsize - offset,) if size is None else tuple(size)
     steps = contiguous_strides(shape) if stride is None or len(stride) != len(shape) else tuple(stride)
-    tensor._array = array_in(source, dtype, offset, shape, steps)
+    tensor._array = flipped(array_in(source, dtype, offset, shape, steps), 0, tensor._key)
     tensor._key = tensor._key & ~DIM0 | (0 if shape else DIM0)
     tensor._base = None
     bump(tensor)

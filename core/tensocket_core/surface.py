@@ -14,6 +14,7 @@ from .dispatch.modes import STATE
 from .dispatch.overrides import handle, overridden
 from .execute.geometry import memory_of, memory_offset, normalize_axis
 from .execute.layout import in_format, memory_order, public_strides
+from .execute.lazy import plain_handle
 from .formats import check_format, contiguous_format, layout, strided
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Surface:
 
     def data_ptr(self) -> int:
         """A number that identifies the first element's place in memory; 0 where there are no elements."""
-        return self._entry.runtime.data_ptr(self._array) if self._array.size else 0
+        return self._entry.runtime.data_ptr(plain_handle(self._array)) if self._array.size else 0
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         """Whether elements lie as a memory format says: by default in row-major order without gaps."""
@@ -138,7 +139,7 @@ class Surface:
 
     def is_shared(self) -> bool:
         """Whether the memory is shared with the processes that the tensor is sent to."""
-        return sharing.place_in_segment(getattr(self, "_array", None)) is not None
+        return sharing.place_in_segment(plain_handle(getattr(self, "_array", None))) is not None
 
     def share_memory_(self) -> Any:
         """Move the memory, with all tensors on it, to where other processes see it, too; does nothing if it is there.

@@ -24,12 +24,13 @@ from .autograd.rebase import require_with_views
 from .complex_attributes import ComplexAttributes, real_number, warn_of_number
 from .device import BY_KEY, PENDING, DeviceEntry, wait_for_values
 from .dispatch.call import call
-from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER
+from .dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, WRAPPER
 from .dispatch.modes import ACTIVE, STATE, untransformed
 from .dispatch.overrides import handle, overridden
 from .dispatch.subclasses import Subclassed
 from .execute import queues as _queues  # noqa: F401  lets streams of the host queue operators
 from .execute.geometry import normalize_axis
+from .execute.lazy import resolved
 from .execute.math import arithmetic_dtype
 from .execute.usage import copy_arrays
 from .execute.views import Custom
@@ -327,8 +328,11 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
     # ------------------------------------------------------------------------------------------ host values
 
     def _host(self) -> np.ndarray[Any, Any]:
-        """The stored elements as a NumPy array on the host; shares memory on a host-resident device."""
+        """The elements as a NumPy array on the host; shares memory on a host-resident device, unless they are lazy."""
         entry = self._entry
+        if self._key & LAZY:
+            with untransformed():
+                return resolved(self)._host()  # type: ignore[no-any-return]
         if entry.runtime.profile.host_resident:
             if PENDING:
                 wait_for_values()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tensocket.nn.parameter import Parameter
 from tensocket_core import (
     Tensor,
+    _neg_view,
     cat,
     dtype,
     empty_strided,
@@ -87,11 +88,11 @@ def _dtype(value: Any) -> dtype:
 
 
 def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
-    """The values that a lazily conjugated or negated tensor stands for, and whether it requires grad."""
+    """Whether the memory holds conjugates or negatives, and whether the tensor requires grad."""
     if metadata:
         _check_memory(tensor)
-        tensor = tensor.conj().resolve_conj() if metadata.get("conj") else tensor
-        tensor = -tensor if metadata.get("neg") else tensor
+        tensor = tensor.conj().detach() if metadata.get("conj") else tensor
+        tensor = _neg_view(tensor).detach() if metadata.get("neg") else tensor
     return as_leaf(tensor) if requires_grad else tensor
 
 

@@ -55,7 +55,7 @@ def test_every_dtype_has_a_bit_of_its_own() -> None:
 def test_fields_of_keys_do_not_overlap() -> None:
     numbers = [*keys.SCALAR.values(), *keys.SCALAR_LEFT.values()]
     devices = keys.DEVICE_MASK & ((1 << 64) - 1)
-    fields = [keys.DTYPE_MASK, keys.AUTOCAST, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *numbers, devices]
+    fields = [keys.DTYPE_MASK, keys.AUTOCAST, keys.DIM0, keys.AUTOGRAD, keys.WRAPPER, *numbers, keys.LAZY, devices]
     assert sum(fields) == (1 << 64) - 1
     assert sum(numbers) == keys.SCALAR_MASK
 

@@ -317,10 +317,12 @@ ELSEWHERE = {"cpu", "cuda", "getitem", "setitem", "gather_sparsely"}
 ELSEWHERE_RECORDS |= {"nextafter", "nextafter_"}
 #: Those about complex numbers, in test_complex.
 ELSEWHERE_RECORDS |= {
-    "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_", "angle", "sgn",
+    "conj", "_neg_view", "real_part", "imag_part", "view_as_real", "view_as_complex", "conj_physical", "conj_physical_",
+    "angle", "sgn",
     "sgn_", "complex"}
 ELSEWHERE |= {
-    "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat", "chalf",
+    "_conj", "real", "imag", "view_as_real", "view_as_complex", "conj", "complex", "polar", "adjoint", "vdot", "cfloat",
+    "chalf",
     "cdouble", "resolve_conj", "resolve_neg", "is_conj", "is_neg", "isreal", "is_complex"}
 
 FLAT = [(name, k) for name, cases in RECORDS.items() for k in range(len(cases))]

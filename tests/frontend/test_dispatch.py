@@ -40,11 +40,12 @@ class Duck:
 
 
 def test_keys_of_tensors():
-    assert dispatch.priorities() == ("Python", "Autocast", "Autograd", "device")
+    assert dispatch.priorities() == ("Python", "Autocast", "Autograd", "Conjugate", "device")
     assert dispatch.keys_of(torch.ones(1)) == ("cpu",)
     assert dispatch.keys_of(torch.ones(1, requires_grad=True)) == ("Autograd", "cpu")
     assert dispatch.keys_of(Sub([1.0]).requires_grad_()) == ("Python", "Autograd", "cpu")
     assert dispatch.keys_of(torch.nn.Parameter(torch.ones(1))) == ("Autograd", "cpu")
+    assert dispatch.keys_of(torch.ones(1, dtype=torch.complex64).conj()) == ("Conjugate", "cpu")
     assert dispatch.keys_of(torch.ones(1, device="meta")) == ("meta",)
 
 

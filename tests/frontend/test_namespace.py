@@ -46,7 +46,8 @@ pca_lowrank pinverse qr renorm slogdet sparse_compressed_tensor sparse_coo spars
 sparse_csr_tensor svd svd_lowrank trapezoid trapz triangular_solve vander
 """
 COMPLEX = """
-adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj is_neg isreal
+_conj _neg_view adjoint angle bitwise_left_shift bitwise_right_shift complex conj conj_physical imag is_complex is_conj
+is_neg isreal
 polar real resolve_conj resolve_neg sgn vdot view_as_complex view_as_real
 """
 TYPES = "Event Generator LedgerRecord OutOfMemoryError Size Stream Tag Tensor device dtype"

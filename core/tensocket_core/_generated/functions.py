@@ -227,6 +227,8 @@ _bitwise_left_shift = OPERATORS['bitwise_left_shift']
 _bitwise_left_shift_table = _bitwise_left_shift.table
 _bitwise_right_shift = OPERATORS['bitwise_right_shift']
 _bitwise_right_shift_table = _bitwise_right_shift.table
+__neg_view = OPERATORS['_neg_view']
+__neg_view_table = __neg_view.table
 _conj_physical = OPERATORS['conj_physical']
 _conj_physical_table = _conj_physical.table
 _angle = OPERATORS['angle']
@@ -657,6 +659,8 @@ _c_view_as_complex = COMPOSITES['view_as_complex']
 _c_view_as_complex_table = _c_view_as_complex.table
 _c_conj = COMPOSITES['conj']
 _c_conj_table = _c_conj.table
+_c__conj = COMPOSITES['_conj']
+_c__conj_table = _c__conj.table
 _c_resolve_conj = COMPOSITES['resolve_conj']
 _c_resolve_conj_table = _c_resolve_conj.table
 _c_resolve_neg = COMPOSITES['resolve_neg']
@@ -3638,6 +3642,21 @@ def __rrshift__(input: Any, other: Any) -> Any:
     except KeyError:
         run = _bitwise_right_shift.resolve(key)
     return run(other, input)
+
+
+def _neg_view(input: Any) -> Any:
+    """The same memory as the negatives of its elements, a view."""
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(__neg_view, (input,))
+    if ACTIVE:
+        return run_with_modes(__neg_view, key, (input,))
+    try:
+        run = __neg_view_table[key]
+    except KeyError:
+        run = __neg_view.resolve(key)
+    return run(input)
 
 
 def conj_physical(input: Any, *, out: Any = None) -> Any:
@@ -7817,7 +7836,7 @@ def view_as_real(input: Any) -> Any:
     """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
 
     Raises:
-        DtypeError: The tensor is real.
+        DtypeError: The tensor is real, or a conjugated view.
     """
     try:
         key = input._key
@@ -7853,7 +7872,7 @@ def view_as_complex(input: Any) -> Any:
 
 
 def conj(input: Any) -> Any:
-    """Complex conjugates, computed at once; a real tensor itself."""
+    """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
     try:
         key = input._key
     except AttributeError:
@@ -7867,8 +7886,27 @@ def conj(input: Any) -> Any:
     return run(input)
 
 
+def _conj(input: Any) -> Any:
+    """``conj`` of a complex tensor.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c__conj, (input,))
+    if ACTIVE:
+        return run_with_modes(_c__conj, key, (input,))
+    try:
+        run = _c__conj_table[key]
+    except KeyError:
+        run = _c__conj.resolve(key)
+    return run(input)
+
+
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugates are computed at once."""
+    """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
     try:
         key = input._key
     except AttributeError:
@@ -7883,7 +7921,7 @@ def resolve_conj(input: Any) -> Any:
 
 
 def resolve_neg(input: Any) -> Any:
-    """The tensor itself: negatives are computed at once."""
+    """A copy of a negated view that has the negatives in memory; any other tensor itself."""
     try:
         key = input._key
     except AttributeError:
@@ -7898,7 +7936,7 @@ def resolve_neg(input: Any) -> Any:
 
 
 def is_conj(input: Any) -> Any:
-    """False: conjugates are computed at once."""
+    """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
     try:
         key = input._key
     except AttributeError:
@@ -7913,7 +7951,7 @@ def is_conj(input: Any) -> Any:
 
 
 def is_neg(input: Any) -> Any:
-    """False: negatives are computed at once."""
+    """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
     try:
         key = input._key
     except AttributeError:
@@ -16986,6 +17024,7 @@ _embed_index.public = method_embed_index
 _cat.public = cat
 _bitwise_left_shift.public = bitwise_left_shift
 _bitwise_right_shift.public = bitwise_right_shift
+__neg_view.public = _neg_view
 _conj_physical.public = conj_physical
 _angle.public = angle
 _sgn.public = sgn
@@ -17201,6 +17240,7 @@ _c_imag.public = imag
 _c_view_as_real.public = view_as_real
 _c_view_as_complex.public = view_as_complex
 _c_conj.public = conj
+_c__conj.public = _conj
 _c_resolve_conj.public = resolve_conj
 _c_resolve_neg.public = resolve_neg
 _c_is_conj.public = is_conj
@@ -17731,6 +17771,8 @@ index_put_ = method_index_put_
 zero_ = method_zero_
 
 __all__ = [
+    '_conj',
+    '_neg_view',
     'abs',
     'abs_',
     'absolute',

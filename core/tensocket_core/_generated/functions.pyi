@@ -252,6 +252,9 @@ def bitwise_left_shift(input: Tensor, other: Operand, *, out: Any = None) -> Ten
 def bitwise_right_shift(input: Tensor, other: Operand, *, out: Any = None) -> Tensor:
     """Bits moved down, the sign kept: floor(input / 2 ** other)."""
 
+def _neg_view(input: Tensor) -> Tensor:
+    """The same memory as the negatives of its elements, a view."""
+
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
     """Complex conjugates, as a new tensor."""
 
@@ -920,7 +923,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
 
     Raises:
-        DtypeError: The tensor is real.
+        DtypeError: The tensor is real, or a conjugated view.
     """
 
 def view_as_complex(input: Tensor) -> Tensor:
@@ -932,19 +935,26 @@ def view_as_complex(input: Tensor) -> Tensor:
     """
 
 def conj(input: Tensor) -> Tensor:
-    """Complex conjugates, computed at once; a real tensor itself."""
+    """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
+
+def _conj(input: Tensor) -> Tensor:
+    """``conj`` of a complex tensor.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: conjugates are computed at once."""
+    """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: negatives are computed at once."""
+    """A copy of a negated view that has the negatives in memory; any other tensor itself."""
 
 def is_conj(input: Tensor) -> Any:
-    """False: conjugates are computed at once."""
+    """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
 
 def is_neg(input: Tensor) -> Any:
-    """False: negatives are computed at once."""
+    """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
 
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     """Complex numbers of their real and imaginary parts, both float16, float32 or float64.
@@ -3478,6 +3488,8 @@ zero_ = method_zero_
 NN_FUNCTIONAL: list[str]
 
 __all__ = [
+    '_conj',
+    '_neg_view',
     'abs',
     'abs_',
     'absolute',

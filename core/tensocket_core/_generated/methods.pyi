@@ -1018,19 +1018,19 @@ class Operators:
         """This tensor on the device called ``cuda``, or on another one that is given by number or name."""
 
     def conj(self) -> Tensor:
-        """Complex conjugates, computed at once; a real tensor itself."""
+        """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
 
     def resolve_conj(self) -> Tensor:
-        """The tensor itself: conjugates are computed at once."""
+        """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
 
     def resolve_neg(self) -> Tensor:
-        """The tensor itself: negatives are computed at once."""
+        """A copy of a negated view that has the negatives in memory; any other tensor itself."""
 
     def is_conj(self) -> Any:
-        """False: conjugates are computed at once."""
+        """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
 
     def is_neg(self) -> Any:
-        """False: negatives are computed at once."""
+        """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
 
     def isreal(self) -> Tensor:
         """Whether elements have no imaginary part."""

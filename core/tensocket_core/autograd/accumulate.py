@@ -12,7 +12,7 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from .. import tensors
-from ..dispatch.keys import AUTOGRAD, DIM0, OPTIONS, WRAPPER
+from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, OPTIONS, WRAPPER
 from ..dispatch.modes import ACTIVE, STATE, set_grad_enabled
 from ..execute.geometry import element_strides
 from ..recording import SPECIAL
@@ -129,7 +129,7 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
 
 
 def _can_keep(leaf: Any, grad: Any) -> bool:
-    if grad._key & AUTOGRAD:
+    if grad._key & (AUTOGRAD | LAZY):
         return False
     x, y = leaf._array, grad._array
     if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle

@@ -47,7 +47,7 @@ def conjugate(value: Any) -> Any:
     """The conjugate of a complex tensor; anything else as it is, gradients in a tuple or list one by one."""
     if isinstance(value, (tuple, list)):
         return type(value)(map(conjugate, value))
-    return value.conj() if value is not None and value.dtype.kind == "complex" else value
+    return value.conj_physical() if value is not None and value.dtype.kind == "complex" else value
 
 
 def _conjugated(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,14 +19,14 @@ from tensocket_plugins.contract.dtypes import DType
 
 from .. import tensors
 from ..device import BY_KEY, DeviceEntry
-from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, OPTIONS, WRAPPER
+from ..dispatch.keys import AUTOGRAD, DEVICE_MASK, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, OPTIONS, WRAPPER
 from ..execute import direct
 from .accumulate import LOCKS, SOLE
 from .derivative import Derivative
 from .node import Node
 
 _Array = np.ndarray
-_PARTS: Final = AUTOGRAD | WRAPPER
+_PARTS: Final = AUTOGRAD | LAZY | WRAPPER
 #: Elements of a gradient up to which this pays.
 _LIMIT: Final = 4096
 #: NumPy reports flags so where warnings are errors; the general way runs kernels without warnings.
@@ -104,7 +104,7 @@ def _value(node: Node, host: Host, position: int) -> Any:
         return host.number(value) if type(value) is float or type(value) is int else value
     counter = value._version_counter
     array = value._array
-    unusual = (0 if counter is None else counter[0]) != version or value._key & WRAPPER
+    unusual = (0 if counter is None else counter[0]) != version or value._key & (WRAPPER | LAZY)
     return NotImplemented if unusual or array.dtype is not host.dtype else array
 
 

@@ -15,10 +15,11 @@ from tensocket_plugins.contract.arrays import is_contiguous
 from tensocket_plugins.contract.errors import AutogradError
 
 from .._generated import functions
-from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
+from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE, LAZY
 from ..dispatch.modes import NOTE_VIEW
 from ..dispatch.schema import parse_schema
 from ..execute.geometry import Shape, element_strides, memory_offset
+from ..execute.lazy import turned
 from .derivative import Derivative
 from .node import gradient_place
 from .record import attach, edge_of, move_retained, retained_by
@@ -98,11 +99,40 @@ _WRITE.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any vi
 
 
 def _parts(grad: Any) -> Any:
-    return functions.view_as_real(grad) if grad.is_complex() else grad
+    return functions.view_as_real(grad.resolve_conj()) if grad.is_complex() else grad
 
 
 def _typed(grad: Any, is_complex: bool) -> Any:
-    return functions.view_as_complex(grad.contiguous()) if is_complex else grad
+    return functions.view_as_complex(grad.contiguous().resolve_neg()) if is_complex else grad
+
+
+def _lazy(of_base: bool, of_view: bool) -> tuple[Derivative, Derivative]:
+    """The two rules where memory holds conjugates or negatives: gradients are those of what is in memory.
+
+    ``bits`` are those of the keys of base and view.
+    """
+    mixed = of_base is not of_view
+
+    def in_memory(grad: Any, bits: int) -> Any:
+        return _parts(turned(grad, bits)) if mixed else turned(grad, bits)
+
+    def shown(grad: Any, bits: int, is_complex: bool) -> Any:
+        return turned(_typed(grad, is_complex) if mixed else grad, bits)
+
+    read = Derivative(input=lambda grad, base, view, bits: shown(
+        added_up(in_memory(grad, bits[1]), view[1], view[2], base), bits[0], of_base))
+    write = Derivative(
+        input=lambda grad, base, view, bits: shown(
+            _remainder(in_memory(grad, bits[0]), base, view), bits[0], of_base),
+        src=lambda grad, base, view, bits: shown(
+            _region(in_memory(grad, bits[0]), base, view), bits[1], of_view),
+    )
+    read.bind(parse_schema("as_strided(Tensor input, any base, any view, any bits) -> Tensor"))
+    write.bind(parse_schema("copy_slices(Tensor input, Tensor src, any base, any view, any bits) -> Tensor"))
+    return read, write
+
+
+_LAZY: Final = {(of_base, of_view): _lazy(of_base, of_view) for of_base in (False, True) for of_view in (False, True)}
 
 
 def _mixed(of_base: bool) -> tuple[Derivative, Derivative]:
@@ -189,6 +219,8 @@ def follow(changed: Any) -> None:
 
 def _rules(view: Any, base: Any) -> tuple[Derivative, Derivative]:
     of_base = base.is_complex()
+    if (view._key | base._key) & LAZY:
+        return _LAZY[of_base, view.is_complex()]
     return (_READ, _WRITE) if of_base is view.is_complex() else _MIXED[of_base]
 
 
@@ -201,11 +233,14 @@ def _place(tensor: Any, parts: bool) -> tuple[Shape, Shape, int]:
     return (*shape, 2), (*(2 * s for s in strides), 1), 2 * offset
 
 
-def _geometry(view: Any, base: Any) -> tuple[tuple[Shape, Shape], tuple[Shape, Shape, int]]:
+def _geometry(view: Any, base: Any) -> tuple[Any, ...]:
+    """What the rules are given: base and view as they lie in memory, and their bits where either is lazy."""
     mixed = base.is_complex() is not view.is_complex()
     shape, strides, start = _place(base, mixed)
     *seen, offset = _place(view, mixed)
-    return (shape, strides), (seen[0], seen[1], offset - start)
+    geometry = (shape, strides), (seen[0], seen[1], offset - start)
+    bits = base._key & LAZY, view._key & LAZY
+    return (*geometry, bits) if any(bits) else geometry
 
 
 def write_back(view: Any) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 from ..autograd.derivative import Derivative
 from ..device import BY_KEY, DeviceEntry
 from ..execute.kept import kept
-from .keys import AUTOGRAD, DEVICE_MASK
+from .conjugation import resolving
+from .keys import AUTOGRAD, DEVICE_MASK, LAZY
 from .layers import record
 from .modes import STATE, thread_state
 from .operator import Direct, Operator
@@ -29,17 +30,19 @@ class Composite(Operator):
         body: The function.
         direct: a shortcut for keys of one host-resident device; recorded keys are among them.
         kept: Whether it does nothing but launch kernels; see ``execute.kept``.
+        lazy: Whether the body takes lazily conjugated tensors as they are; others see resolved ones.
         variadic: Name of the parameter that collects positional arguments.
     """
 
     kind = "composite"
 
     def __init__(self, schema: str, body: Callable[..., Any], *, direct: Direct | None = None, kept: bool = False,
-                 **record: Any) -> None:
+                 lazy: bool = False, **record: Any) -> None:
         super().__init__(schema, body.__doc__ or "", **record)
         self.body: Callable[..., Any] = body
         self.direct = direct
         self.kept = kept
+        self.lazy = lazy or self.makes_views
         code = body.__code__
         self.positional = code.co_argcount
         self.variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if (
@@ -53,24 +56,27 @@ class Composite(Operator):
     def recorded(self, key: int) -> Callable[..., Any]:
         """The function: what it calls is recorded. With a derivative of its own, it runs unrecorded below that."""
         if self.derivative is None:
-            return self._shortcut(key, self.body)
+            return self._shortcut(key, self._body(key))
         below = key & ~AUTOGRAD
-        run = self._shortcut(below, _unrecorded(self.body, self.schema.lists))
+        run = self._shortcut(below, _unrecorded(self._body(key), self.schema.lists))
         return record(self.derivative, self._kept(below, run), key)
 
     def resolve_device(self, key: int) -> Callable[..., Any]:
         """The function, for any device and any mixture, or a shortcut."""
-        return self._kept(key, self._shortcut(key, self.body))
+        return self._kept(key, self._shortcut(key, self._body(key)))
+
+    def _body(self, key: int) -> Callable[..., Any]:
+        return self.body if self.lazy or not key & LAZY else resolving(self.body, writes=self.schema.is_mutable)
 
     def _shortcut(self, key: int, general: Callable[..., Any]) -> Callable[..., Any]:
         entry = BY_KEY.get(key & DEVICE_MASK)
-        if self.direct is None or entry is None or not entry.runtime.profile.host_resident:
+        if self.direct is None or key & LAZY or entry is None or not entry.runtime.profile.host_resident:
             return general
         return self.direct(key, entry, self.body) or general
 
     def _kept(self, key: int, closure: Callable[..., Any]) -> Callable[..., Any]:
         entry = BY_KEY.get(key & DEVICE_MASK)
-        if not self.kept or entry is None:
+        if not self.kept or key & LAZY or entry is None:
             return closure
         return kept(entry, self.schema.tensors, self.positional, closure)
 
@@ -118,7 +124,7 @@ def _cut(value: Any) -> Any:
 
 def composite(schema: str, *, method: bool | str = True, function: bool = True, namespace: str = "torch",
               aliases: tuple[str, ...] = (), dunder: tuple[str, ...] = (), direct: Direct | None = None,
-              derivative: Derivative | None = None, kept: bool = False) -> Callable[[F], F]:
+              derivative: Derivative | None = None, kept: bool = False, lazy: bool = False) -> Callable[[F], F]:
     """Register a function as an operator; its docstring is the operator's documentation.
 
     Raises:
@@ -127,7 +133,7 @@ def composite(schema: str, *, method: bool | str = True, function: bool = True, 
 
     def register(run: F) -> F:
         item = Composite(schema, run, method=method, function=function, namespace=namespace, aliases=aliases,
-                           dunder=dunder, direct=direct, derivative=derivative, kept=kept)
+                           dunder=dunder, direct=direct, derivative=derivative, kept=kept, lazy=lazy)
         code = run.__code__
         names = [*code.co_varnames[: code.co_argcount], *([item.variadic] if item.variadic else ()),
                  *code.co_varnames[code.co_argcount: code.co_argcount + code.co_kwonlyargcount]]

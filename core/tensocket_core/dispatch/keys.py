@@ -10,7 +10,8 @@ on the left or the right. One dict lookup of the result settles dtype, promotion
     bit  20     a tensor that requires a gradient takes part
     bit  21     a tensor that is no plain one takes part: of an overriding subclass, or of a transform
     bits 22-25  a Python bool, int, float or complex on the right; 26-29 on the left
-    bits 30-    opened devices
+    bit  30     a lazily conjugated tensor takes part; 31 a lazily negated one
+    bits 32-    opened devices
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ OPTIONAL: Final[dict[type, int]] = {**SCALAR, type(None): 0}
 SCALAR_LEFT: Final[dict[type, int]] = {kind: bit << 4 for kind, bit in SCALAR.items()}
 SCALAR_MASK: Final = 0xFF << SCALAR_SHIFT
 
-DEVICE_SHIFT: Final = 30
+#: Memory holds the conjugates of the elements, or their negatives; see ``execute.lazy``.
+CONJ: Final = 1 << 30
+NEG: Final = 1 << 31
+LAZY: Final = CONJ | NEG
+
+DEVICE_SHIFT: Final = 32
 DEVICE_MASK: Final = -1 << DEVICE_SHIFT
 #: What a gradient shares with its tensor.
 OPTIONS: Final = DEVICE_MASK | DTYPE_MASK
@@ -46,7 +52,8 @@ DTYPE_OF: Final[dict[int, DType]] = {1 << dtype.bit: dtype for dtype in dtypes.A
 #: Key bits of dtypes that have gradients.
 DIFFERENTIABLE: Final = sum(1 << dtype.bit for dtype in dtypes.ALL if dtype.kind in ("float", "complex"))
 
-_FLAGS: Final = (("dim0", DIM0), ("wrapper", WRAPPER), ("autocast", AUTOCAST), ("autograd", AUTOGRAD))
+_FLAGS: Final = (("dim0", DIM0), ("wrapper", WRAPPER), ("autocast", AUTOCAST), ("autograd", AUTOGRAD), ("conj", CONJ),
+                 ("neg", NEG))
 
 
 def dtype_bit(dtype: DType) -> int:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..autograd.conjugate import for_key
 from ..autograd.recorders import recorder
-from . import autocast, protocol
+from . import autocast, conjugation, protocol
 from .fallback import FALLBACKS
-from .keys import AUTOCAST, AUTOGRAD, WRAPPER
+from .keys import AUTOCAST, AUTOGRAD, LAZY, WRAPPER
 
 if TYPE_CHECKING:
     from ..autograd.derivative import Derivative
@@ -27,8 +27,8 @@ class Layer:
     """One layer.
 
     Attributes:
-        name: As in registrations: ``Python``, ``Autocast``, ``Autograd``.
-        bit: Its bit of the key.
+        name: As in registrations: ``Python``, ``Autocast``, ``Autograd``, ``Conjugate``.
+        bit: Its bits of the key.
         build: Makes an operator's closure for a key with that bit.
     """
 
@@ -55,8 +55,9 @@ LAYERS: Final = (
     Layer("Python", WRAPPER, lambda operator, key: partial(protocol.run_wrapped, operator)),
     Layer("Autocast", AUTOCAST, autocast.layer),
     Layer("Autograd", AUTOGRAD, lambda operator, key: operator.recorded(key)),
+    Layer("Conjugate", LAZY, conjugation.layer),
 )
-_BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD
+_BITS: Final = WRAPPER | AUTOCAST | AUTOGRAD | LAZY
 
 
 def highest(key: int) -> Layer | None:

@@ -238,6 +238,7 @@ def expand(array: Any, shape: Shape) -> Any:
 
 def partly_shared(array: Any, out: Any) -> bool:
     """Whether writing ``out`` changes elements of ``array`` that are read later: shared memory, not one to one."""
+    array, out = getattr(array, "plain", array), getattr(out, "plain", out)
     if array is out:
         return False
     if type(array) is np.ndarray:
@@ -273,6 +274,7 @@ def overlapping(array: Any, out: Any) -> bool:
     """Whether two arrays without gaps have memory in common."""
     if not (array.size and out.size and all(is_dense(x.shape, element_strides(x)) for x in (array, out))):
         return False
+    array, out = getattr(array, "plain", array), getattr(out, "plain", out)
     if type(array) is np.ndarray or type(out) is np.ndarray:
         return type(array) is type(out) and bool(np.may_share_memory(array, out))
     if array.storage is not out.storage:

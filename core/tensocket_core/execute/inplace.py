@@ -22,6 +22,7 @@ from ..dispatch.operator import Operator
 from ..promotion import can_cast, result_type
 from . import dense, direct, native
 from .geometry import broadcast_shapes, element_strides, overlapping, partly_shared, share_a_part
+from .lazy import plain_handle
 from .math import arithmetic_dtype
 from .pointwise import Pointwise
 from .private import own
@@ -46,7 +47,7 @@ def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
     """
     if target._version_counter is not None:
         target._version_counter[0]  # refuses
-    array = target._array
+    array = plain_handle(target._array)
     if repeated:
         pass
     elif array.size and any(s == 0 and n > 1 for s, n in zip(element_strides(array), array.shape, strict=True)):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.backend import Stream
 
@@ -15,15 +17,22 @@ from ..device import DeviceEntry
 
 
 def note_use(arrays: Iterable[Any], stream: Stream) -> None:
-    """Record that work queued on ``stream`` uses these arrays; host arrays need no record."""
+    """Record that work queued on ``stream`` uses these arrays; host arrays need no record.
+
+    Raises:
+        TypeError: One is no array but a lazy handle, which machine code would read as one.
+    """
     for array in arrays:
-        if type(array) is DeviceArray:
+        kind = type(array)
+        if kind is DeviceArray:
             block = array.storage.block
             if block.stream is not stream:
                 if block.streams is None:
                     block.streams = {stream}
                 else:
                     block.streams.add(stream)
+        elif kind is not np.ndarray and array is not None:
+            raise TypeError(f"a kernel is given a {kind.__name__} in place of an array")
 
 
 def copy_arrays(entry: DeviceEntry, target: Any, source: Any) -> None:

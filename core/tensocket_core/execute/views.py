@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any
 
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 from .. import tensors
 from ..autograd.conjugate import wirtinger
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
-from ..dispatch.keys import DIM0, DTYPE_MASK, DTYPE_OF, SCALAR_MASK, dtype_bit
+from ..dispatch.keys import CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Direct, Operator, check_dtype
 from .kept import kept
+from .lazy import flipped
 from .private import private
 
 _new = object.__new__
@@ -51,7 +52,17 @@ class View(Operator):
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
         """One closure for all devices: it works on handles."""
         view = self.host if entry.runtime.profile.host_resident else self.view
-        return viewer(view, key & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
+        return self._viewer(view, key, key)
+
+    def _viewer(self, view: Callable[..., Any], before: int, after: int) -> Callable[..., Any]:
+        """The closure for two keys: of the tensor and of the view."""
+        if (before | after) & LAZY:
+            general = view
+
+            def view(array: Any, *args: Any) -> Any:
+                return flipped(general(flipped(array, before, 0), *args), 0, after)
+
+        return viewer(view, after & ~(DIM0 | SCALAR_MASK), len(self.schema.parameters), self.otherwise)
 
     def otherwise(self, input: Any, argument: Any) -> Any:
         """The result for an argument of a type that the view has no rule for; called while its error is handled."""
@@ -103,24 +114,54 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
     return view_by if arguments == 2 else view_with
 
 
+class LazyView(View):
+    """A view with other bits of ``LAZY``: of the same memory, with other elements.
+
+    Attributes:
+        bits: The bits that change.
+    """
+
+    def __init__(self, schema: str, doc: str, bits: int, **record: Any) -> None:
+        super().__init__(schema, doc, lambda array: array, **record)
+        self.bits = bits
+
+    def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
+        """The closure of a view whose key has the bits turned."""
+        return self._viewer(self.view, key, key ^ self.bits)
+
+
 class RetypedView(View):
     """A view of the same bits as another dtype.
 
     Attributes:
         dtypes: The result's dtype for the input's.
+        conjugates: Whether elements of a conjugated tensor are negatives.
+        refuses: Bits of ``LAZY`` whose tensors have no such view.
     """
 
     def __init__(self, schema: str, doc: str, view: Callable[..., Any], dtypes: Mapping[DType, DType],
-                 **record: Any) -> None:
+                 conjugates: bool = False, refuses: int = 0, **record: Any) -> None:
         super().__init__(schema, doc, view, **record)
         self.dtypes = dtypes
+        self.conjugates = conjugates
+        self.refuses = refuses
 
     def build(self, key: int, entry: DeviceEntry) -> Callable[..., Any]:
-        """The closure of a view whose key has the other dtype."""
+        """The closure of a view whose key has the other dtype.
+
+        Raises:
+            DtypeError: Memory of the tensor holds something else than the elements that the view would have.
+        """
+        if key & self.refuses:
+            kind = "conjugat" if self.refuses & CONJ else "negat"
+            raise DtypeError(self.name, f"a {kind}ed view", f"{self.name} doesn't work on unresolved {kind}ed tensors, "
+                             "whose elements are not in memory", "call resolve_conj() or resolve_neg(), which copy")
         bits = key & DTYPE_MASK
         dtype = self.dtypes[DTYPE_OF[bits]]
         check_dtype(self.name, entry, dtype)
-        return super().build(key & ~bits | dtype_bit(dtype), entry)
+        view = self.host if entry.runtime.profile.host_resident else self.view
+        after = key & ~(bits | CONJ) | dtype_bit(dtype)
+        return self._viewer(view, key, after ^ NEG if key & CONJ and self.conjugates else after)
 
 
 def _noted(record: Callable[..., Any]) -> Callable[..., Any]:

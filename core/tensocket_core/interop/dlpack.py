@@ -13,7 +13,7 @@ from tensocket_plugins.contract.registry import registry
 
 from .. import tensors
 from ..device import DeviceEntry, entries, open_entry, wait_for_values
-from ..dispatch.keys import AUTOGRAD, dtype_bit
+from ..dispatch.keys import AUTOGRAD, LAZY, dtype_bit
 from ..execute.geometry import element_strides
 from . import capsules
 
@@ -63,6 +63,9 @@ def export(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl_dev
     if tensor._key & AUTOGRAD:
         raise ExchangeError("__dlpack__", "a tensor that requires grad", "other libraries record no gradients for it",
                             "call .detach() first")
+    if tensor._key & LAZY:
+        raise ExchangeError("__dlpack__", "a conjugated or negated view", "Can't export tensors with the conjugate or "
+                            "negative bit set", "call .resolve_conj().resolve_neg() first")
     entry = tensor._entry
     if not entry.holds_data:
         raise ExchangeError("__dlpack__", "a meta tensor", "there is no memory to share", "use a device with data")

@@ -14,7 +14,7 @@ from ..dispatch.overrides import handle, overridden
 from . import dlpack, pickling
 from .exported import fix_size
 from .namespace import array_namespace
-from .numpy import from_ufunc, to_array
+from .numpy import check_resolved, from_ufunc, to_array
 
 
 class Exchange:
@@ -54,6 +54,7 @@ class Exchange:
         Raises:
             ArgumentTypeError: The tensor is not on the host, or NumPy lacks its dtype.
             AutogradError: The tensor requires grad.
+            ExchangeError: It is a conjugated or negated view.
         """
         if not force:
             if self._key & AUTOGRAD and STATE.grad_enabled:
@@ -62,6 +63,7 @@ class Exchange:
             if not self._entry.runtime.profile.host_resident:
                 raise ArgumentTypeError("numpy", f"a tensor on {self.device}", "NumPy arrays are in host memory",
                                         "call .cpu().numpy()")
+            check_resolved(self)
         if not self.dtype.native:
             raise ArgumentTypeError("numpy", f"a tensor of dtype {self.dtype.name}", "NumPy has no such dtype",
                                     "call .float().numpy()")

@@ -10,12 +10,12 @@ import numpy as np
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.devices import HOST_DEVICE
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ExchangeError
 
 from .. import tensors
 from ..device import open_entry
 from ..dispatch.factories import seen, watched
-from ..dispatch.keys import dtype_bit
+from ..dispatch.keys import CONJ, LAZY, dtype_bit
 from ..dispatch.modes import ACTIVE
 from ..execute.geometry import memory_of
 from .exported import fix_size
@@ -146,6 +146,18 @@ def _elements(length: int, size: int, count: int, offset: int) -> int:
 
 
 # ------------------------------------------------------------------------------------------------ tensors to arrays
+
+
+def check_resolved(tensor: Any) -> None:
+    """Refuse conjugated and negated views, whose elements are not in memory.
+
+    Raises:
+        ExchangeError: It is one.
+    """
+    kind, method = ("conjugate", "resolve_conj") if tensor._key & CONJ else ("negative", "resolve_neg")
+    if tensor._key & LAZY:
+        raise ExchangeError("numpy", "a view whose elements are not in memory", "Can't call numpy() on Tensor that "
+                            f"has {kind} bit set", f"Use tensor.{method}().numpy() instead.")
 
 
 def to_array(tensor: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:

@@ -23,9 +23,10 @@ from tensocket_plugins.contract.forks import Rank, held_over_forks
 
 from .. import tensors
 from ..device import DeviceEntry, open_entry, wait_for_values
-from ..dispatch.keys import AUTOGRAD, DIM0, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, dtype_bit
 from ..dispatch.subclasses import without_memory
 from ..execute.geometry import element_strides, memory_of
+from ..execute.lazy import flipped, plain_handle
 from ..execute.usage import copy_arrays
 
 #: Attributes of tensors that belong to a graph and are not copied.
@@ -85,7 +86,7 @@ def _load_memory(device: str, data: Any) -> Memory:
 
 def place_of(tensor: Any) -> tuple[Memory, int]:
     """The memory that a tensor is on, and where in it the tensor starts, in bytes."""
-    array, entry = tensor._array, tensor._entry
+    array, entry = plain_handle(tensor._array), tensor._entry
     if type(array) is DeviceArray:
         storage = array.storage
         whole = DeviceArray(storage, uint8, (storage.nbytes,), (1,), 0)
@@ -115,8 +116,8 @@ def _known(key: Any, entry: DeviceEntry, handle: Any) -> Memory:
 
 
 def build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], start: int,
-           requires_grad: bool) -> Any:
-    """A leaf at a place in memory."""
+           requires_grad: bool, lazy: int = 0) -> Any:
+    """A leaf at a place in memory; ``lazy`` says whether that holds conjugates or negatives, as bits of its key."""
     handle: Any
     if type(memory.handle) is np.ndarray:
         steps = tuple(s * dtype.itemsize for s in strides)
@@ -124,8 +125,8 @@ def build(cls: Any, memory: Memory, dtype: DType, shape: tuple[int, ...], stride
     else:
         handle = DeviceArray(memory.handle.storage, dtype, shape, strides, start // dtype.itemsize)
     tensor = object.__new__(cls)
-    tensor._array = handle
-    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key
+    tensor._array = flipped(handle, 0, lazy)
+    tensor._key = memory.entry.key | dtype_bit(dtype) | (0 if shape else DIM0) | cls._class_key | lazy
     if requires_grad:
         tensor._key |= AUTOGRAD
     tensor._grad = tensor._grad_fn = tensor._base = None
@@ -145,8 +146,9 @@ def _parts(operator: str, tensor: Any) -> tuple[Any, ...]:
                                 "take it outside of the transform, or define the method in its class")
     memory, start = place_of(tensor)
     array = tensor._array
-    return type(tensor), memory, tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start, \
+    place = type(tensor), memory, tensor.dtype, tuple(array.shape), tuple(element_strides(array)), start, \
         tensor.requires_grad
+    return (*place, tensor._key & LAZY) if tensor._key & LAZY else place
 
 
 def attributes(tensor: Any) -> dict[str, Any]:

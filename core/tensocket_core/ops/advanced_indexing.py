@@ -24,6 +24,8 @@ from ..creation import from_values
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import LAZY
+from ..execute import lazy
 from ..execute.geometry import broadcast_shapes, owner_of
 from ..execute.indexing import scatter_arrays
 from ..execute.inplace import bump, check_separate, check_writable
@@ -242,7 +244,11 @@ def _placed(input: Any, indices: Any, values: Any) -> tuple[_Selection, Any, Any
 
 
 def write_indices(input: Any, indices: Any, values: Any) -> None:
-    """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded."""
+    """``index_put_`` without a copy of the tensor where its rows are views of it; nothing is recorded.
+
+    Indices and values may be lazily conjugated or negated, the tensor is not.
+    """
+    values, *indices = [lazy.resolved(x) if getattr(x, "_key", 0) & LAZY else x for x in (values, *indices)]
     check_writable("index_put_", input)
     check_separate("index_put_", input, *indices, values)
     selection, value, position = _placed(input, indices, values)

@@ -19,10 +19,11 @@ from ..autograd.derivative import Derivative
 from ..complex_attributes import warn_of_number
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.keys import CONJ, NEG
 from ..execute.elements import parts_handle
 from ..execute.geometry import element_strides
 from ..execute.pointwise import Pointwise
-from ..execute.views import RetypedView
+from ..execute.views import LazyView, RetypedView
 
 _PARTS_OF_SIZE: Final = {dtype.itemsize: part for dtype, part in COMPONENT.items()}
 _OF_PARTS: Final[dict[DType, DType]] = {part: dtype for dtype, part in COMPONENT.items()}
@@ -50,14 +51,22 @@ real_part: Final = RetypedView(
     COMPONENT, method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: grad)))
 imag_part: Final = RetypedView(
     "imag_part(Tensor input) -> Tensor~", "The imaginary parts of complex numbers.",
-    lambda array: _pairs(array)[..., 1], COMPONENT, method=False, function=False,
+    lambda array: _pairs(array)[..., 1], COMPONENT, conjugates=True, method=False, function=False,
     derivative=wirtinger(Derivative(input=lambda grad: grad * 1j)))
 pairs: Final = RetypedView(
-    "view_as_real(Tensor input) -> Tensor~", "Complex numbers as pairs of floats.", _pairs, COMPONENT, method=False,
-    function=False, derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_complex(grad.contiguous()))))
+    "view_as_real(Tensor input) -> Tensor~", "Complex numbers as pairs of floats.", _pairs, COMPONENT, refuses=CONJ,
+    method=False, function=False,
+    derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_complex(grad.contiguous().resolve_neg()))))
 joined: Final = RetypedView(
-    "view_as_complex(Tensor input) -> Tensor~", "Pairs of floats as complex numbers.", _joined, _OF_PARTS,
-    method=False, function=False, derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_real(grad))))
+    "view_as_complex(Tensor input) -> Tensor~", "Pairs of floats as complex numbers.", _joined, _OF_PARTS, refuses=NEG,
+    method=False, function=False,
+    derivative=wirtinger(Derivative(input=lambda grad: functions.view_as_real(grad.resolve_conj()))))
+conjugated: Final = LazyView(
+    "conj(Tensor input) -> Tensor~", "The same memory as complex conjugates.", CONJ, method=False, function=False,
+    derivative=Derivative(input=lambda grad: grad.conj()))
+negated: Final = LazyView(
+    "_neg_view(Tensor input) -> Tensor~", "The same memory as the negatives of its elements, a view.", NEG,
+    method=False, derivative=Derivative(input=lambda grad: -grad))
 
 
 @composite("real(Tensor input) -> Tensor~", method=False)
@@ -81,7 +90,7 @@ def view_as_real(input: Any) -> Any:
     """A complex tensor as floats, with a last dimension of size 2 for the two parts; a view.
 
     Raises:
-        DtypeError: The tensor is real.
+        DtypeError: The tensor is real, or a conjugated view.
     """
     return call(pairs, _complex_only("view_as_real", input))
 
@@ -119,37 +128,49 @@ def view_as_complex(input: Any) -> Any:
 conjugate: Final = Pointwise(
     "conj_physical(Tensor input) -> Tensor", "Complex conjugates, as a new tensor.",
     lambda m, x: m.conj(x) if m.dtype.is_complex else x, kinds="bifc", inplace=True,
-    derivative=wirtinger(Derivative(input=lambda grad: grad.conj())))
+    derivative=wirtinger(Derivative(input=lambda grad: grad.conj_physical())))
 
 
 @composite("conj(Tensor input) -> Tensor~")
 def conj(input: Any) -> Any:
-    """Complex conjugates, computed at once; a real tensor itself."""
-    return call(conjugate, input) if input.dtype.is_complex else input
+    """Complex conjugates, a view of the same memory that says so (``is_conj``); a real tensor itself."""
+    if not input.dtype.is_complex:
+        return input
+    return call(conjugate if input.is_sparse else conjugated, input)
+
+
+@composite("_conj(Tensor input) -> Tensor~", method=False)
+def _conj(input: Any) -> Any:
+    """``conj`` of a complex tensor.
+
+    Raises:
+        DtypeError: The tensor is real.
+    """
+    return conj(_complex_only("_conj", input))
 
 
 @composite("resolve_conj(Tensor input) -> Tensor~")
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugates are computed at once."""
-    return input
+    """A copy of a conjugated view that has the conjugates in memory; any other tensor itself."""
+    return input.clone() if input._key & CONJ else input
 
 
 @composite("resolve_neg(Tensor input) -> Tensor~")
 def resolve_neg(input: Any) -> Any:
-    """The tensor itself: negatives are computed at once."""
-    return input
+    """A copy of a negated view that has the negatives in memory; any other tensor itself."""
+    return input.clone() if input._key & NEG else input
 
 
-@composite("is_conj(Tensor input) -> any")
+@composite("is_conj(Tensor input) -> any", lazy=True)
 def is_conj(input: Any) -> bool:
-    """False: conjugates are computed at once."""
-    return False
+    """Whether the conjugates of the elements are in memory: those of a complex tensor, if it is a view by ``conj``."""
+    return bool(input._key & CONJ)
 
 
-@composite("is_neg(Tensor input) -> any")
+@composite("is_neg(Tensor input) -> any", lazy=True)
 def is_neg(input: Any) -> bool:
-    """False: negatives are computed at once."""
-    return False
+    """Whether the negatives of the elements are in memory, as for the imaginary part of a conjugated view."""
+    return bool(input._key & NEG)
 
 
 def _angle(m: Any, x: Any) -> Any:

@@ -11,11 +11,12 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Dtyp
 from ..autograd.rebase import renew
 from ..creation.base import uninitialized
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0
+from ..dispatch.keys import AUTOGRAD, DIM0, LAZY
 from ..dispatch.modes import STATE
 from ..execute.geometry import as_strided, memory_nbytes, memory_of, memory_offset
 from ..execute.inplace import bump
 from ..execute.layout import format_strides, reach, suggested_format
+from ..execute.lazy import flipped, in_memory, plain_handle
 from ..formats import check_format, contiguous_format, preserve_format
 from ..interop.exported import has_fixed_size
 from ..promotion import get_default_dtype
@@ -24,11 +25,16 @@ from .views import sizes
 
 def _placed(input: Any, array: Any) -> None:
     """Put a tensor on another handle."""
-    input._array = array
+    input._array = flipped(array, 0, input._key)
     input._key = input._key & ~DIM0 | (0 if array.shape else DIM0)
 
 
-@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False)
+def _plain(input: Any) -> Any:
+    """What is in memory, without history."""
+    return in_memory(input) if input._key & LAZY else input.detach()
+
+
+@composite("resize_(Tensor! input, int... size, *, any memory_format=None) -> Tensor", function=False, lazy=True)
 def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.
 
@@ -62,7 +68,7 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
     if shape == input._array.shape and format is contiguous_format:
         return
     strides = contiguous_strides(shape) if format is preserve_format else format_strides("resize_", shape, format)
-    array, entry = input._array, input._entry
+    array, entry = plain_handle(input._array), input._entry
     first = memory_offset(array)
     held = memory_nbytes(array) // input.dtype.itemsize
     if first + reach(shape, strides) > held:
@@ -70,8 +76,8 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
             raise ArgumentError("resize_", f"size {list(shape)} for memory of {held} elements that others have, too",
                                 "Trying to resize storage that is not resizable", "clone() it first")
         grown = uninitialized((first + reach(shape, strides),), input.dtype, entry)
-        kept = input.detach().as_strided((held,), (1,), 0)
-        target = input.detach()
+        kept = _plain(input).as_strided((held,), (1,), 0)
+        target = _plain(input)
         target._array = grown[0:held]
         target._version_counter = None  # the whole is one change
         target._key &= ~DIM0
@@ -81,7 +87,7 @@ def resize_unrecorded(input: Any, shape: tuple[int, ...], memory_format: Any = N
     _placed(input, as_strided(array, shape, strides, 0))
 
 
-@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor")
+@composite("resize_as_(Tensor! input, Tensor the_template, *, any memory_format=None) -> Tensor", lazy=True)
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """``resize_`` to another tensor's shape; ``preserve_format`` takes its memory format, too."""
     if memory_format is preserve_format:

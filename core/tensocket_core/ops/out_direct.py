@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from .. import tensors
 from ..device import DeviceEntry
-from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR, WRAPPER
+from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, SCALAR, WRAPPER
 from ..dispatch.modes import ACTIVE
 from ..dispatch.operator import Operator
 from ..execute.dense import Launcher
@@ -17,7 +17,7 @@ from ..execute.usage import note_use
 
 #: Elements from which a second pass over them costs more than finding out that none is needed.
 _LARGE: Final = 4096
-_PARTS: Final = AUTOGRAD | WRAPPER
+_PARTS: Final = AUTOGRAD | LAZY | WRAPPER
 #: By operator and key of a call: what runs it and its kernel; None where there is no simple way.
 _FOUND: Final[dict[tuple[str, int], tuple[Launcher, Any] | None]] = {}
 

@@ -181,32 +181,32 @@ def _turned(operator: str, input: Any, view: Any) -> Any:
     return input
 
 
-@composite("transpose_(Tensor! input, int dim0, int dim1) -> Tensor", function=False,
+@composite("transpose_(Tensor! input, int dim0, int dim1) -> Tensor", function=False, lazy=True,
            aliases=("swapaxes_", "swapdims_"))
 def transpose_(input: Any, dim0: int, dim1: int) -> Any:
     """``transpose`` in place."""
     return _turned("transpose_", input, input.transpose(dim0, dim1))
 
 
-@composite("t_(Tensor! input) -> Tensor", function=False)
+@composite("t_(Tensor! input) -> Tensor", function=False, lazy=True)
 def t_(input: Any) -> Any:
     """``t`` in place."""
     return _turned("t_", input, input.t())
 
 
-@composite("squeeze_(Tensor! input, any dim=None) -> Tensor", function=False)
+@composite("squeeze_(Tensor! input, any dim=None) -> Tensor", function=False, lazy=True)
 def squeeze_(input: Any, dim: Any = None) -> Any:
     """``squeeze`` in place."""
     return _turned("squeeze_", input, input.squeeze(dim))
 
 
-@composite("unsqueeze_(Tensor! input, int dim) -> Tensor", function=False)
+@composite("unsqueeze_(Tensor! input, int dim) -> Tensor", function=False, lazy=True)
 def unsqueeze_(input: Any, dim: int) -> Any:
     """``unsqueeze`` in place."""
     return _turned("unsqueeze_", input, input.unsqueeze(dim))
 
 
-@composite("as_strided_(Tensor! input, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
+@composite("as_strided_(Tensor! input, int[] size, int[] stride, int? storage_offset=None) -> Tensor", lazy=True)
 def as_strided_(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """``as_strided`` in place."""
     return _turned("as_strided_", input, input.as_strided(size, stride, storage_offset))

@@ -14,7 +14,7 @@ from .. import tensors
 from ..creation import from_values
 from ..dispatch.call import call, collected_key
 from ..dispatch.composite import composite
-from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, WRAPPER, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, WRAPPER, dtype_bit
 from ..dispatch.modes import STATE, is_grad_enabled, no_grad
 from ..dispatch.overrides import handle, overridden
 from ..execute.direct_moves import many_rows, taken
@@ -250,7 +250,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
 
 
 @composite("setitem(Tensor input, any index, any value) -> any", method=False, function=False,
-           dunder=("__setitem__",), direct=_setitem_direct)
+           dunder=("__setitem__",), direct=_setitem_direct, lazy=True)
 def setitem(input: Any, index: Any, value: Any) -> None:
     """``input[index] = value``."""
     if overrides_calls((index, value)):
@@ -286,7 +286,7 @@ def setitem(input: Any, index: Any, value: Any) -> None:
                     value = _beside(value, view)
                 check_separate("index_put_", view, *advanced, value)
             value = view.new_tensor(value) if number else value
-            if not (recording or STATE.dispatch_modes):  # modes see what is written
+            if not (recording or STATE.dispatch_modes or view._key & LAZY):  # modes see what is written
                 if number and _whole_mask(view, advanced):
                     view.masked_fill_(advanced[0], value)
                     return

@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import (
     ArgumentError,
     ArgumentTypeError,
     DimensionError,
+    DtypeError,
     IndexOutOfRange,
     ShapeError,
 )
@@ -20,7 +21,7 @@ from tensocket_plugins.contract.errors import (
 from ..autograd.derivative import Derivative
 from ..autograd.rebase import added_up
 from ..dispatch.call import call
-from ..dispatch.keys import DIM0, dtype_bit
+from ..dispatch.keys import CONJ, DIM0, LAZY, dtype_bit
 from ..execute.geometry import as_strided as strided_view
 from ..execute.geometry import element_strides, expanded_strides, is_integer, normalize_axis, normalize_shape
 from ..execute.retype import retyped
@@ -221,6 +222,19 @@ def _is_dtype(shape: Any) -> bool:
     return type(shape) is tuple and len(shape) == 1 and as_dtype(shape[0]) is not None
 
 
+def _same_bits(input: Any, dtype: DType) -> Any:
+    """A lazy view as its own dtype.
+
+    Raises:
+        DtypeError: It is another one: what is in memory are not the elements.
+    """
+    if dtype is input.dtype:
+        return input.alias()
+    kind = "conjugate view tensors" if input._key & CONJ else "tensors with negative bit set"
+    raise DtypeError("view", f"dtype {dtype.name} for a lazy view of {input.dtype.name}", "torch.Tensor.view is not "
+                     f"supported for {kind} when converting to a different dtype", "resolve it first, which copies")
+
+
 class _Reinterpretation(View):
     """A view of another dtype."""
 
@@ -228,6 +242,8 @@ class _Reinterpretation(View):
         """The closure sets the result's dtype, which its key does not tell."""
 
         def reinterpret(input: Any, dtype: DType) -> Any:
+            if key & LAZY:
+                return _same_bits(input, dtype)
             alias = input.detach()
             alias._array = retyped(input._array, input.dtype, dtype)
             alias._key = entry.key | dtype_bit(dtype) | (0 if alias._array.shape else DIM0)

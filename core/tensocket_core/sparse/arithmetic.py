@@ -42,7 +42,8 @@ OF_VALUES: Final = (
     "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )
 #: Linear ones, which need not add values at one position up first.
-LINEAR: Final = ("conj", "conj_physical", "deg2rad", "neg", "negative", "positive", "rad2deg")
+LINEAR: Final = ("conj", "resolve_conj", "resolve_neg", "conj_physical", "deg2rad", "neg",
+                 "negative", "positive", "rad2deg")
 #: Conversions, which keep the positions and need not add values up first.
 _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "contiguous",
                        "type")
@@ -73,6 +74,8 @@ def _moved(name: str) -> Callable[..., Any]:
 RULES.update({name: _mapped(name) for name in (*OF_VALUES, *LINEAR)})
 RULES.update({name: differentiable(gradients.converted)(_moved(name)) for name in _CONVERSIONS})
 RULES.update({name: differentiable(gradients.negated)(RULES[name]) for name in ("neg", "negative")})
+# Values of sparse tensors are resolved.
+RULES.update({name: lambda input: False for name in ("is_conj", "is_neg")})
 
 
 @sparse_rule("clone")

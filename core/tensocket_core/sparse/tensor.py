@@ -16,7 +16,7 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError, Dtyp
 
 from .._generated import functions
 from ..autograd import differentiate
-from ..dispatch.keys import AUTOGRAD, DIM0, SCALAR_MASK
+from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, SCALAR_MASK
 from ..dispatch.modes import is_grad_enabled, thread_state
 from ..formats import layout, sparse_coo, sparse_csr
 from ..promotion import can_cast
@@ -218,6 +218,8 @@ def _rebuilt(positions: Any, values: Any, size: tuple[int, ...], kind: layout, w
 
 def wrap_sparse(positions: Any, values: Any, size: Any, kind: layout, coalesced: bool = False) -> SparseTensor:
     """A sparse tensor over these parts, which are not checked."""
+    if values._key & LAZY:
+        values = functions.resolve_neg(functions.resolve_conj(values))
     if records((values,)):
         return Assembled.apply(  # type: ignore[no-any-return]
             values, lambda plain: wrap_sparse(positions, plain, size, kind, coalesced))

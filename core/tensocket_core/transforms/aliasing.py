@@ -18,7 +18,9 @@ from tensocket_plugins.contract.errors import TransformError
 
 from ..creation import from_values
 from ..dispatch.call import call
+from ..dispatch.keys import LAZY
 from ..dispatch.modes import untransformed
+from ..execute.lazy import turned
 from ..ops.indexing import gather_valid, scatter_valid
 from .levels import LevelTensor
 
@@ -98,8 +100,8 @@ def replace(tensor: Any, new: Any, blank: Callable[[Any], Any]) -> None:
             tensor._transform.name, f"a view of dtype {tensor.dtype.name} of a tensor of dtype {root.dtype.name}",
             "views that are modified have the dtype of what they are a view of", "modify the tensor itself")
     else:
-        old = root._content
-        root._content = written(blank(root) if old is None else old, root._array, tensor._array, new)
+        old, inner = root._content, turned(new, (tensor._key ^ root._key) & LAZY)
+        root._content = written(blank(root) if old is None else old, root._array, tensor._array, inner)
         tensor._content = new
     root._generation += 1
     tensor._seen = root._generation

@@ -116,9 +116,11 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         stride = tuple(values.stride())
     storage = values.untyped_storage()
     place: tuple[Any, ...] = (values.storage_offset(), shape, stride, tensor.requires_grad, OrderedDict())
+    bits = {name: True for name, holds in (("conj", values.is_conj()), ("neg", values.is_neg())) if holds}
+    metadata = (bits,) if bits else ()
     if dtype in STORAGE_OF:
-        return _utils._rebuild_tensor_v2, (typed(storage, dtype), *place)
-    return _utils._rebuild_tensor_v3, (storage, *place, dtype)
+        return _utils._rebuild_tensor_v2, (typed(storage, dtype), *place, *metadata)
+    return _utils._rebuild_tensor_v3, (storage, *place, dtype, *metadata)
 
 
 _PLAIN_REDUCE: Final[tuple[Any, ...]] = (Tensor.__reduce_ex__, SparseTensor.__reduce_ex__)

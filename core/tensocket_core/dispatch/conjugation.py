@@ -1,0 +1,69 @@
+"""The layer of lazily conjugated and negated tensors: operators below it see what their elements are.
+
+Operands are resolved to new tensors; an operator that modifies its first argument is run on a resolved copy of that,
+which is then written back. View operators pass the bits on to their results and are left to their own closures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..execute import lazy
+from .call import call
+from .keys import LAZY
+from .registry import COMPOSITES
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+_LISTS: Final = (list, tuple)
+
+
+def layer(operator: Operator, key: int) -> Callable[..., Any]:
+    """The closure of an operator for a key with a lazy operand."""
+    if operator.makes_views or operator.body is not None:
+        return operator.resolve_device(key)
+    below = operator.below(key & ~LAZY)
+    writes = tuple(k for k, parameter in enumerate(operator.schema.parameters) if parameter.mutated)
+
+    def run(*args: Any) -> Any:
+        given = [_plain(value) for value in args]
+        result = below(*given)
+        for k in writes:
+            if getattr(args[k], "_key", 0) & LAZY:
+                lazy.written(args[k], given[k])
+        return next((x for x, y in zip(args, given, strict=True) if result is y and hasattr(x, "_key")), result)
+
+    return run
+
+
+def _plain(value: Any) -> Any:
+    """A value with its lazy tensors resolved, also in a list; unrecorded."""
+    if getattr(value, "_key", 0) & LAZY:
+        return lazy.resolved(value)
+    return [_plain(x) for x in value] if type(value) in _LISTS and _has_lazy(value) else value
+
+
+def _has_lazy(values: Any) -> bool:
+    return any(getattr(x, "_key", 0) & LAZY for x in values)
+
+
+def resolving(body: Callable[..., Any], *, writes: bool = False) -> Callable[..., Any]:
+    """A composite's body on resolved tensors, which is recorded; one that ``writes`` has its first argument written."""
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        given = [_resolved(x) for x in args]
+        result = body(*given, **{name: _resolved(x) for name, x in keywords.items()})
+        if writes and given[0] is not args[0]:
+            args[0].copy_(given[0])
+            return args[0] if result is given[0] else result
+        return result
+
+    return run
+
+
+def _resolved(value: Any) -> Any:
+    if getattr(value, "_key", 0) & LAZY:
+        return call(COMPOSITES["resolve_neg"], call(COMPOSITES["resolve_conj"], value))
+    return type(value)(map(_resolved, value)) if type(value) in _LISTS and _has_lazy(value) else value
