@@ -12,6 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError
 from ..device import open_entry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..execute.layout import suggested_format
 from ..formats import preserve_format
 from .copies import convert
 
@@ -52,10 +53,17 @@ def to(
     if target is input._entry and wanted is input.dtype:
         if copy:
             return input.clone(memory_format=memory_format)
-        return input if keeps else input.contiguous(memory_format=memory_format)
+        return input if keeps else _laid_out(input, memory_format)
     # Gradients end where values become integers.
     result = call(convert, input if wanted.category >= 2 else input.detach(), target, wanted)
-    return result if keeps else result.contiguous(memory_format=memory_format)
+    return result if keeps else _laid_out(result, memory_format)
+
+
+def _laid_out(tensor: Any, format: Any) -> Any:
+    """The tensor with the strides of a format, which differ also where sizes of 1 make two formats the same."""
+    if suggested_format(tuple(tensor.shape), tensor.stride()) is format:
+        return tensor.contiguous(memory_format=format)
+    return tensor.clone(memory_format=format)
 
 
 def _conversion(dtype: DType, name: str) -> Any:

@@ -21,6 +21,7 @@ from ..execute.geometry import is_integer
 from ..execute.pointwise import Pointwise
 from ..execute.usage import note_use
 from ..execute.views import Custom
+from ..formats import channels_last, channels_last_3d
 from .columns import Window, backward_input, backward_weight, forward
 from .windows import constant_pad, has_channels_last, laid_like
 
@@ -48,8 +49,9 @@ def _convolve(entry: Any, input: Any, weight: Any, window: Window) -> Any:
 
 def _laid(result: Any, image: Any, weight: Any) -> Any:
     """A result with channels last where the image or the weight has them last, else in row-major order."""
-    like = weight._array if has_channels_last(weight._array) else image._array
-    return laid_like(result, like)
+    if has_channels_last(weight._array):
+        return result.contiguous(memory_format=channels_last if result.ndim == 4 else channels_last_3d)
+    return laid_like(result, image._array)
 
 
 def _convolve_input(entry: Any, upstream: Any, weight: Any, window: Window, sizes: tuple[int, ...]) -> Any:

@@ -40,8 +40,9 @@ def _channels_last(rank: int, like: Any) -> memory_format | None:
 
 
 def has_channels_last(array: Any) -> bool:
-    """Whether an array of images lies in memory with channels last, and not in row-major order as well."""
-    return _channels_last(array.ndim, array) is not None
+    """Whether the strides of a weight are those of channels last, also where sizes of 1 leave the choice."""
+    format = _LAST.get(array.ndim)
+    return format is not None and suggested_format(tuple(array.shape), public_strides(array)) is format
 
 
 def empty_image(entry: Any, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:

@@ -167,7 +167,7 @@ def _array(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
     return np.asarray(values.astype({"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)))
 
 
-def _sparse(actual: Tensor, expected: Tensor) -> str:
+def _sparse(actual: Any, expected: Any) -> str:
     """What differs in how two sparse tensors hold their values."""
     if actual.layout is not tensocket.sparse_coo or expected.layout is not tensocket.sparse_coo:
         return ""

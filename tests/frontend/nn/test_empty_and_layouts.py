@@ -40,10 +40,14 @@ def test_channels_are_last_where_those_of_the_image_or_the_weight_are(function: 
     wanted = getattr(F, function)(x, weight)
     if image:
         x = x.contiguous(memory_format=torch.channels_last)
-    if filters:
+    if filters and size > 1:
         weight = weight.contiguous(memory_format=torch.channels_last)
+    if filters and size == 1:  # strides of sizes of 1 say which layout is meant
+        weight = weight.to(memory_format=torch.channels_last)
+        assert weight.stride() == (4, 1, 4, 4)
+        assert weight.to(memory_format=torch.contiguous_format).stride() == (4, 1, 1, 1)
     result = getattr(F, function)(x, weight)
-    last = image or (filters and size > 1)
+    last = image or filters
     assert result.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
     torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-5)
 

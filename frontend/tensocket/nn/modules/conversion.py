@@ -61,7 +61,8 @@ class Convertible(ModuleTree):
             cast = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             moved: Tensor = tensor.to(device=device, dtype=cast, non_blocking=non_blocking)
             laid_out = dimensions and not is_lazy(tensor) and moved.dim() in dimensions
-            return moved.contiguous(memory_format=layout) if laid_out else moved
+            # Strides of sizes of 1 say which layout is meant, where both are the same.
+            return moved.to(memory_format=layout) if laid_out else moved
 
         return self._apply(convert)
 
