@@ -183,6 +183,8 @@ def _det_gradient(grad: Any, matrix: Any, result: Any) -> Any:
 
     The derivative of this would lose all digits to the inverse of a nearly singular matrix.
     """
+    if not matrix.numel():
+        return matrix * 0
     inverted = None if true_somewhere(result == 0) else call(inverse, matrix)
     most = float(np.finfo(matrix.dtype.numpy).eps) ** -0.5
     if inverted is not None and not true_somewhere(_condition(matrix, inverted) > most):

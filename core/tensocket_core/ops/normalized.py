@@ -98,6 +98,8 @@ def _backward_and_sums(row: Any, grad: Any, x: Any, weight: Any, mean: Any, squa
     along, total = row.sums(lambda j: grad(j) * y(j), grad)
     slope, shift = row.once(along / row.count()), row.once(total / row.count())
     factor = row.once(_affine(scale, weight, None)(None))
+    if mean is None:
+        return lambda j: factor * (grad(j) - y(j) * slope), along, total
     return lambda j: factor * ((grad(j) - shift) - y(j) * slope), along, total
 
 

@@ -88,7 +88,7 @@ def _median_of_all(name: str, input: Any, skip: bool) -> Any:
         undefined = math.nan if input.dtype.is_floating_point else -(1 << (8 * input.dtype.itemsize - 1))
         return input.new_full((), undefined)
     value = _median(name, flat.detach(), 0, False, skip)[0]
-    if not input.requires_grad:
+    if not (input.requires_grad or input._level):
         return value
     same = flat.detach() == value
     same = same | ((flat.detach() != flat.detach()) & (value != value))

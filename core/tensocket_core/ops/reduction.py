@@ -11,10 +11,12 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentTypeError
 
+from .._generated import functions
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
 from ..dispatch.composite import composite
+from ..dispatch.modes import is_grad_enabled
 from ..dispatch.results import named_result
 from ..execute.extremes import largest_value, smallest_value
 from ..execute.geometry import normalize_axes
@@ -213,6 +215,8 @@ prod: Final = Reduction(
 def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     """Products of all other elements: with one zero, only its own gradient is not zero; with more, none is."""
     shape = tuple(input.shape)
+    if shape and (input._level or (input.requires_grad and is_grad_enabled())):
+        return restore(grad, shape, dim, keepdim) * _product_of_others(input, normalize_axes("prod", dim, len(shape)))
     zero = input == 0
     others = input.masked_fill(zero, 1)
     product = others.prod(normalize_axes("prod", dim, len(shape)), True)
@@ -220,6 +224,20 @@ def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     plain = (product / others).masked_fill(zeros != 0, 0)
     single = product.expand(shape).masked_fill(~(zero & (zeros == 1)), 0)
     return restore(grad, shape, dim, keepdim) * (plain + single)
+
+
+def _product_of_others(input: Any, axes: tuple[int, ...]) -> Any:
+    """The product of all other elements along ``axes``, for each: products before it times those behind it.
+
+    Unlike a quotient, this can be differentiated where elements are zero.
+    """
+    places = tuple(range(-len(axes), 0))
+    rows = input.movedim(axes, places)
+    flat = rows.flatten(-len(axes))
+    one = flat.new_ones((*flat.shape[:-1], 1))
+    before = functions.cat([one, flat[..., :-1]], -1).cumprod(-1)
+    behind = functions.cat([one, flat.flip(-1)[..., :-1]], -1).cumprod(-1).flip(-1)
+    return (before * behind).reshape(rows.shape).movedim(places, axes)
 
 
 def _extreme_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:

@@ -9,6 +9,7 @@ from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
 
 from .. import tensors
 from .._generated import functions
+from ..autograd.delayed import DelayedError
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -161,17 +162,25 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
 
 
 def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any) -> tuple[Any, Any]:
-    """The product of all other values at a place; where exactly one is zero, it alone has a gradient."""
+    """The product of all other values at a place; where exactly one is zero, it alone has a gradient.
+
+    Quotients of the result follow it where it is zero, so that the second derivative is right there as well. Where
+    several zeros meet, a second derivative is refused.
+    """
     zeros = call(scatter_valid, (input == 0).to(grad.dtype), dim, index, (src == 0).to(grad.dtype), True)
     whole = _combined("prod", functions.where(input == 0, 1, input), dim, index, functions.where(src == 0, 1, src))
 
-    def others(value: Any, product: Any, zero: Any, count: Any) -> Any:
-        rest = product / functions.where(zero, 1, value)
-        return functions.where(count == zero.to(count.dtype), rest, 0)
 
-    own = grad * others(input, whole, input == 0, zeros)
-    at = call(gather_valid, zeros, dim, index)
-    given = call(gather_valid, grad, dim, index) * others(src, call(gather_valid, whole, dim, index), src == 0, at)
+    def others(value: Any, product: Any, total: Any, count: Any) -> Any:
+        zero = value == 0
+        alone = functions.where(count == 1, product, 0)
+        return functions.where(zero, alone, total / functions.where(zero, 1, value))
+
+    own = grad * others(input, whole, result, zeros)
+    places = [call(gather_valid, x, dim, index) for x in (grad, whole, result, zeros)]
+    given = places[0] * others(src, *places[1:])
+    if is_grad_enabled() and (src.requires_grad or input.requires_grad) and true_somewhere(zeros > 1):
+        return DelayedError("a gradient of products with several zeros at one place", 2)(own, given)  # type: ignore[no-any-return]
     return own, given
 
 

@@ -126,25 +126,24 @@ def transposed_twice(operator: Any, args: tuple[Any, ...], tangents: tuple[Any, 
     pairs = list(_moving(args, tangents))
     points, directions = [x for x, _ in pairs], [t.to(x.dtype) for x, t in pairs]
 
+    places: list[int] = []
+    several, count = False, 1
+
     def function(*values: Any) -> Any:
+        nonlocal several, count
         given = iter(values)
         found = call(operator, *[_rebuilt(x, t, given) for x, t in zip(args, tangents, strict=True)])
-        return tuple(found) if isinstance(found, (tuple, list)) else found
+        results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        several, count = isinstance(found, (tuple, list)), len(results)
+        # Those of discrete dtypes have no tangents.
+        places.extend(k for k, x in enumerate(results) if x.dtype.kind in ("float", "complex"))
+        return tuple([results[k] for k in places])
 
-    result, pull, _ = pull_back(operator.name, function, tuple(points), None, False)
-    several = isinstance(result, tuple)
-    results = result if several else (result,)
-    smooth = [k for k, x in enumerate(results) if x.dtype.kind in ("float", "complex")]
-
-    def back(*cotangents: Any) -> Any:
-        given = dict(zip(smooth, cotangents, strict=True))
-        full = tuple(given.get(k, x) for k, x in enumerate(results))
-        return pull(full if several else full[0])
-
-    zeros = tuple(results[k].new_zeros(tuple(results[k].shape)) for k in smooth)
-    _, push, _ = pull_back(operator.name, back, zeros, None, False)
-    made = dict(zip(smooth, push(tuple(directions)), strict=True))
-    return tuple(made.get(k) for k in range(len(results))) if several else made.get(0)
+    smooth, pull, _ = pull_back(operator.name, function, tuple(points), None, False)
+    zeros = tuple([x.new_zeros(tuple(x.shape)) for x in smooth])
+    _, push, _ = pull_back(operator.name, lambda *cotangents: pull(cotangents), zeros, None, False)
+    made = dict(zip(places, push(tuple(directions)), strict=True))
+    return tuple([made.get(k) for k in range(count)]) if several else made.get(0)
 
 
 # ------------------------------------------------------------------------------------------------- linear operators
