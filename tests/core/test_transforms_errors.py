@@ -90,6 +90,25 @@ TRANSFORMS: list[Callable[[Any], Any]] = [
     lambda f: t.functionalize(f)(THREE)]
 
 
+def returning(made: Any) -> Any:
+    """A function whose rule for batches returns something."""
+
+    class Returning(Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return made
+
+    return Returning
+
+
 def escaped() -> Any:
     t.vmap(lambda x: KEPT.append(x) or x)(THREE)
     return KEPT.pop() + 1
@@ -289,6 +308,13 @@ CASES: list[Case] = [
       for what in ("primal", "tangent")],
     (lambda: t.grad(lambda x: Joined.apply(x).sum())(THREE), TransformError, RuntimeError, "Joined",
      "transforms call forward and setup_context separately"),
+    *[(lambda made=made: t.vmap(returning(made).apply)(THREE), TransformError, RuntimeError, "Returning",
+       "Expected the vmap staticmethod to have two returns, an output and out_dims") for made in (ONE, (ONE, 0, 0))],
+    *[(lambda made=made: t.vmap(returning(made).apply)(THREE), TransformError, RuntimeError, "Returning",
+       "The vmap staticmethod returned an incompatible (output, out_dims) pair")
+      for made in ((THREE, (0,)), ([THREE], (0,)), ((THREE, THREE), (0, 0, 0)))],
+    (lambda: t.vmap(lambda p: torch.zeros(2, device="ref").bernoulli_(p), randomness="same")(THREE / 4),
+     TransformError, RuntimeError, "bernoulli_", "with randomness='same', all examples draw the same numbers"),
     (lambda: t.vmap(Both.apply)(THREE), TransformError, RuntimeError, "Both", "there is one rule for batches"),
     (lambda: forward_rules.inplace_tangent(SimpleNamespace(name="unknown_"), (THREE,), (THREE,)), TransformError,
      RuntimeError, "unknown_",

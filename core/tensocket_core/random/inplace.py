@@ -196,6 +196,10 @@ def _rounded(value: int, digits: int) -> int:
 
 def bernoulli_(input: Any, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
     """1 with a probability (a number, or a tensor that broadcasts), else 0, in place."""
+    given = p
+    while getattr(given, "_level", 0):
+        given._transform.check_parameter("bernoulli_")
+        given = given._value
     probability = checked_probability("bernoulli_", p)
     if isinstance(p, float) and drawn_in_place("bernoulli_", BERNOULLI, input, generator, (p,)):
         return input

@@ -16,6 +16,7 @@ from ..autograd.function_node import places_of, record_function
 from ..autograd.record import version_of
 from ..dispatch.keys import AUTOGRAD, DIFFERENTIABLE
 from ..dispatch.modes import STATE, no_grad
+from ..pytree import broadcast_to_and_flatten, tree_structure
 from .aliasing import make_view, root_of, shown
 from .batching import Batching, Info, dims_of
 from .forward import Forward
@@ -184,16 +185,34 @@ def _batched(transform: Batching, function: type[Function], args: tuple[Any, ...
             return function.apply(*values)
     if function.generate_vmap_rule:
         if function.vmap is not Function.vmap:
-            raise TransformError(function.__name__, "both vmap and generate_vmap_rule", "there is one rule for batches",
-                                 "define one of them")
+            raise TransformError(function.__name__, "generate_vmap_rule=True and a vmap staticmethod",
+                                 "there is one rule for batches", "define one of them")
         _needs_setup(function, transform)
         made = _generated(transform, function, dims)
         with lowered():
             outputs = made.apply(*values)
         return map_tensors(transform.wrap, outputs)
     with lowered():
-        outputs, out_dims = function.vmap(Info(transform, function, args), dims, *values)
+        outputs, out_dims = _checked_pair(function, function.vmap(Info(transform, function, args), dims, *values))
     return transform.wrapped(args, outputs, out_dims)
+
+
+def _checked_pair(function: type[Function], returned: Any) -> tuple[Any, Any]:
+    """What a function's ``vmap`` returned, as results and their dims.
+
+    Raises:
+        TransformError: It is not a pair of these, or the dims have not the structure of the results.
+    """
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise TransformError(function.__name__, f"{type(returned).__name__} from vmap", "Expected the vmap "
+                             "staticmethod to have two returns, an output and out_dims", "return (output, out_dims)")
+    outputs, out_dims = returned
+    spec = tree_structure(outputs)
+    if broadcast_to_and_flatten(out_dims, spec, lambda x: x is None or isinstance(x, int)) is None:
+        raise TransformError(function.__name__, f"out_dims={out_dims!r} for results {spec!r} from vmap", "The vmap "
+                             "staticmethod returned an incompatible (output, out_dims) pair",
+                             "return out_dims with the structure of the output")
+    return outputs, out_dims
 
 
 def _generated(transform: Batching, function: type[Function], dims: tuple[Any, ...]) -> type[Function]:

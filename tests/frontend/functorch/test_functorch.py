@@ -144,3 +144,9 @@ def test_programs_that_import_functorch_get_this_package() -> None:
                "as_torch.uninstall()\n"
                "import sys; assert not any(name.partition('.')[0] == 'functorch' for name in sys.modules)\n")
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=120)
+
+
+def test_the_former_place_of_vmap_warns() -> None:
+    with pytest.warns(FutureWarning, match="use torch.vmap instead"):
+        mapped = torch._vmap_internals.vmap(lambda x: x * 2, in_dims=1, out_dims=1)
+    assert mapped(torch.arange(6).reshape(2, 3)).tolist() == [[0, 2, 4], [6, 8, 10]]

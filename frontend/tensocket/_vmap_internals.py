@@ -1,0 +1,23 @@
+"""The former place of ``vmap``, which warns of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tensocket_core.transforms import vmap as _vmap
+
+__all__ = ["vmap"]
+
+
+def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
+    """As ``func.vmap``, with a warning.
+
+    Args:
+        func: A function of examples.
+        in_dims: Which dimensions of arguments count examples.
+        out_dims: Where results count them.
+    """
+    warnings.warn("Please use torch.vmap instead of torch._vmap_internals.vmap.", FutureWarning, stacklevel=2)
+    return _vmap(func, in_dims, out_dims)
