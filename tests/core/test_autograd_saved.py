@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -306,3 +307,16 @@ def test_hooks_keep_the_graphs_of_other_levels(pack: Any, unpack: Any) -> None:
     np.testing.assert_allclose(z.grad.tolist(), np.exp(v))
     packing(lambda t: vmap(product)(t).sum(), pack, unpack)(z * 1).backward()
     np.testing.assert_allclose(z.grad.tolist(), np.exp(v) + first)
+
+
+def test_a_warning_that_is_an_error_does_not_hide_the_failure_of_a_node(capsys: pytest.CaptureFixture[str]) -> None:
+    with torch.autograd.set_detect_anomaly(True):
+        x = torch.ones(2, requires_grad=True)
+        y = x + 1
+        z = y ** 2
+        y += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(AutogradError, match="modified by an in-place operation"):
+                z.sum().backward()
+    assert "Error detected in PowBackward0" in capsys.readouterr().err

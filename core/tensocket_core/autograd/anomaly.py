@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 import warnings
@@ -109,15 +110,23 @@ def report(node: Any) -> None:
     """Warn where the forward of a failing node was called."""
     extras = node.extras
     if extras is None or extras.trace is None:
-        warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect "
-                      "anomaly during forward pass for more information.", stacklevel=2)
+        _warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect "
+              "anomaly during forward pass for more information.")
         return
-    warnings.warn(f"Error detected in {node.name()}. Traceback of the forward call that caused the error:\n"
-                  f"{''.join(extras.trace)}", stacklevel=2)
+    _warn(f"Error detected in {node.name()}. Traceback of the forward call that caused the error:\n"
+          f"{''.join(extras.trace)}")
     parent = extras.parent
     if parent is not None and parent.extras is not None and parent.extras.trace is not None:
-        warnings.warn(f"The failing call was made during the gradient of {parent.name()}. Traceback of its forward "
-                      f"call:\n{''.join(parent.extras.trace)}", stacklevel=2)
+        _warn(f"The failing call was made during the gradient of {parent.name()}. Traceback of its forward "
+              f"call:\n{''.join(parent.extras.trace)}")
+
+
+def _warn(message: str) -> None:
+    """Warn while an error is on its way; a warning that is an error is printed, so that it does not hide that one."""
+    try:
+        warnings.warn(message, stacklevel=3)
+    except Warning:
+        sys.stderr.write(f"Warning: {message}\n")
 
 
 def check(node: Any, grads: list[Any]) -> None:
