@@ -102,3 +102,18 @@ def test_losses_take_the_dtype_of_a_zero_dimensional_operand():
     one, several = torch.tensor(2.0, dtype=torch.float64), torch.tensor([1.0, 3.0])
     for loss in (f.mse_loss, f.l1_loss, f.smooth_l1_loss, f.huber_loss):
         assert loss(one, several, reduction="none").dtype is torch.float64
+
+
+def test_trapezoids_of_narrow_integers_do_not_wrap():
+    assert f.trapezoid(torch.tensor([100, 100, 100], dtype=torch.int8)).tolist() == 200
+    assert f.cumulative_trapezoid(torch.tensor([100, 100, 100], dtype=torch.uint8)).tolist() == [100, 200]
+
+
+def test_margins_that_are_nan_are_not_missed():
+    rows = torch.tensor([[1.0, 2.0, math.nan], [0.5, 0.0, 0.0]])
+    found = f.multi_margin_loss(rows, torch.tensor([0, 0]), reduction="none")
+    assert np.allclose(found.tolist(), [2 / 3, 1 / 3])
+    found = f.multilabel_margin_loss(rows, torch.tensor([[0, -1, -1], [0, -1, -1]]), reduction="none")
+    assert np.allclose(found.tolist(), [2 / 3, 1 / 3])
+    one = torch.tensor([1])
+    assert f.margin_ranking_loss(one, one, one).dtype is torch.float32

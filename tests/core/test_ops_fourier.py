@@ -106,3 +106,11 @@ def test_gradients_are_adjoints(name):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_frequencies_write_out_and_sizes_may_be_a_number():
+    out = tc.zeros(0)
+    assert frequencies(4, out=out) is out
+    assert out.tolist() == [0, 0.25, -0.5, -0.25]
+    assert half_frequencies(4, out=tc.zeros(3)).tolist() == [0, 0.25, 0.5]
+    assert tuple(f.fft_fftn(tc.ones(3, 3), s=2).shape) == (3, 2)

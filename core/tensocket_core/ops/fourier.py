@@ -23,6 +23,7 @@ from ..dispatch.composite import composite
 from ..execute.geometry import is_integer, normalize_axis
 from ..execute.host import HostOperator, same_shape
 from ..promotion import complex_dtype, number_dtype
+from .out import write_out
 from .selection import positions
 
 _RECORD: Final[dict[str, Any]] = {"halves": False, "method": False, "function": False}
@@ -142,6 +143,7 @@ def _several(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], 
     Raises:
         ShapeError: Sizes and dimensions do not fit together, or a dimension appears twice.
     """
+    s = (s,) if is_integer(s) else s
     if dim is None:
         dim = range(input.ndim) if s is None else range(input.ndim - len(s), input.ndim)
     given = (dim,) if is_integer(dim) else tuple(dim)
@@ -327,7 +329,8 @@ def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = No
 # ------------------------------------------------------------------------------------------------ frequencies, shifts
 
 
-def frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def frequencies(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None,
+                requires_grad: bool = False) -> Any:
     """Frequencies of the elements of ``fft``, in cycles per unit of the sample spacing d: 0, 1, ..., -2, -1 over n * d.
 
     Raises:
@@ -336,10 +339,12 @@ def frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None
     if n < 1:
         raise ArgumentError("fft.fftfreq", f"n={n}", "a transform has at least one point", "pass a larger n")
     values = np.fft.fftfreq(n, 1.0) / d
+    if out is not None:
+        return write_out("fft.fftfreq", out, creation.tensor(values, dtype=dtype or out.dtype, device=out.device))
     return creation.tensor(values, dtype=dtype or number_dtype(2), device=device, requires_grad=requires_grad)
 
 
-def half_frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
+def half_frequencies(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None,
                      requires_grad: bool = False) -> Any:
     """Frequencies of the elements of ``rfft``: 0, 1, ..., n // 2 over n * d.
 
@@ -349,6 +354,8 @@ def half_frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any =
     if n < 1:
         raise ArgumentError("fft.rfftfreq", f"n={n}", "a transform has at least one point", "pass a larger n")
     values = np.fft.rfftfreq(n, 1.0) / d
+    if out is not None:
+        return write_out("fft.rfftfreq", out, creation.tensor(values, dtype=dtype or out.dtype, device=out.device))
     return creation.tensor(values, dtype=dtype or number_dtype(2), device=device, requires_grad=requires_grad)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tensocket_plugins.contract.dtypes import bool_
+from tensocket_plugins.contract.dtypes import bool_, int64
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
 from .._generated import functions
@@ -123,6 +123,7 @@ def _areas(operator: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     axis = normalize_axis(operator, dim, y.ndim)
     count = y.shape[axis]
     steps = max(count - 1, 0)
+    y = y.to(int64) if y.dtype.kind in ("int", "uint") else y
     pairs = y.narrow(axis, min(1, count), steps) + y.narrow(axis, 0, steps)
     if x is None:
         return pairs, axis

@@ -61,8 +61,13 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
         raise ShapeError("margin_ranking_loss", f"shapes {shapes[0]}, {shapes[1]} and {shapes[2]}",
                          "the inputs and the target have the same number of dimensions", "reshape them")
     with blame("margin_ranking_loss"):
-        terms = (margin - target * (input1 - input2)).clamp_min(0)
+        terms = (float(margin) - target * (input1 - input2)).clamp_min(0)
     return reduced(terms, reduction, "margin_ranking_loss")
+
+
+def _missed(distances: Any) -> Any:
+    """What is above 0; NaN is not, as in PyTorch."""
+    return distances.masked_fill(~(distances > 0), 0)
 
 
 def _rows(operator: str, input: Any) -> Any:
@@ -106,7 +111,7 @@ def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0
                          "class", "check the order of arguments")
     index = target.reshape(count, 1)
     with blame("multi_margin_loss"):
-        terms = (margin - rows.gather(1, index) + rows).clamp_min(0)
+        terms = _missed(margin - rows.gather(1, index) + rows)
     terms = terms if p == 1 else terms * terms
     if weight is not None:
         terms = terms * weight.index_select(0, index.reshape(-1)).unsqueeze(1)
@@ -145,7 +150,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: Any = "mean") -> 
     listed = (target < 0).cumsum(1) == 0
     index = target.masked_fill(~listed, 0)
     right = (rows.new_zeros(tuple(rows.shape)).scatter_add(1, index, listed.to(rows.dtype))) > 0
-    terms = (1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
+    terms = _missed(1 - rows.gather(1, index).unsqueeze(2) + rows.unsqueeze(1))
     loss = terms.masked_fill(~listed.unsqueeze(2) | right.unsqueeze(1), 0).sum((1, 2)) / classes
     return reduced(loss if input.ndim == 2 else loss.reshape(()), reduction, "multilabel_margin_loss")
 

@@ -9,7 +9,10 @@ import tensocket as torch
 from ..errors import ArgumentError
 from . import constraints
 from .exp_family import ExponentialFamily
-from .pathwise import standard_gamma
+from .pathwise import dirichlet_backward, standard_dirichlet
+
+#: PyTorch's name of the gradient.
+_Dirichlet_backward = dirichlet_backward
 
 
 class Dirichlet(ExponentialFamily):
@@ -35,10 +38,8 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        """Gamma numbers by their sum, with gradients."""
-        drawn = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-        limits = torch.finfo(drawn.dtype)
-        return (drawn / drawn.sum(-1, keepdim=True)).clamp(min=limits.tiny, max=1 - limits.eps / 2)
+        """Random probabilities, with gradients."""
+        return standard_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:
         """Log-density."""

@@ -13,6 +13,8 @@ from .utils import standard_normal, uniform
 _LARGE = 200.0
 #: Terms of the series after which those up to ``_LARGE`` do not count.
 _TERMS = 1200
+#: Terms of the series of beta's distribution function that are summed at most.
+_BETA_TERMS = 10_000
 
 
 def _proposed(shape: Any) -> tuple[Any, Any]:
@@ -41,6 +43,13 @@ def _drawn(concentration: Any) -> Any:
         power = uniform(concentration.shape, concentration).log() / concentration
         result = result * torch.where(small, power, 0.0).exp()
     return result.clamp(min=torch.finfo(concentration.dtype).tiny)
+
+
+def _log_drawn(concentration: Any) -> Any:
+    """Logarithms of standard gamma numbers, which do not underflow as the numbers of small shapes do."""
+    small = concentration < 1
+    log = _drawn(torch.where(small, concentration + 1, concentration)).log()
+    return log + torch.where(small, uniform(concentration.shape, concentration).log() / concentration, 0.0)
 
 
 def gamma_gradient(concentration: Any, sample: Any) -> Any:
@@ -83,6 +92,31 @@ def _by_expansion(a: Any, z: Any) -> Any:
     return 1 + x / (2 * root) - (x**3 - 7 * x) / (72 * a * root) + (3 * x**4 + 7 * x * x - 16) / (810 * a * a)
 
 
+def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
+    """-dF/da / f / (1 - x) of the marginal distributions of probabilities x: beta numbers with a and b = total - a.
+
+    Below the mean F is x**a (1 - x)**b / (a B(a, b)) times the sum of t_n = x**n (a + b) ... (a + b + n - 1) / ((a + 1)
+    ... (a + n)); above it, 1 - F is the same with exchanged roles. All terms are positive.
+    """
+    x, a = sample.detach().to(torch.float64), concentration.detach().to(torch.float64)
+    total = total.detach().to(torch.float64)
+    b = (total - a).clamp(min=torch.finfo(torch.float64).tiny)
+    below = x * (total + 2) <= a + 1
+    step, first = torch.where(below, x, 1 - x), torch.where(below, a, b)
+    term = torch.ones_like(step)
+    slope = torch.zeros_like(step)
+    whole, weighted = term, slope
+    least = 0.01 * torch.finfo(sample.dtype).eps
+    for n in range(_BETA_TERMS):
+        term = term * (step * (total + n) / (first + 1 + n))
+        slope = slope + 1 / (total + n) - torch.where(below, 1 / (a + 1 + n), 0.0)
+        whole, weighted = whole + term, weighted + term * slope
+        if n % 16 == 15 and not (term > least * whole).any():
+            break
+    change = (x.log() - torch.where(below, a + 1, a).digamma() + total.digamma()) * whole + weighted
+    return (torch.where(below, -x / a, x / b) * change).to(sample.dtype)
+
+
 class _StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
@@ -95,6 +129,33 @@ class _StandardGamma(Function):
     def backward(ctx: Any, grad: Any) -> Any:
         """Implicit reparameterisation (M. Figurnov, S. Mohamed, A. Mnih, 2018)."""
         return grad * gamma_gradient(*ctx.saved_tensors)
+
+
+class _StandardDirichlet(Function):
+    @staticmethod
+    def forward(ctx: Any, concentration: Any) -> Any:
+        """Draw in float64: the numbers of small shapes underflow in float32 together."""
+        limits = torch.finfo(concentration.dtype)
+        drawn = _log_drawn(concentration.to(torch.float64)).softmax(-1).to(concentration.dtype)
+        sample = drawn.clamp(min=limits.tiny, max=1 - limits.eps / 2)
+        ctx.save_for_backward(sample, concentration)
+        return sample
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """That of the marginal distributions (M. Jankowiak, F. Obermeyer, 2018)."""
+        return dirichlet_backward(*ctx.saved_tensors, grad)
+
+
+def dirichlet_backward(sample: Any, concentration: Any, grad: Any) -> Any:
+    """The gradient of the concentrations that random probabilities were drawn with."""
+    total = concentration.sum(-1, True).expand_as(concentration)
+    return dirichlet_gradient(sample, concentration, total) * (grad - (sample * grad).sum(-1, True))
+
+
+def standard_dirichlet(concentration: Any) -> Any:
+    """Random probabilities along the last dimension, with gradients."""
+    return _StandardDirichlet.apply(concentration)
 
 
 def standard_gamma(concentration: Any) -> Any:

@@ -30,8 +30,9 @@ class TransformedDistribution(Distribution):
 
     def __init__(self, base_distribution: Distribution, transforms: Transform | list[Transform],
                  validate_args: bool | None = None) -> None:
-        self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        if not all(isinstance(t, Transform) for t in self.transforms):
+        given = list(transforms) if isinstance(transforms, (list, tuple)) else [transforms]
+        self.transforms: list[Transform] = given
+        if not all(isinstance(t, Transform) for t in given):
             raise ArgumentError("TransformedDistribution", f"transforms {transforms!r}",
                                 "transforms is a Transform or a list of them", "pass transforms")
         base_shape = base_distribution.batch_shape + base_distribution.event_shape

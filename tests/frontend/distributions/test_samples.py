@@ -181,6 +181,24 @@ def test_gradients_of_samples_are_those_of_means(name: str) -> None:
     np.testing.assert_allclose(by_samples.numpy(), exact.numpy(), atol=0.05 * max(1.0, exact.abs().max().item()))
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.01, 0.01), (0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 100.0)])
+def test_gradients_of_beta_numbers_keep_their_place_in_the_distribution(a: float, b: float) -> None:
+    first = torch.full((30,), a, requires_grad=True)
+    x = D.Beta(first, torch.full((30,), b)).rsample()
+    (found,) = torch.autograd.grad(x.sum(), first)
+    place, step = x.detach().double().numpy(), 0.003 * a / (1 + a**0.5)
+    moved = stats.beta.cdf(place, a + step, b) - stats.beta.cdf(place, a - step, b)
+    np.testing.assert_allclose(found.numpy(), -moved / (2 * step) / stats.beta.pdf(place, a, b), rtol=2e-3)
+
+
+def test_beta_numbers_of_small_shapes_do_not_meet_in_the_middle() -> None:
+    """Both gamma numbers would be too small for float32."""
+    shape = torch.tensor(0.01)
+    x = D.Beta(shape, shape).sample((20000,)).numpy()
+    assert 0.45 < (x < 0.1).mean() < 0.55
+    assert 0.45 < (x > 0.9).mean() < 0.55
+
+
 def test_gradients_of_vectors() -> None:
     factor = t(np.linalg.cholesky([[2.0, 0.6], [0.6, 1.0]])).requires_grad_()
     drawn = D.MultivariateNormal(t([0.0, 0.0]), scale_tril=factor).rsample((COUNT,))
