@@ -99,7 +99,7 @@ def dirichlet_gradient(sample: Any, concentration: Any, total: Any) -> Any:
     ... (a + n)); above it, 1 - F is the same with exchanged roles. All terms are positive.
     """
     x, a = sample.detach().to(torch.float64), concentration.detach().to(torch.float64)
-    total = total.detach().to(torch.float64)
+    total = total.detach().to(torch.float64).contiguous()
     b = (total - a).clamp(min=torch.finfo(torch.float64).tiny)
     below = x * (total + 2) <= a + 1
     step, first = torch.where(below, x, 1 - x), torch.where(below, a, b)
