@@ -102,7 +102,7 @@ def test_classes_made_by_the_old_constructor_and_by_make_subclass() -> None:
     assert base.tolist() == [4.0]
     assert Plain._make_subclass(base, True).requires_grad
     assert type(Tensor([1])) is Tensor
-    assert type(Tensor(plain(1))) is Plain  # an alias of it, which the class converts
+    assert type(Tensor(plain(1))) is Tensor  # an alias of it
     assert Tensor().shape == (0,)
 
 
@@ -482,3 +482,21 @@ def test_methods_of_modes_are_no_class_methods() -> None:
             "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a plain "
             "method")), Mode():
         pass
+
+
+def test_a_subclass_of_a_tensor_is_a_view_of_it() -> None:
+    class Special(Tensor):
+        pass
+
+    leaf = torch.ones(2, requires_grad=True)
+    made = Special(leaf)
+    assert (type(made), made._base is leaf, made.requires_grad, made.is_leaf) == (Special, True, True, False)
+    (made * 3).sum().backward()
+    assert leaf.grad.tolist() == [3.0, 3.0]
+    row = torch.zeros(2, 3)[0]
+    made = Special(row)
+    row.add_(1)
+    assert made.tolist() == [1.0, 1.0, 1.0]
+    assert made._version == row._version == 1
+    assert Special(2, 3)._base is None
+    assert Special([1, 2]).tolist() == [1.0, 2.0]

@@ -166,10 +166,9 @@ def legacy_tensor(cls: Any, given: tuple[Any, ...], named: dict[str, Any], devic
         ArgumentTypeError: The one argument is a number that is no size.
     """
     if len(given) == 1 and not named and hasattr(given[0], "_key"):
-        made = given[0]
-    else:
-        made = creation.legacy_made("Tensor", given, named, get_default_dtype(), device)
-    return made.alias() if cls is tensors.Tensor else make_subclass(cls, made)
+        return Subclassed.as_subclass(given[0], cls)
+    made = creation.legacy_made("Tensor", given, named, get_default_dtype(), device)
+    return made if cls is tensors.Tensor else retyped(made, cls)
 
 
 def make_wrapper(cls: Any, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,

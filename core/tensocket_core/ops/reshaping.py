@@ -250,7 +250,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, s
             raise ArgumentError("tensor_split", f"{parts} sections", "there is at least one section",
                                 "pass a positive number")
         if parts > _SECTIONS:
-            raise ArgumentError("tensor_split", f"{parts} sections", f"there are at most {_SECTIONS} sections",
+            raise ArgumentError("tensor_split", f"{parts} sections", "a tuple of so many tensors fits no memory",
                                 "pass a smaller number")
         bounds = [k * (size // parts) + min(k, size % parts) for k in range(1, parts)]
     else:

@@ -67,3 +67,8 @@ def test_polygamma_beyond_the_factorials_of_float64():
     x = torch.tensor([0.5, 0.75], dtype=torch.float64)
     assert torch.polygamma(200, x).tolist() == [-math.inf, -math.inf]
     assert torch.polygamma(201, x).tolist() == [math.inf, math.inf]
+
+
+def test_sections_beyond_all_memory():
+    with pytest.raises(ValueError, match=r"sections — a tuple of so many tensors fits no memory"):
+        torch.arange(6).tensor_split(HUGE)

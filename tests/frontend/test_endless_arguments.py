@@ -85,11 +85,14 @@ def test_finite_sequences_are_values():
 @pytest.mark.parametrize("make", [_endless, lambda: {"a": _endless()}])
 def test_trees_without_end(make):
     for function in (torch.utils._pytree.tree_flatten, lambda t: torch.utils._pytree.tree_map(lambda x: x, t)):
-        with pytest.raises(ArgumentError, match=r"\[tree_flatten\] a .* that never ends — maximum recursion depth"):
+        with pytest.raises(ArgumentError, match=r"\[tree_flatten\] a .* that never ends — "
+                           r"maximum recursion depth exceeded: containers do not hold themselves"):
             function(make())
-    with pytest.raises(ArgumentError, match=r"\[assert_close\] containers that hold themselves — maximum recursion"):
+    with pytest.raises(ArgumentError, match=r"\[assert_close\] containers that hold themselves — "
+                       r"maximum recursion depth exceeded: nested containers end in values"):
         torch.testing.assert_close(make(), make())
-    with pytest.raises(ArgumentError, match=r"\[default_collate\] a list that never ends — maximum recursion depth"):
+    with pytest.raises(ArgumentError, match=r"\[default_collate\] a list that never ends — "
+                       r"maximum recursion depth exceeded: samples do not hold themselves"):
         torch.utils.data.default_collate([make()])
 
 
@@ -105,8 +108,9 @@ def test_a_container_twice_in_a_tree_is_not_endless():
     (lambda: torch.chain_matmul(torch.ones(2, 2), 3), r"\[chain_matmul\] an element of type int"),
     (lambda: torch.atleast_3d(3), r"\[atleast_3d\] an element of type int"),
     (lambda: torch.ones_like([1]), r"\[like\] a list — a tensor is made like another tensor"),
-    (lambda: torch._foreach_add([[1]], 1), r"\[_foreach_add\] an element of type list"),
-    (lambda: torch.nn.utils.rnn.pad_sequence([[1]]), r"\[pad_sequence\] a sequence of type list"),
+    (lambda: torch._foreach_add([[1]], 1), r"\[_foreach_add\] an element of type list — the list holds tensors"),
+    (lambda: torch.nn.utils.rnn.pad_sequence([[1]]),
+     r"\[pad_sequence\] a sequence of type list — sequences are tensors"),
 ])  # fmt: skip
 def test_values_in_the_place_of_tensors(call, said):
     with pytest.raises(ArgumentTypeError, match=said):
