@@ -102,8 +102,10 @@ _PAIRS: Final = frozenset({"max", "min"})
 #: Those whose ``out`` shares no memory with the operands.
 _APART: Final = frozenset({
     "aminmax", "cat", "cross", "diff", "gather", "index_select", "kthvalue", "linalg_cross", "linalg_lu_solve",
-    "masked_select", "max", "min", "mode", "take", "take_along_dim", "topk",
+    "masked_select", "max", "min", "mode", "stack", "take", "take_along_dim", "topk",
 })
+#: Those that compute in the dtype of ``out`` unless another one is asked for.
+_DTYPE_OF_OUT: Final = frozenset({"cumprod", "cumsum", "prod", "sum"})
 #: In-place operators that programs also call as functions; ``relu_(x)`` is ``x.relu_()``.
 _INPLACE_FUNCTIONS: Final = frozenset({
     "deg2rad_", "rad2deg_", "frac_", "gcd_", "lcm_", "ldexp_", "logit_", "nan_to_num_", "sinc_", "xlogy_", "erfc_",
@@ -341,12 +343,14 @@ def _function(operator: Operator) -> str:
             n if not p.keyword_only else f"{n}={n}"
             for n, p in zip(operator.schema.names, operator.schema.parameters, strict=True)
         )
+        if operator.name in _DTYPE_OF_OUT:
+            given = given.replace("dtype=dtype", 'dtype=getattr(out, "dtype", None) if dtype is None else dtype')
         rules = _out_rules(operator)
         if operator.name in _APART:
             operands = _operands(operator)
             # With two tensors it is the elementwise function, whose result may take an operand's place.
             rules += f", apart={operands}" + (' if not hasattr(dim, "_key") else ()' if operator.name in _PAIRS else "")
-        elif isinstance(operator, Pointwise):
+        elif isinstance(operator, Pointwise) or operator.name == "where":
             rules += f", beside={_operands(operator)}"
         direct = isinstance(operator, Pointwise) and operator.count <= 2 and not operator.extras
         lines += ["if out is not None:", *_asked_first(operator, "out"),

@@ -137,3 +137,23 @@ def test_a_dtype_that_is_asked_for_is_that_of_out(call):
 
 def test_extremes_of_all_elements_convert_to_out():
     assert torch.max(torch.tensor([1.0, 2.0]), out=torch.empty((), dtype=torch.float64)).item() == 2
+
+
+def test_sums_are_computed_in_the_dtype_of_out():
+    given = torch.tensor([1.5, 1.5])
+    assert F.sum(given, 0, out=torch.zeros((), dtype=torch.int64)).item() == 2
+    assert F.prod(given, 0, out=torch.zeros((), dtype=torch.int32)).item() == 1
+    assert F.cumsum(given, 0, out=torch.zeros(2, dtype=torch.int64)).tolist() == [1, 2]
+    assert F.cumprod(given, 0, out=torch.zeros(2, dtype=torch.int64)).tolist() == [1, 1]
+    assert F.sum(torch.tensor([1, 2]), 0, out=torch.zeros(())).item() == 3.0
+    with pytest.raises(DtypeError, match=r"\[sum\].*out has the result's dtype"):
+        F.sum(given, 0, dtype=torch.float32, out=torch.zeros((), dtype=torch.int64))
+
+
+def test_out_of_where_and_stack_lies_apart_from_operands():
+    given = torch.ones(5)
+    with pytest.raises(ShapeError, match=r"\[where\].*share no elements, or all of them one by one"):
+        F.where(given[:4] > 0, given[:4], given[1:], out=given[1:])
+    assert F.where(given > 0, given, 2 * given, out=given) is given
+    with pytest.raises(ShapeError, match=r"\[stack\].*out has memory of its own here"):
+        F.stack([given[:2], given[2:4]], out=given[:4].view(2, 2))

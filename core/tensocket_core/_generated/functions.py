@@ -7024,7 +7024,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     if out is not None:
         if overridden(input, out):
             return asked(_sum, input, dim, keepdim, dtype, out=out)
-        return write_out('sum', out, sum(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
+        return write_out('sum', out, sum(input, dim, keepdim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -7078,7 +7078,7 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_prod, input, dim, keepdim, dtype, out=out)
-        return write_out('prod', out, prod(input, dim, keepdim, dtype=dtype), exact=dtype is not None)
+        return write_out('prod', out, prod(input, dim, keepdim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -7499,7 +7499,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if out is not None:
         if overridden(condition, input, other, out):
             return asked(_c_where, condition, input, other, out=out)
-        return write_out('where', out, where(condition, input, other), exact=True)
+        return write_out('where', out, where(condition, input, other), exact=True, beside=(condition, input, other,))
     try:
         key = condition._key | (OPTIONAL[type(input)] if type(input) in OPTIONAL else input._key) | (OPTIONAL[type(other)] if type(other) in OPTIONAL else other._key)
     except AttributeError:
@@ -12938,7 +12938,7 @@ def stack(tensors: Any, dim: int = 0, *, axis: Any = None, out: Any = None) -> A
     if out is not None:
         if overridden(tensors, out):
             return asked(_c_stack, tensors, dim, out=out)
-        return write_out('stack', out, stack(tensors, dim))
+        return write_out('stack', out, stack(tensors, dim), apart=(*tensors,))
     key = 0
     if type(tensors) is list or type(tensors) is tuple:
         try:
@@ -14286,7 +14286,7 @@ def cumsum(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = Non
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumsum, input, dim, dtype, out=out)
-        return write_out('cumsum', out, cumsum(input, dim, dtype=dtype), exact=dtype is not None)
+        return write_out('cumsum', out, cumsum(input, dim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
@@ -14309,7 +14309,7 @@ def cumprod(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_cumprod, input, dim, dtype, out=out)
-        return write_out('cumprod', out, cumprod(input, dim, dtype=dtype), exact=dtype is not None)
+        return write_out('cumprod', out, cumprod(input, dim, dtype=getattr(out, "dtype", None) if dtype is None else dtype), exact=dtype is not None)
     try:
         key = input._key
     except AttributeError:
