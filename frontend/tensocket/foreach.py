@@ -62,7 +62,8 @@ def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> C
         try:
             results = function(lists, numbers)
         except AttributeError:
-            wrong = next((x for x in tensors if not isinstance(x, Tensor)), None)
+            given: Sequence[Any] = tensors
+            wrong = next((x for x in given if not isinstance(x, Tensor)), None)
             if wrong is None:
                 raise
             raise ArgumentTypeError(f"_foreach_{name}", f"an element of type {type(wrong).__name__}",
