@@ -30,8 +30,8 @@ SHAPES = torch.tensor(P.tolist(), dtype=torch.float64, device="ref")
 EXPONENTS = np.array([2, -1, 3])
 
 EVERYWHERE = ("deg2rad", "digamma", "erfc", "frac", "i0", "lgamma", "logsigmoid", "mantissa", "mish",
-              "mish_curvature", "mish_slope", "rad2deg", "sinc", "special_erfcx", "special_i0e", "special_i1",
-              "special_i1e", "special_log_ndtr", "special_ndtr", "trigamma")
+              "mish_curvature", "mish_slope", "rad2deg", "silu_slope", "sinc", "special_erfcx", "special_i0e",
+              "special_i1", "special_i1e", "special_log_ndtr", "special_ndtr", "trigamma")
 #: Bessel functions: positive arguments, small and large.
 BESSEL = [f"special_bessel_{kind}" for kind in ("j0", "j1", "y0", "y1")] + [
     f"special_modified_bessel_{kind}" for kind in ("i0", "i1", "k0", "k1")] + [
