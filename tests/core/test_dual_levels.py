@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
+from tensocket_core import functions
 from tensocket_core.autograd import Function
 from tensocket_core.transforms import dual_levels as fwd
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, TransformError
@@ -199,3 +200,27 @@ def test_views_have_views_of_tangents() -> None:
             with pytest.raises(TransformError, match="where forward returns a view, or an argument as it is, jvp "
                                "returns the same view of the tangent"):
                 make(forward, jvp).apply(dual)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x + 1, lambda x: x - 2, lambda x: torch.add(torch.zeros(2, dtype=torch.float64), x),
+    lambda x: torch.zeros_like(x).copy_(x), lambda x: torch.zeros_like(x).add_(x),
+    lambda x: torch.zeros(3, 2, dtype=torch.float64).copy_(x),
+], ids=["add", "sub", "operands", "copy_", "add_", "broadcast"])
+def test_what_is_written_into_a_result_leaves_the_tangent_of_its_operand(function: Callable[[Any], Any]) -> None:
+    t = tensor([1.0, 2.0])
+    with fwd.dual_level():
+        dual = fwd.make_dual(tensor([0.5, 0.25]), t)
+        result = function(dual)
+        result.mul_(3.0)
+        assert fwd.unpack_dual(result).tangent.reshape(-1)[:2].tolist() == [3.0, 6.0]
+        assert fwd.unpack_dual(dual).tangent.tolist() == t.tolist() == [1.0, 2.0]
+
+
+def test_complex_numbers_of_parts_have_tangents_of_both_parts() -> None:
+    with fwd.dual_level():
+        z = functions.complex(fwd.make_dual(tensor([0.5, -2.0]), tensor([1.0, 0.5])),
+                              fwd.make_dual(tensor([1.5, 0.25]), tensor([-2.0, 3.0])))
+        assert fwd.unpack_dual(z).tangent.tolist() == [1 - 2j, 0.5 + 3j]
+        square = fwd.unpack_dual(z * z).tangent.tolist()
+    assert square == [2 * (0.5 + 1.5j) * (1 - 2j), 2 * (-2 + 0.25j) * (0.5 + 3j)]

@@ -13,7 +13,7 @@ import numpy as np
 
 import tensocket as torch
 from fuzz.exits import Squares
-from fuzz.work import Rng, close, do
+from fuzz.work import WORK, Rng, close, do
 
 #: Seconds after which an answer of another process is missing.
 SLOW: Final = 30
@@ -172,6 +172,8 @@ def play(plan: dict[str, Any], rng: Rng, report: Callable[[int], None]) -> None:
     """Run a scene."""
     if plan["first"]:  # before any use
         assert _forked(lambda: do(np.random.default_rng(plan["seed"]), 3)) == 0
+    if plan["threads"]:  # Python itself does not fork well while another thread imports
+        report(sum(work(rng) for work in WORK.values()))
     report(do(rng, plan["work"]))
     if plan["way"] == "tree":
         scene = Scene(rng)

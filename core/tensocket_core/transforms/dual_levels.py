@@ -79,6 +79,17 @@ class DualLevel(Forward):
         """Whether tensors have tangents still."""
         return self in _LEVELS.open
 
+    def own(self, tangent: Any, given: list[Any]) -> Any:
+        """A result's tangent in memory of its own, so that writing into it changes no other tensor's."""
+        if isinstance(tangent, (tuple, list)):
+            return type(tangent)([self.own(part, given) for part in tangent])
+        if tangent is None:
+            return None
+        # Tangents of levels below stand for memory that only these know.
+        shared = tangent._level or 0 in tangent.stride() or any(
+            x._level or memory_of(x._array) is memory_of(tangent._array) for x in given)
+        return tangent.clone() if shared else tangent
+
     def move(self, target: Any, tangent: Any) -> None:
         """Write another tangent into the one that there is, where that can be written."""
         root, old = root_of(target), content(target)

@@ -120,6 +120,8 @@ class Forward(Transform):
             with lowered():
                 result = call(operator, *primals)
                 tangent = tangent_of(operator, primals, tangents, result) if known else None
+                if known and operator.kind != "view":
+                    tangent = self.own(tangent, known)
             return self._joined(operator, args, result, tangent)
         finally:
             _ENABLED.value = enabled
@@ -146,12 +148,20 @@ class Forward(Transform):
         target = args[0]
         with lowered():
             new = None if tangents is None else inplace_tangent(operator, primals, tangents)
+            if tangents is not None:
+                known: list[Any] = []
+                map_tensors(known.append, tangents)
+                new = self.own(new, known)
             call(operator, *primals)
             if new is not None or content(target) is not None:
                 if new is None and target._parent is not None:
                     new = target._value.new_zeros(tuple(target.shape))
                 self.move(target, new)
         return target
+
+    def own(self, tangent: Any, given: list[Any]) -> Any:
+        """A result's tangent, which may share memory with those given: nobody writes into tangents."""
+        return tangent
 
     def move(self, target: Any, tangent: Any) -> None:
         """Give a tensor of this level another tangent."""
