@@ -181,7 +181,7 @@ def define_operator(schema: str, tags: Any = (), *, custom: bool = False) -> Lib
     except ValueError as error:
         raise ArgumentError("define", f"{error}", "schemas have PyTorch's form and types", "correct it") from None
     return LibraryOperator(text, f"Operator {name} of a library.", custom=custom,
-                           tags=tuple(tags) if isinstance(tags, (tuple, list)) else (tags,))
+                           tags=list(tags) if isinstance(tags, (tuple, list)) else [tags])
 
 
 def remove_operator(operator: Operator) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError, MissingDataError, UnsupportedOperator
@@ -41,12 +41,12 @@ class LibraryOperator(Operator):
 
     kind = "library"
 
-    def __init__(self, schema: str, doc: str = "", *, tags: tuple[Any, ...] = (), custom: bool = False) -> None:
+    def __init__(self, schema: str, doc: str = "", *, tags: Sequence[Any] = (), custom: bool = False) -> None:
         super().__init__(schema, doc, method=False, function=False)
         self.explicit: Callable[..., Any] | None = None
         self.body: Callable[..., Any] | None = None
         self.rule: type[Function] | None = None
-        self.tags = tags
+        self.tags = list(tags)
         self.custom = custom
         self.derivative = _RULE
         self.mutated = tuple(k for k, p in enumerate(self.schema.parameters) if p.mutated)
