@@ -144,7 +144,8 @@ class _StandardDirichlet(Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         """That of the marginal distributions (M. Jankowiak, F. Obermeyer, 2018)."""
-        return dirichlet_backward(*ctx.saved_tensors, grad)
+        sample, concentration = ctx.saved_tensors
+        return dirichlet_backward(sample, concentration, grad)
 
 
 def dirichlet_backward(sample: Any, concentration: Any, grad: Any) -> Any:
