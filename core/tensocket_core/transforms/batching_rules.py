@@ -247,7 +247,8 @@ def _clone(info: Info, in_dims: Any, input: Any, memory_format: Any = None) -> A
     return input.clone(memory_format=contiguous_format if memory_format is contiguous_format else None), 0
 
 
-@batching_rule("convert", "detach", "real_part", "imag_part", "conj", "_neg_view", "view_as_real", "view_as_complex")
+@batching_rule("convert", "detach", "real_part", "imag_part", "conj", "_neg_view", "view_as_real", "view_as_complex",
+               "without_windows")
 def _same(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
     return call(info.operator, input, *args), 0
 
