@@ -90,7 +90,10 @@ from .formats import (
     layout,
     memory_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
     sparse_coo,
+    sparse_csc,
     sparse_csr,
     strided,
 )
@@ -133,7 +136,17 @@ from .settings import (
     set_num_threads,
 )
 from .sparse import addmm as saddmm
-from .sparse import hspmm, smm, sparse_compressed_tensor, sparse_coo_tensor, sparse_csr_tensor, sspaddmm
+from .sparse import (
+    hspmm,
+    smm,
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    sspaddmm,
+)
 from .sparse import hspmm as hsmm
 from .storages import UntypedStorage, is_storage
 from .typed_storages import TypedStorage
@@ -285,9 +298,15 @@ __all__ = [
     "Size",
     "Stream",
     "smm",
+    "sparse_bsc",
+    "sparse_bsc_tensor",
+    "sparse_bsr",
+    "sparse_bsr_tensor",
     "sparse_compressed_tensor",
     "sparse_coo",
     "sparse_coo_tensor",
+    "sparse_csc",
+    "sparse_csc_tensor",
     "sparse_csr",
     "sparse_csr_tensor",
     "sspaddmm",

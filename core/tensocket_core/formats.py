@@ -33,7 +33,8 @@ class layout:
 
     Attributes:
         name: ``strided``: every element at an offset that strides tell. ``sparse_coo``: positions and values of some
-            elements. ``sparse_csr``: starts of rows, columns and values of some elements of a matrix.
+            elements. ``sparse_csr``: starts of rows, columns and values of some elements of a matrix;
+            ``sparse_csc``: starts of columns, and rows. ``sparse_bsr``, ``sparse_bsc``: the same of blocks.
     """
 
     __slots__ = ("name",)
@@ -55,11 +56,15 @@ channels_last_3d: Final = memory_format("channels_last_3d")
 strided: Final = layout("strided")
 sparse_coo: Final = layout("sparse_coo")
 sparse_csr: Final = layout("sparse_csr")
+sparse_csc: Final = layout("sparse_csc")
+sparse_bsr: Final = layout("sparse_bsr")
+sparse_bsc: Final = layout("sparse_bsc")
 
 _FORMATS: Final = {x.name: x for x in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
-_LAYOUTS: Final = {x.name: x for x in (strided, sparse_coo, sparse_csr)}
+_LAYOUTS: Final = {x.name: x for x in (
+    strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)}
 
 
 def _layout_named(name: str) -> layout:
@@ -84,4 +89,4 @@ def check_format(operator: str, value: Any) -> memory_format | None:
 
 
 __all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format",
-           "sparse_coo", "sparse_csr", "strided"]
+           "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]

@@ -98,6 +98,34 @@ def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
     return f"Parameter({text})" if "_is_param" in tensor.__dict__ else text
 
 
+def format_sparse(tensor: Tensor, parts: dict[str, Tensor]) -> str:
+    """A sparse tensor: its parts, size, number of elements, layout, and what is not the default.
+
+    Args:
+        tensor: The tensor.
+        parts: Positions and values by name.
+    """
+    indent, texts = len("tensor("), []
+    for name, part in parts.items():
+        head = f"{name}=tensor("
+        body = "..." if part.device.type == "meta" else _body(part, indent + len(head))
+        texts.append(f"{head}{body}" + (f", size={tuple(part.shape)})" if body == "..." or not part.numel() else ")"))
+    suffixes = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
+    suffixes += [f"size={tuple(tensor.shape)}"]
+    suffixes += [] if tensor.device.type == "meta" else [f"nnz={tensor._nnz()}"]
+    if tensor.dtype not in (get_default_dtype(), number_dtype(3), dtypes.int64, dtypes.bool_):
+        suffixes.append(f"dtype={tensor.dtype!r}")
+    suffixes.append(f"layout={tensor.layout!r}")
+    if tensor.grad_fn is not None:
+        suffixes.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    text = "tensor(" + (",\n" + " " * indent).join(texts)
+    if tensor.is_sparse:
+        text += ",\n" + " " * indent + suffixes.pop(0)
+    return _with_suffixes(text, suffixes, indent)
+
+
 def _body(tensor: Tensor, indent: int) -> str:
     if tensor.numel() == 0:
         return "[]"

@@ -17,9 +17,9 @@ from tensocket_core import (
     dtype,
     empty_strided,
     layout,
+    sparse_compressed_tensor,
     sparse_coo,
     sparse_coo_tensor,
-    sparse_csr_tensor,
 )
 from tensocket_core.creation.base import finish
 from tensocket_core.dispatch.modes import as_leaf
@@ -161,8 +161,8 @@ def _rebuild_sparse_tensor(layout: layout, data: Any) -> Tensor:
         _check_memory(part)
     shape, = _sizes("_rebuild_sparse_tensor", size)
     if compressed:
-        rows, columns, values = parts
-        return sparse_csr_tensor(rows, columns, values, shape, check_invariants=True)
+        starts, others, values = parts
+        return sparse_compressed_tensor(starts, others, values, shape, layout=layout, check_invariants=True)
     positions, values = parts
     return sparse_coo_tensor(positions, values, shape, check_invariants=True, is_coalesced=data[3:] == (True,) or None)
 

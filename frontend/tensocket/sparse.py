@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tensocket_core import sparse_coo_tensor
-from tensocket_core.sparse import addmm, as_sparse_gradcheck, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
+from tensocket_core.sparse import (
+    addmm,
+    as_sparse_gradcheck,
+    check_sparse_tensor_invariants,
+    log_softmax,
+    mm,
+    sampled_addmm,
+    softmax,
+    spdiags,
+    sum,
+)
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
 
@@ -37,4 +47,4 @@ LongTensor: Final = _kind("LongTensor", dtypes.int64)
 IntTensor: Final = _kind("IntTensor", dtypes.int32)
 
 __all__ = ["DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "addmm", "as_sparse_gradcheck",
-           "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+           "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

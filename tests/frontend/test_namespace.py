@@ -42,7 +42,8 @@ take take_along_dim tan tensordot tile topk trace tril triu unique unique_consec
 MATRICES = """
 addbmm addmv baddbmm chain_matmul cholesky cholesky_inverse cholesky_solve corrcoef cov
 cumulative_trapezoid einsum geqrf inner kron logdet lu lu_solve lu_unpack matrix_exp matrix_power norm orgqr ormqr
-pca_lowrank pinverse qr renorm slogdet sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csr
+pca_lowrank pinverse qr renorm slogdet sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr
 sparse_csr_tensor svd svd_lowrank trapezoid trapz triangular_solve vander
 """
 COMPLEX = """
@@ -206,7 +207,8 @@ def test_names_of_the_package():
      householder_product inv inv_ex ldl_factor ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matmul
      matrix_exp matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_ex solve_triangular svd
      svdvals tensorinv tensorsolve vander vecdot vector_norm"""),
-    (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor addmm log_softmax mm sampled_addmm
+    (torch.sparse, """DoubleTensor FloatTensor HalfTensor IntTensor LongTensor addmm as_sparse_gradcheck
+     check_sparse_tensor_invariants log_softmax mm sampled_addmm
      softmax spdiags sum"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),

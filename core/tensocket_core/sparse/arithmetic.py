@@ -13,26 +13,20 @@ from .._generated import functions
 from ..execute.geometry import broadcast_shapes, normalize_axes, normalize_axis
 from ..formats import sparse_coo
 from . import gradients
+from .compressed_shapes import sum_compressed
 from .factories import without_values
-from .recording import differentiable
-from .shapes import broadcast_sparse
-from .tensor import (
-    RULES,
-    SparseTensor,
+from .layouts import (
     as_coo,
-    become,
     coalesced,
     dense_of,
-    detached,
     flat_positions,
-    in_layout,
-    is_sparse,
-    like,
-    sparse_rule,
+    in_layout_of,
     summed_rows,
     values_at,
-    wrap_sparse,
 )
+from .recording import differentiable
+from .shapes import broadcast_sparse
+from .tensor import RULES, SparseTensor, detached, is_sparse, like, sparse_rule, wrap_sparse
 
 #: Functions of one element that are 0 at 0: they keep the positions.
 OF_VALUES: Final = (
@@ -50,12 +44,11 @@ _CONVERSIONS: Final = ("to", "cpu", "float", "double", "half", "bfloat16", "int"
 
 
 def _mapped(name: str) -> Callable[..., Any]:
-    def rule(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def rule(input: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_sparse(input):
-            raise ArgumentError(name, "a dense input and a sparse out", "both have one layout", "convert one of them")
+            return getattr(functions, name)(input, *args, **kwargs)
         source = input if name in LINEAR else coalesced(input)
-        made = like(source, getattr(functions, name)(source.stored, *args, **kwargs))
-        return made if out is None else into_out(name, made, out)
+        return like(source, getattr(functions, name)(source.stored, *args, **kwargs))
 
     return rule
 
@@ -100,10 +93,7 @@ def _same_shape(operator: str, input: Any, other: Any) -> None:
 
 @sparse_rule("add")
 @differentiable(gradients.of_add)
-def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    if out is not None:
-        made = _add(input, other, alpha=alpha)
-        return into_out("add", made, out) if is_sparse(made) else out.copy_(made)
+def _add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if not (is_sparse(input) and is_sparse(other)):
         dense = [dense_of(x) if is_sparse(x) else x for x in (input, other)]
         if not all(hasattr(x, "_key") for x in dense):
@@ -118,7 +108,7 @@ def _add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     scaled = second.stored if alpha == 1 else second.stored * alpha
     both = wrap_sparse(functions.cat([first.positions, second.positions], 1),
                        functions.cat([first.stored, scaled]), first.shape, sparse_coo)
-    return in_layout(coalesced(both), input._kind)
+    return in_layout_of(coalesced(both), input)
 
 
 def _same_split(first: SparseTensor, second: SparseTensor) -> tuple[SparseTensor, SparseTensor]:
@@ -143,23 +133,21 @@ def _is_number(value: Any) -> bool:
 
 @sparse_rule("mul", "multiply")
 @differentiable(gradients.of_mul)
-def _mul(input: Any, other: Any, *, out: Any = None) -> Any:
-    if out is not None:
-        return into_out("mul", _mul(input, other), out)
+def _mul(input: Any, other: Any) -> Any:
     if _is_number(input) or _is_number(other):
         source, number = (input, other) if is_sparse(input) else (other, input)
         return like(source, source.stored * number)
     shape = broadcast_shapes("mul", [tuple(input.shape), tuple(other.shape)])
-    kind = (input if is_sparse(input) else other)._kind
+    model = input if is_sparse(input) else other
     if is_sparse(input) and is_sparse(other):
         first, second = (coalesced(broadcast_sparse(x, shape)) for x in (input, other))
         if first.sparse_dim() == second.sparse_dim():
-            return in_layout(_common(first, second), kind)
+            return in_layout_of(_common(first, second), model)
         source, plain = first, dense_of(second)
     else:
         source, plain = (input, other) if is_sparse(input) else (other, input)
         source = broadcast_sparse(source, shape)
-    return in_layout(like(source, source.stored * values_at(plain.expand(shape), source.positions)), kind)
+    return in_layout_of(like(source, source.stored * values_at(plain.expand(shape), source.positions)), model)
 
 
 def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
@@ -176,13 +164,12 @@ def _common(first: SparseTensor, second: SparseTensor) -> SparseTensor:
 
 @sparse_rule("div", "divide", "true_divide")
 @differentiable(gradients.of_div)
-def _div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if not is_sparse(input) or not _is_number(other) or is_sparse(other):
         raise ArgumentError("div", "a divisor with dimensions", "sparse tensors are divided by numbers",
                             "convert them with to_dense() first")
     source = coalesced(input) if rounding_mode else input
-    made = like(source, functions.div(source.stored, other, rounding_mode=rounding_mode))
-    return made if out is None else into_out("div", made, out)
+    return like(source, functions.div(source.stored, other, rounding_mode=rounding_mode))
 
 
 @sparse_rule("pow")
@@ -197,14 +184,6 @@ def _pow(input: Any, exponent: Any) -> Any:
 @sparse_rule("floor_divide")
 def _floor_divide(input: Any, other: Any) -> Any:
     return _div(input, other, rounding_mode="floor")
-
-
-def into_out(name: str, made: SparseTensor, out: Any) -> Any:
-    """A result as the parts of ``out``, which is sparse, too."""
-    if not is_sparse(out):
-        raise ArgumentError(name, f"out of layout {out.layout!r} for a sparse result", "both have one layout",
-                            "pass a sparse out")
-    return become(out, made, name)
 
 
 # ------------------------------------------------------------------------------------------------ sums and softmax
@@ -230,6 +209,9 @@ def _item(input: Any) -> Any:
 
 @sparse_rule("norm")
 def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if p == "fro" and dtype is not None:
+        raise ArgumentError("norm", f"dtype={dtype!r} for p='fro'", "dtype argument is not supported in frobenius norm",
+                            "convert the tensor first")
     if p not in ("fro", None, 2, 2.0):
         raise ArgumentError("norm", f"p={p!r}", "norms of sparse tensors are those of Frobenius",
                             "convert it with to_dense() first")
@@ -290,6 +272,8 @@ def sparse_sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any
 def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dtype is None and input.dtype.kind in ("bool", "int", "uint"):
         dtype = int64
+    if input._kind is not sparse_coo:
+        return sum_compressed(input, dim, keepdim, dtype)
     return sparse_sum(input, dim, keepdim, dtype=dtype)
 
 
@@ -313,7 +297,7 @@ def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
     shifted = stored - top.index_select(0, places)
     sums = summed_rows(total, places, shifted.exp()).index_select(0, places)
     result = shifted - sums.log() if logarithm else shifted.exp() / sums
-    return in_layout(like(source, result), input._kind)
+    return in_layout_of(like(source, result), input)
 
 
 @sparse_rule("softmax")

@@ -5,48 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from tensocket_plugins.contract.dtypes import int32, int64
+from tensocket_plugins.contract.dtypes import int64
 from tensocket_plugins.contract.errors import ArgumentError, IndexOutOfRange, ShapeError
 
 from .. import creation
 from .._generated import functions
 from ..creation import shape_of
 from ..dispatch.factories import under_modes
-from ..dispatch.modes import as_leaf
-from ..formats import sparse_coo, sparse_csr
+from ..formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from ..tensors import Tensor
 from . import gradients
+from .compressed import finished, given
+from .invariants import wanted
+from .layouts import COMPRESSED, as_coo, block_of, coalesced, compress, dense_of, flat_positions, in_layout, values_at
 from .recording import differentiable
-from .tensor import (
-    SparseTensor,
-    as_coo,
-    as_csr,
-    coalesced,
-    dense_of,
-    flat_positions,
-    in_layout,
-    is_sparse,
-    values_at,
-    wrap_sparse,
-)
+from .tensor import CAMEL, LayoutError, SparseTensor, expect, is_sparse, wrap_sparse
 
 #: Most elements of a tensor, with those that are not stored.
 _MOST: Final = (1 << 63) - 1
-
-
-def _given(value: Any, dtype: Any, device: Any) -> Any:
-    """A plain tensor of data; tensors keep their history."""
-    if not hasattr(value, "_key"):
-        return creation.tensor(value, dtype=dtype, device=device)
-    value = value if device is None else value.to(device)
-    return value if dtype is None else value.to(dtype)
-
-
-def _finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
-    """A leaf where that is asked for."""
-    if requires_grad:
-        made = as_leaf(made.alias())
-    return made
 
 
 def _check_bounds(operator: str, positions: Any, size: tuple[int, ...]) -> None:
@@ -71,7 +47,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
         dtype: Of the values; by default theirs.
         device: By default that of the values.
         requires_grad: Whether it is a leaf that requires grad.
-        check_invariants: Positions are always checked.
+        check_invariants: Whether positions are checked, which they are by default.
         is_coalesced: Whether every position appears once, in row-major order.
 
     Raises:
@@ -82,9 +58,9 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
         shape = shape_of("sparse_coo_tensor", (size if indices is None else indices,))
         stored = creation.zeros(0, dtype=dtype, device=device)
         none = stored.new_zeros((len(shape), 0), dtype=int64)
-        return _finished(wrap_sparse(none, stored, shape, sparse_coo, True), requires_grad)
-    stored = _given(values, dtype, device)
-    positions = _given(indices, None, stored.device).detach().to(int64)
+        return finished(wrap_sparse(none, stored, shape, sparse_coo, True), requires_grad)
+    stored = given(values, dtype, device)
+    positions = given(indices, None, stored.device).detach().to(int64)
     stored = stored.unsqueeze(0) if not stored.ndim and positions.ndim == 2 else stored
     if positions.ndim != 2 or positions.shape[1] != stored.shape[0]:
         raise ShapeError("sparse_coo_tensor", f"indices {list(positions.shape)}, values {list(stored.shape)}",
@@ -98,7 +74,8 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
         raise ShapeError("sparse_coo_tensor", f"size {list(shape)} for {count} sparse dimensions and values "
                          f"{list(stored.shape)}", "the size has the sparse dimensions, then those of a value",
                          "check the size")
-    _check_bounds("sparse_coo_tensor", positions, shape[:count])
+    if wanted(check_invariants):
+        _check_bounds("sparse_coo_tensor", positions, shape[:count])
     if math.prod(shape) > _MOST:
         raise ShapeError("sparse_coo_tensor", f"size {list(shape)}", "positions are counted by 63 bits",
                          "make the tensor smaller")
@@ -107,7 +84,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
                             "each once", "a coalesced tensor has each position once, in order", "call coalesce()")
     stored = stored[...] if stored.requires_grad else stored.detach()
     whole = stored.shape[0] < 2 if is_coalesced is None else is_coalesced
-    return _finished(wrap_sparse(positions, stored, shape, sparse_coo, whole), requires_grad)
+    return finished(wrap_sparse(positions, stored, shape, sparse_coo, whole), requires_grad)
 
 
 def _ascending(positions: Any, sizes: tuple[int, ...]) -> bool:
@@ -122,7 +99,7 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
         diagonals: [diagonals, length], or one of them, [length]; an element's place in it is its column.
         offsets: int64 [diagonals], different ones: 0 is the main diagonal, those above it are positive.
         shape: Rows and columns.
-        layout: ``sparse_coo`` (by default) or ``sparse_csr``.
+        layout: ``sparse_coo`` (by default), ``sparse_csr`` or ``sparse_csc``.
 
     Raises:
         ArgumentError: There is no such layout, or an offset appears twice.
@@ -130,9 +107,9 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
     """
     rows = diagonals.unsqueeze(0) if diagonals.ndim == 1 else diagonals
     places = offsets.reshape(1) if offsets.ndim == 0 else offsets
-    if layout not in (None, sparse_coo, sparse_csr):
-        raise ArgumentError("spdiags", f"layout={layout!r}", "the layout is sparse_coo or sparse_csr (only output "
-                            "layouts of these)", "pass one of both")
+    if layout not in (None, sparse_coo, sparse_csr, sparse_csc):
+        raise ArgumentError("spdiags", f"layout={layout!r}", "the layout is sparse_coo, sparse_csr or sparse_csc (only "
+                            "output layouts of these)", "pass one of these")
     if len(shape) != 2 or rows.ndim != 2 or places.ndim != 1 or places.shape[0] != rows.shape[0]:
         raise ShapeError("spdiags", f"diagonals {list(diagonals.shape)}, offsets {list(offsets.shape)}, shape "
                          f"{list(shape)}", "there is an offset for each diagonal, and the shape is a matrix's",
@@ -146,63 +123,6 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
     positions = functions.stack([lines[inside], columns[inside]])
     made = wrap_sparse(positions, rows[inside], tuple(shape), sparse_coo)
     return in_layout(made, layout or sparse_coo)
-
-
-@under_modes
-def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
-                      device: Any = None, requires_grad: bool = False,
-                      check_invariants: bool | None = None) -> SparseTensor:
-    """A matrix of values in compressed rows.
-
-    Args:
-        crow_indices: Where each row starts in the other two, [rows + 1].
-        col_indices: Columns, ascending in every row, [nnz].
-        values: [nnz].
-        size: Rows and columns; by default large enough.
-        dtype: Of the values; by default theirs.
-        device: By default that of the values.
-        requires_grad: Whether it is a leaf that requires grad.
-        check_invariants: Positions are always checked.
-
-    Raises:
-        IndexOutOfRange: A column is outside of the size.
-        ShapeError: The arguments do not fit together.
-    """
-    stored = _given(values, dtype, device)
-    starts, columns = (_given(x, None, stored.device).detach() for x in (crow_indices, col_indices))
-    if starts.dtype is not int32 or columns.dtype is not int32:
-        starts, columns = starts.to(int64), columns.to(int64)
-    if size is None:
-        size = (starts.shape[0] - 1, int(columns.amax().item()) + 1 if columns.numel() else 0)
-    shape = tuple(size)
-    fits = starts.ndim == columns.ndim == stored.ndim == 1 and columns.shape == stored.shape and (
-        len(shape) == 2 and starts.shape[0] == shape[0] + 1)
-    if not fits:
-        raise ShapeError("sparse_csr_tensor", f"crow_indices {list(starts.shape)}, col_indices {list(columns.shape)}, "
-                         f"values {list(stored.shape)}, size {list(shape)}",
-                         "there is one more row start than rows, and as many columns as values", "check the size")
-    steps = starts.diff()
-    if starts[0].item() != 0 or starts[-1].item() != columns.shape[0] or bool((steps < 0).any()):
-        raise ArgumentError("sparse_csr_tensor", f"row starts from {starts[0].item()} to {starts[-1].item()}",
-                            "row starts ascend from 0 to the number of values", "check crow_indices")
-    _check_bounds("sparse_csr_tensor", columns.unsqueeze(0), shape[1:])
-    return _finished(wrap_sparse((starts, columns), stored, shape, sparse_csr, True), requires_grad)
-
-
-@under_modes
-def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
-                             dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-                             check_invariants: bool | None = None) -> SparseTensor:
-    """A matrix in a compressed layout; arguments as those of ``sparse_csr_tensor``.
-
-    Raises:
-        ArgumentError: The layout is not ``sparse_csr``.
-    """
-    if layout is not sparse_csr:
-        raise ArgumentError("sparse_compressed_tensor", f"layout={layout!r}", "the compressed layout is sparse_csr",
-                            "pass layout=tensocket.sparse_csr")
-    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, dtype=dtype, device=device,
-                             requires_grad=requires_grad)
 
 
 def from_dense(tensor: Any, sparse_dim: int | None = None) -> SparseTensor:
@@ -230,28 +150,101 @@ def at_positions(tensor: Any, positions: Any, whole: bool = True) -> SparseTenso
 
 
 @differentiable(gradients.of_to_sparse)
-def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None) -> Any:
+def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None,
+              dense_dim: int | None = None) -> Any:
     """In a sparse layout, by default ``sparse_coo``.
 
+    Args:
+        self: In any layout.
+        sparse_dim: How many dimensions of a plain tensor have positions; by default all.
+        layout: Any sparse one.
+        blocksize: Rows and columns of a block, in layouts with blocks.
+        dense_dim: How many dimensions of a plain tensor are dense; by default none.
+
     Raises:
-        ArgumentError: There is no such layout.
+        ArgumentError: There is no such layout, or it has no such parameter.
     """
-    if layout not in (None, sparse_coo, sparse_csr):
-        raise ArgumentError("to_sparse", f"layout={layout!r}", "the layout is sparse_coo or sparse_csr",
-                            "pass one of both")
-    made = self if is_sparse(self) else from_dense(self, sparse_dim)
-    return in_layout(made, layout or sparse_coo)
+    kind = layout or sparse_coo
+    if kind is strided and not is_sparse(self):
+        return self
+    if kind is not sparse_coo and kind not in COMPRESSED:
+        raise ArgumentError("to_sparse", f"layout={layout!r}", "the layout is a sparse one", "pass a sparse layout")
+    if sparse_dim is not None and (layout is not None or blocksize is not None or dense_dim is not None):
+        raise ArgumentError("to_sparse", f"sparse_dim={sparse_dim} with other arguments", "sparse_dim stands alone",
+                            "leave the others out")
+    block = None if blocksize is None else _block(kind, blocksize)
+    if is_sparse(self):
+        return _converted(self, kind, block, sparse_dim, dense_dim)
+    if kind is not sparse_coo and (self.ndim < 2 or (dense_dim is not None and not 0 <= dense_dim <= self.ndim - 2)):
+        raise ArgumentError(f"to_{kind.name}", f"a {self.ndim}-dimensional tensor and dense_dim={dense_dim}",
+                            "compressed layouts are those of matrices", "keep two dimensions sparse")
+    if kind in COMPRESSED and COMPRESSED[kind].blocked and block is None:
+        raise ArgumentError(f"to_{kind.name}", f"no blocksize: conversion from Strided to {CAMEL[kind.name]} without "
+                            "blocksize argument given is not supported", "layouts of blocks have a size of these",
+                            "pass blocksize=(rows, columns)")
+    made = from_dense(self, self.ndim - dense_dim if dense_dim is not None else sparse_dim)
+    return made if kind is sparse_coo else compress(made, kind, block)
+
+
+def _block(kind: Any, blocksize: Any) -> tuple[int, int]:
+    """The size of blocks, checked."""
+    sizes = tuple(blocksize)
+    if kind not in COMPRESSED or not COMPRESSED[kind].blocked:
+        raise ArgumentError("to_sparse", f"blocksize={sizes} for layout {kind!r}: conversion to {CAMEL[kind.name]} "
+                            "with blocksize argument given is not supported",
+                            "only sparse_bsr and sparse_bsc have blocks",
+                            "leave blocksize out")
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise ArgumentError(f"to_{kind.name}", f"blocksize {sizes}: blocksize needs to be a tuple of size 2",
+                            "a block has at least a row and a column", "pass two positive numbers")
+    return sizes
+
+
+def _converted(tensor: Any, kind: Any, block: tuple[int, int] | None, sparse_dim: int | None,
+               dense_dim: int | None) -> Any:
+    """A sparse tensor in another layout."""
+    old = tensor._kind
+    for name, value, own in (("sparse_dim", sparse_dim, tensor.sparse_dim()), ("dense_dim", dense_dim,
+                                                                             tensor.dense_dim())):
+        if value is not None and value != own:
+            raise ArgumentError("to_sparse", f"{name}={value} for a sparse tensor with {own}: conversion from "
+                                f"{CAMEL[old.name]} to {CAMEL[kind.name]} with {name} argument !={own} is not "
+                                "supported",
+                                "kinds of dimensions stay", f"leave {name} out")
+    known = block_of(tensor)
+    if kind is sparse_coo:
+        return tensor if old is kind else coalesced(as_coo(tensor))
+    if known is not None and (not COMPRESSED[kind].blocked or block not in (None, known)):
+        raise ArgumentError(f"to_{kind.name}", f"layout {old!r} with blocks of {known}: conversion from "
+                            f"{CAMEL[old.name]} to {CAMEL[kind.name]} with blocksize changed from {list(known)} to "
+                            f"{list(block or (1, 1))} is not supported", "blocks stay",
+                            "convert it with to_dense() first")
+    return in_layout(tensor, kind, block)
 
 
 def to_sparse_coo(self: Any) -> Any:
     """In layout ``sparse_coo``."""
-    return to_sparse(self)
+    return to_sparse(self, layout=sparse_coo)
 
 
-@differentiable(gradients.of_to_sparse)
-def to_sparse_csr(self: Any) -> Any:
-    """A matrix in layout ``sparse_csr``."""
-    return as_csr(self if is_sparse(self) else from_dense(self))
+def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
+    """Matrices in layout ``sparse_csr``."""
+    return to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
+
+
+def to_sparse_csc(self: Any, dense_dim: int | None = None) -> Any:
+    """Matrices in layout ``sparse_csc``."""
+    return to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
+
+
+def to_sparse_bsr(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """Matrices in layout ``sparse_bsr``, with blocks of a size."""
+    return to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+
+def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """Matrices in layout ``sparse_bsc``, with blocks of a size."""
+    return to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 @differentiable(gradients.of_to_dense)
@@ -283,22 +276,30 @@ def sparse_mask(self: Any, mask: Any) -> Any:
     if tuple(self.shape) != tuple(mask.shape):
         raise ShapeError("sparse_mask", f"shapes {list(self.shape)} and {list(mask.shape)}",
                          "mask and tensor have one shape", "expand one of them")
-    pattern = as_coo(mask)
-    plain = dense_of(self) if is_sparse(self) else self
-    return in_layout(at_positions(plain, pattern.positions, pattern.coalesced), mask._kind)
+    made = mask.alias().values_in(self)
+    return wrap_sparse(mask.positions, made, mask.shape, mask._kind, mask.coalesced)
 
 
 def _coo(name: str, tensor: Any) -> Any:
-    if not is_sparse(tensor) or tensor._kind is not sparse_coo:
-        raise ArgumentError(name, f"a tensor of layout {tensor.layout!r}", "the layout is sparse_coo",
-                            "convert it with to_sparse()")
-    return tensor
+    return expect(tensor, (sparse_coo,), name)
+
+
+#: The layouts that methods about parts are for.
+_PART_LAYOUTS: Final = {
+    "is_coalesced": (sparse_coo,), "indices": (sparse_coo,), "_indices": (sparse_coo,), "_nnz": (sparse_coo,),
+    "crow_indices": (sparse_csr, sparse_bsr), "col_indices": (sparse_csr, sparse_bsr),
+    "ccol_indices": (sparse_csc, sparse_bsc), "row_indices": (sparse_csc, sparse_bsc)}
 
 
 def _only_sparse(name: str) -> Any:
     def method(self: Any, *args: Any) -> Any:
-        raise ArgumentError(name, f"a tensor of layout {self.layout!r}", "only sparse tensors have positions",
-                            "convert it with to_sparse()")
+        if is_sparse(self):
+            return getattr(type(self), name)(self, *args)
+        if name in _PART_LAYOUTS:
+            return expect(self, _PART_LAYOUTS[name], name)
+        raise LayoutError(name, f"a tensor of layout {self.layout!r}: {name} expected sparse tensor layout but got "
+                          f"{CAMEL[self.layout.name]}", "only sparse tensors have positions",
+                          "convert it with to_sparse()")
 
     method.__name__ = name
     method.__doc__ = f"``{name}`` of sparse tensors."
@@ -311,10 +312,11 @@ def _sparse_at(self: Any, positions: Any, size: tuple[int, ...]) -> SparseTensor
 
 
 #: What plain tensors have of this: conversions, and what says that they are not sparse.
-for _function in (to_sparse, to_sparse_coo, to_sparse_csr, to_dense, coalesce, sparse_mask, _sparse_at):
+for _function in (to_sparse, to_sparse_coo, to_sparse_csr, to_sparse_csc, to_sparse_bsr, to_sparse_bsc, to_dense,
+                  coalesce, sparse_mask, _sparse_at):
     setattr(Tensor, _function.__name__, _function)
-for _name in ("is_coalesced", "indices", "values", "_nnz", "_indices", "crow_indices", "col_indices",
-              "sparse_dim", "dense_dim"):
+for _name in ("is_coalesced", "indices", "values", "_nnz", "_indices", "crow_indices", "col_indices", "ccol_indices",
+              "row_indices", "sparse_dim", "dense_dim"):
     setattr(Tensor, _name, _only_sparse(_name))
 
-__all__ = ["sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor", "spdiags"]
+__all__ = ["sparse_coo_tensor", "spdiags"]

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..autograd.gradcheck import SPARSE
 from .construct import sparse_coo_tensor
-from .tensor import as_coo, coo_positions, dense_of, in_layout, is_sparse, split_positions, wrap_sparse
+from .layouts import coo_positions, dense_of, in_layout_of, split_positions
+from .tensor import is_sparse, wrap_sparse
 
 
 def _parts(source: Any, masked: bool) -> tuple[Any, Callable[[Any], Any]]:
@@ -24,7 +25,7 @@ def _parts(source: Any, masked: bool) -> tuple[Any, Callable[[Any], Any]]:
 
     def assembled(values: Any) -> Any:
         made = sparse_coo_tensor(positions, values, tuple(source.shape), is_coalesced=True)
-        return made if source.is_sparse else in_layout(as_coo(made), source._kind)
+        return made if source.is_sparse else in_layout_of(made, source)
 
     return leaf, assembled
 

@@ -40,7 +40,7 @@ def converted(grad: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     return grad.to(dtype=input.dtype, device=input.device)
 
 
-def of_add(grad: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def of_add(grad: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """Of ``add``."""
     return _fitted(grad, input), _fitted(grad if alpha == 1 else grad * _conjugate(alpha), other)
 
@@ -50,13 +50,13 @@ def of_sub(grad: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return of_add(grad, input, other, alpha=-alpha)
 
 
-def of_mul(grad: Any, input: Any, other: Any, *, out: Any = None) -> Any:
+def of_mul(grad: Any, input: Any, other: Any) -> Any:
     """Of ``mul``."""
     return tuple(_fitted(grad * _conjugate(y), x) if hasattr(x, "_key") and x.requires_grad else None
                  for x, y in ((input, other), (other, input)))
 
 
-def of_div(grad: Any, input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+def of_div(grad: Any, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Of ``div`` by a number."""
     if rounding_mode is not None:
         return grad * 0

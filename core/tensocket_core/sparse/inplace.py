@@ -9,7 +9,8 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from ..promotion import can_cast
 from .arithmetic import LINEAR, OF_VALUES
-from .tensor import RULES, adopt, as_coo, become, in_layout, is_sparse, sparse_rule
+from .layouts import as_coo, become, in_layout_of
+from .tensor import RULES, adopt, is_sparse, sparse_rule
 
 #: Operators with a form that writes to the first operand.
 _WRITTEN: Final = (
@@ -46,6 +47,27 @@ def _into_dense(name: str, input: Any, *args: Any, **kwargs: Any) -> Any:
 RULES.update({name + "_": _written(name) for name in _WRITTEN if name in RULES})
 
 
+def into_out(name: str, made: Any, out: Any) -> Any:
+    """Write a result to ``out``.
+
+    Raises:
+        ArgumentError: The result is dense and ``out`` sparse.
+    """
+    if is_sparse(out) and is_sparse(made):
+        return become(out, made, name)
+    if is_sparse(out):
+        raise ArgumentError(name, f"out of layout {out.layout!r} for a dense result", "both have one layout",
+                            "pass a dense out")
+    plain = made.to_dense() if is_sparse(made) else made
+    if not can_cast(plain.dtype, out.dtype):
+        raise DtypeError(name, f"a result of dtype {plain.dtype.name} for an out of dtype {out.dtype.name}",
+                         "what is written can be cast to the tensor's dtype", "pass an out of another dtype")
+    return (out if tuple(out.shape) == tuple(plain.shape) else out.resize_(tuple(plain.shape))).copy_(plain)
+
+
+RULES["out"] = into_out
+
+
 @sparse_rule("copy_")
 def _copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if not (is_sparse(input) and is_sparse(src)):
@@ -54,6 +76,6 @@ def _copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
     if tuple(input.shape) != tuple(src.shape):
         raise ShapeError("copy_", f"shape {list(src.shape)} for {list(input.shape)}",
                          "sparse tensors are not broadcast when they are copied", "expand the source")
-    made = src if src._kind is input._kind else in_layout(as_coo(src), input._kind)
+    made = src if src._kind is input._kind else in_layout_of(as_coo(src), input)
     return adopt(input, RULES["to"](made, device=input.device, dtype=input.dtype, copy=True))
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeError
 
 from .._generated import functions
+from ..execute.geometry import broadcast_shapes
 from ..formats import sparse_coo, sparse_csr
 from ..tensors import Tensor
 from . import gradients
-from .recording import differentiable
-from .tensor import (
-    SparseTensor,
+from .layouts import (
     as_coo,
-    as_csr,
     coalesced,
     coo_positions,
+    elements,
+    flat_positions,
     in_layout,
-    is_sparse,
-    like,
-    sparse_rule,
+    in_layout_of,
+    located,
     summed_rows,
-    wrap_sparse,
 )
+from .recording import differentiable
+from .tensor import SparseTensor, is_sparse, like, sparse_rule, wrap_sparse
 
 
 def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None:
@@ -42,7 +43,7 @@ def _check(operator: str, left: Any, right: Any, ranks: tuple[int, ...]) -> None
 def _sparse_dense(left: Any, right: Any, reduce: str = "sum") -> Any:
     """Rows of the dense operand, scaled and added up (or reduced otherwise)."""
     rows, columns = coo_positions(left)
-    scale = left.stored.unsqueeze(1) if right.ndim == 2 else left.stored
+    scale = elements(left).unsqueeze(1) if right.ndim == 2 else elements(left)
     products = scale * right.index_select(0, columns)
     if reduce == "sum":
         return summed_rows(left.shape[0], rows, products)
@@ -52,7 +53,7 @@ def _sparse_dense(left: Any, right: Any, reduce: str = "sum") -> Any:
 
 def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
     """Every value of the left one times the row of the right one that its column names."""
-    first, second = as_coo(left), as_csr(right)
+    first, second = as_coo(left), in_layout(right, sparse_csr)
     starts, columns = second.positions
     inner = first.positions.select(0, 1)
     begins = starts.index_select(0, inner)
@@ -65,12 +66,31 @@ def _sparse_sparse(left: Any, right: Any) -> SparseTensor:
     rows = first.positions.select(0, 0).index_select(0, places)
     pairs = functions.stack([rows, columns.index_select(0, partner).to(rows.dtype)])
     made = wrap_sparse(pairs, values, (left.shape[0], right.shape[1]), sparse_coo)
-    return in_layout(coalesced(made), left._kind)
+    return coalesced(made) if right._kind is left._kind is sparse_coo else in_layout(made, sparse_csr)
 
 
 @sparse_rule("matmul", "mm", "mv", "dot")
 def _mm(input: Any, mat2: Any) -> Any:
+    if input.ndim > 2 or mat2.ndim > 2:
+        return _batched(input, mat2)
     return mm(input, mat2) if is_sparse(input) and is_sparse(mat2) else _product(input, mat2)
+
+
+def _batched(input: Any, mat2: Any) -> Any:
+    """Products of batches, of one sparse and one dense operand; matrices are taken for every batch."""
+    if is_sparse(mat2):
+        return _batched(mat2.transpose(-2, -1), input.mT).mT
+    lead = tuple((input if is_sparse(input) and input.ndim > 2 else mat2).shape[:-2])
+    if input.ndim == 2:
+        wide = mat2.movedim(-2, 0).reshape((mat2.shape[-2], -1))
+        product = _product(input, wide)
+        return product.reshape((input.shape[0], *lead, mat2.shape[-1])).movedim(0, -2)
+    sizes = (math.prod(lead), *input.shape[-2:])
+    positions = coo_positions(input)
+    number = flat_positions(positions[:-2], lead)
+    flat = wrap_sparse(functions.cat([number.unsqueeze(0), positions[-2:]]), elements(input), sizes, sparse_coo)
+    dense = mat2.expand((*lead, *mat2.shape[-2:])).reshape((sizes[0], *mat2.shape[-2:]))
+    return _products(flat, dense).reshape((*lead, sizes[1], mat2.shape[-1]))
 
 
 def mm(input: Any, mat2: Any, reduce: str = "sum") -> Any:
@@ -106,8 +126,12 @@ def _product(input: Any, mat2: Any) -> Any:
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Beta * input + alpha * (mat1 @ mat2)."""
-    result = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
-    return result * alpha + input * beta
+    product = mm(mat1, mat2) if is_sparse(mat1) or is_sparse(mat2) else mat1.mm(mat2)
+    result = product if alpha == 1 else product * alpha
+    if beta == 0:  # not even NaN of the input
+        wide = result.expand(broadcast_shapes("addmm", [tuple(result.shape), tuple(input.shape)]))
+        return in_layout_of(wide, input) if is_sparse(input) and is_sparse(wide) else wide
+    return input * beta + result
 
 
 @sparse_rule("addmm", "saddmm")
@@ -131,7 +155,7 @@ def _addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1)
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """Beta * input + alpha * (mat1 @ mat2), sparse: the product has a row's elements wherever ``mat1`` has one."""
     product = _sparse_rows(mat1, mat2)
-    return in_layout(like(product, product.stored * alpha), input._kind) + like(input, input.stored * beta)
+    return in_layout_of(like(product, product.stored * alpha), input) + like(input, input.stored * beta)
 
 
 @sparse_rule("hspmm", "hsmm")
@@ -161,21 +185,21 @@ def _sparse_rows(left: Any, right: Any) -> SparseTensor:
 
 
 @sparse_rule("bmm")
-def _bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
-    return _products(input, mat2) if out is None else out.copy_(_products(input, mat2))
+def _bmm(input: Any, mat2: Any) -> Any:
+    return _products(input, mat2)
 
 
 @differentiable(gradients.of_product)
 def _products(input: Any, mat2: Any) -> Any:
     """Products of a batch of sparse matrices with dense ones: one product, of the blocks on a diagonal."""
-    if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or input.sparse_dim() != 3 or (
+    if is_sparse(mat2) or not is_sparse(input) or input.ndim != 3 or mat2.ndim != 3 or located(input) != 3 or (
             input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
         raise ShapeError("bmm", f"a sparse and a dense operand of shapes {list(input.shape)} and {list(mat2.shape)}",
                          "a sparse batch [b, m, n] is multiplied by a dense one [b, n, k]", "check the sizes")
     batch, height, depth = input.shape
     number, row, column = as_coo(input).positions.unbind(0)
     places = functions.stack([number * height + row, number * depth + column])
-    blocks = wrap_sparse(places, input.stored, (batch * height, batch * depth), sparse_coo)
+    blocks = wrap_sparse(places, elements(input), (batch * height, batch * depth), sparse_coo)
     result = _sparse_dense(blocks, mat2.reshape((batch * depth, mat2.shape[2])))
     return result.reshape((batch, height, mat2.shape[2]))
 
@@ -184,9 +208,9 @@ def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: f
     """Beta * input + alpha * (mat1 @ mat2), at the positions of ``input`` only.
 
     Args:
-        input: [m, n] in layout ``sparse_csr``.
-        mat1: [m, k], dense.
-        mat2: [k, n], dense.
+        input: [..., m, n] in layout ``sparse_csr``.
+        mat1: [..., m, k], dense.
+        mat2: [..., k, n], dense.
         beta: Factor of the input.
         alpha: Factor of the product.
 
@@ -197,14 +221,19 @@ def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: f
     if not is_sparse(input) or input._kind is not sparse_csr:
         raise ArgumentError("sparse.sampled_addmm", f"an input of layout {input.layout!r}",
                             "the input has layout sparse_csr", "convert it with to_sparse_csr()")
-    if mat1.ndim != 2 or mat2.ndim != 2 or mat1.shape[1] != mat2.shape[0] or (
-            tuple(input.shape) != (mat1.shape[0], mat2.shape[1])):
+    lead = tuple(input.shape[:-2])
+    if input.dense_dim() or mat1.ndim != input.ndim or mat2.ndim != input.ndim or mat1.shape[-1] != mat2.shape[-2] or (
+            tuple(input.shape) != (*mat1.shape[:-1], mat2.shape[-1]) or tuple(mat2.shape[:-2]) != lead):
         raise ShapeError("sparse.sampled_addmm",
                          f"shapes {list(input.shape)}, {list(mat1.shape)} and {list(mat2.shape)}",
                          "the input has the product's shape", "check the sizes")
-    rows, columns = coo_positions(input)
-    products = (mat1.index_select(0, rows) * mat2.mT.index_select(0, columns)).sum(1)
-    return like(input, input.stored * beta + products * alpha)
+    positions, depth = coo_positions(input), mat1.shape[-1]
+    rows = flat_positions(positions[:-1], input.shape[:-1])
+    columns = flat_positions(functions.cat([positions[:-2], positions[-1:]]), (*lead, input.shape[-1]))
+    left = mat1.reshape((math.prod(input.shape[:-1]), depth))
+    right = mat2.mT.reshape((math.prod(lead) * input.shape[-1], depth))
+    products = (left.index_select(0, rows) * right.index_select(0, columns)).sum(1)
+    return like(input, input.stored * beta + products.reshape(tuple(input.raw.shape)) * alpha)
 
 
 for _function in (smm, sspaddmm):

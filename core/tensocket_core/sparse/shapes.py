@@ -21,17 +21,10 @@ from ..creation import shape_of
 from ..execute.geometry import normalize_axes, normalize_axis
 from ..formats import sparse_coo
 from . import gradients
+from .compressed_shapes import select_compressed, transpose_compressed
+from .layouts import as_coo, in_layout_of, split_positions
 from .recording import differentiable
-from .tensor import (
-    SparseTensor,
-    as_coo,
-    in_layout,
-    is_sparse,
-    replace_parts,
-    sparse_rule,
-    split_positions,
-    wrap_sparse,
-)
+from .tensor import SparseTensor, is_sparse, replace_parts, sparse_rule, wrap_sparse
 
 
 def _permuted(source: SparseTensor, order: Sequence[int]) -> SparseTensor:
@@ -39,7 +32,7 @@ def _permuted(source: SparseTensor, order: Sequence[int]) -> SparseTensor:
     count = source.sparse_dim()
     rows = source.positions.index_select(0, source.positions.new_tensor(order[:count]))
     values = source.stored.permute((0, *(k - count + 1 for k in order[count:])))
-    same = list(order[:count]) == list(range(count))
+    same = list(order[:count]) == list(range(count)) or not source._nnz()
     return wrap_sparse(rows, values, [source.shape[k] for k in order], sparse_coo, same and source.coalesced)
 
 
@@ -57,20 +50,22 @@ def _permute(input: Any, *dims: Any) -> Any:
                              "sparse dimensions stay in front of dense ones", "convert it with to_dense() first")
     made = _permuted(source, order)
     made.coalesced = made.coalesced and (not given or given[0] == 0)
-    return in_layout(made, input._kind)
+    return in_layout_of(made, input)
 
 
 @sparse_rule("transpose", "swapaxes", "swapdims")
 @differentiable(gradients.of_transpose)
 def _transpose(input: Any, dim0: int, dim1: int) -> Any:
     first, second = (normalize_axis("transpose", d, input.ndim) for d in (dim0, dim1))
+    if input._kind is not sparse_coo:
+        return transpose_compressed(input, first, second)
     source = as_coo(input)
     count, order = source.sparse_dim(), list(range(input.ndim))
     order[first], order[second] = order[second], order[first]
     if (first < count) != (second < count):
         raise DimensionError("transpose", f"dims {dim0} and {dim1} of {count} sparse dimensions",
                              "a sparse dimension is exchanged with a sparse one", "convert it with to_dense() first")
-    return in_layout(_permuted(source, order), input._kind)
+    return _permuted(source, order)
 
 
 @sparse_rule("t")
@@ -121,7 +116,11 @@ def _select(input: Any, dim: int, index: int) -> Any:
     if not -size <= index < size:
         raise IndexOutOfRange("select", f"index {index} of dimension {dim} with size {size}",
                               f"an index is from {-size} to {size - 1}", "pass another index")
-    source, number = as_coo(input), index % size
+    number = index % size
+    kept = None if input._kind is sparse_coo else select_compressed(input, axis, number)
+    if kept is not None:
+        return kept
+    source = as_coo(input)
     count, shape = source.sparse_dim(), (*input.shape[:axis], *input.shape[axis + 1:])
     if axis >= count:
         return wrap_sparse(source.positions, source.stored.select(axis - count + 1, number), shape, sparse_coo,
@@ -259,7 +258,7 @@ def _cat(tensors: Any, dim: int = 0) -> Any:
         before += x.shape[axis]
     whole = axis == 0 and count > 0 and all(x.coalesced for x in sources)
     made = wrap_sparse(functions.cat(rows, 1), functions.cat(values), shape, sparse_coo, whole)
-    return in_layout(made, tensors[0]._kind)
+    return in_layout_of(made, tensors[0])
 
 
 def _padded(values: Any, axis: int, before: int, size: int) -> Any:
@@ -325,9 +324,9 @@ def sparse_resize_(input: Any, size: Any, sparse_dim: int, dense_dim: int) -> An
     if not input._nnz():
         return replace_parts(input, input.positions.new_zeros((sparse_dim, 0)), input.stored.new_zeros((0, *dense)),
                              shape, input.coalesced)
-    values = input.stored
-    for axis, (old, new) in enumerate(zip(values.shape[1:], dense, strict=True), 1):
-        values = _padded(values, axis, 0, new) if new > old else values.narrow(axis, 0, new)
+    old = input.stored.reshape(-1)  # as memory that grows: elements move to other places
+    more = input._nnz() * math.prod(dense) - old.shape[0]
+    values = functions.cat([old, old.new_zeros((more,))]).reshape((input._nnz(), *dense))
     return replace_parts(input, input.positions, values, shape, input.coalesced)
 
 

@@ -7,22 +7,32 @@ every device runs it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, DtypeError, UnsupportedOperator
+from tensocket_plugins.contract.errors import ArgumentError, AutogradError, UnsupportedOperator
 
-from .._generated import functions
 from ..autograd import differentiate
 from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, SCALAR_MASK
 from ..dispatch.modes import is_grad_enabled, thread_state
-from ..formats import layout, sparse_coo, sparse_csr
-from ..promotion import can_cast
+from ..formats import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from ..printing import format_sparse
 from ..tensors import Tensor
 from .recording import Assembled, Stored, records
 
+
+class LayoutError(ArgumentError):
+    """A tensor has another layout than the operator is for."""
+
+
+_COO: Final = (sparse_coo,)
+_ROWS: Final = (sparse_csr, sparse_bsr)
+_COLUMNS: Final = (sparse_csc, sparse_bsc)
+_WORDS: Final = {_COO: "sparse coordinate", _ROWS: "sparse row compressed", _COLUMNS: "sparse column compressed"}
+#: Layouts as PyTorch's errors call them.
+CAMEL: Final = {"strided": "Strided", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr", "sparse_csc": "SparseCsc",
+                "sparse_bsr": "SparseBsr", "sparse_bsc": "SparseBsc"}
 F = TypeVar("F", bound=Callable[..., Any])
 #: Attributes of a sparse tensor that a program has not set.
 PARTS: Final = frozenset({"positions", "raw", "coalesced", "_kind"})
@@ -50,7 +60,8 @@ class SparseTensor(Tensor):
     """A tensor of which only some elements are stored; the others are 0.
 
     Attributes:
-        positions: COO: int64 [sparse dimensions, nnz]. CSR: the pair of row starts [rows + 1] and columns [nnz].
+        positions: COO: int64 [sparse dimensions, nnz]. Compressed layouts: a pair, where each row (or column) starts,
+            [batches ..., rows + 1], and the columns (or rows) of the elements, [batches ..., nnz].
         raw: The values without history.
         coalesced: Whether every position appears once, in row-major order.
     """
@@ -78,13 +89,16 @@ class SparseTensor(Tensor):
         if rule is None:
             raise UnsupportedOperator(name, "a sparse tensor", "the operator has no rule for sparse tensors",
                                       "convert it with to_dense() first")
-        return rule(*args, **(kwargs or {}))
+        given = dict(kwargs or {})
+        out = given.pop("out", None)
+        made = rule(*args, **given)
+        return made if out is None else RULES["out"](name, made, out)
 
     # ------------------------------------------------------------------------------------------ metadata
 
     @property
     def layout(self) -> layout:
-        """``sparse_coo`` or ``sparse_csr``."""
+        """``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``."""
         return self._kind
 
     @property
@@ -97,25 +111,31 @@ class SparseTensor(Tensor):
         """Whether the layout is ``sparse_csr``."""
         return self._kind is sparse_csr
 
+    def batch_dim(self) -> int:
+        """Number of dimensions in front of the sparse ones, which compressed layouts may have."""
+        return 0 if self._kind is sparse_coo else self.positions[0].ndim - 1
+
     def sparse_dim(self) -> int:
         """Number of dimensions with positions."""
-        return 2 if self._kind is sparse_csr else int(self.positions.shape[0])
+        return int(self.positions.shape[0]) if self._kind is sparse_coo else 2
 
     def dense_dim(self) -> int:
         """Number of dimensions behind these."""
-        return self.ndim - self.sparse_dim()
+        return self.ndim - self.batch_dim() - self.sparse_dim()
+
+    _dimI, _dimV = sparse_dim, dense_dim  # noqa: N815  PyTorch's names
 
     def _nnz(self) -> int:
-        return int(self.raw.shape[0])
+        return int((self.positions if self._kind is sparse_coo else self.positions[1]).shape[-1])
 
     def is_coalesced(self) -> bool:
         """Whether every position appears once, in row-major order."""
-        _expect(self, sparse_coo, "is_coalesced")
+        expect(self, _COO, "is_coalesced")
         return self.coalesced
 
     def _coalesced_(self, coalesced: bool) -> SparseTensor:
         """Say whether every position appears once, in row-major order; nothing is checked."""
-        _expect(self, sparse_coo, "_coalesced_").coalesced = bool(coalesced)
+        expect(self, _COO, "_coalesced_").coalesced = bool(coalesced)
         return self
 
     def indices(self) -> Any:
@@ -123,29 +143,37 @@ class SparseTensor(Tensor):
         return self._checked("indices").positions
 
     def values(self) -> Any:
-        """Stored values, [nnz, ...]."""
-        return self.stored if self._kind is sparse_csr else self._checked("values").stored
+        """Stored values, [nnz, ...]; in compressed layouts [batches ..., nnz, block ..., dense dimensions ...]."""
+        return (self._checked("values") if self._kind is sparse_coo else self).stored
 
     def _checked(self, name: str) -> SparseTensor:
-        _expect(self, sparse_coo, name)
+        expect(self, _COO, name)
         if not self.coalesced:
-            raise ArgumentError(name, "an uncoalesced tensor", "positions of a coalesced tensor appear once",
-                                "call .coalesce() first")
+            raise ArgumentError(name, f"an uncoalesced tensor: Cannot get {name} on an uncoalesced tensor",
+                                "positions of a coalesced tensor appear once", "call .coalesce() first")
         return self
 
     def _indices(self) -> Any:
-        return _expect(self, sparse_coo, "_indices").positions
+        return expect(self, _COO, "_indices").positions
 
     def _values(self) -> Any:
         return self.raw
 
     def crow_indices(self) -> Any:
-        """Where each row starts, [rows + 1]."""
-        return _expect(self, sparse_csr, "crow_indices").positions[0]
+        """Where each row starts, [..., rows + 1]."""
+        return expect(self, _ROWS, "crow_indices").positions[0]
 
     def col_indices(self) -> Any:
-        """Columns of the values, [nnz]."""
-        return _expect(self, sparse_csr, "col_indices").positions[1]
+        """Columns of the values, [..., nnz]."""
+        return expect(self, _ROWS, "col_indices").positions[1]
+
+    def ccol_indices(self) -> Any:
+        """Where each column starts, [..., columns + 1]."""
+        return expect(self, _COLUMNS, "ccol_indices").positions[0]
+
+    def row_indices(self) -> Any:
+        """Rows of the values, [..., nnz]."""
+        return expect(self, _COLUMNS, "row_indices").positions[1]
 
     # ------------------------------------------------------------------------------------------ autograd
 
@@ -163,38 +191,15 @@ class SparseTensor(Tensor):
         """A tensor of the same parts that is cut off from the graph."""
         return like(self, self.raw)
 
-    def with_gradient(self, grad: Any) -> SparseTensor:
-        """A gradient of the stored values as one of the tensor."""
-        if self._kind is sparse_csr or self.coalesced:
-            return like(self, grad)
-        # Values at one position have equal gradients, that of their sum.
-        total, count = coalesced(like(self, grad)), coalesced(like(self, grad * 0 + 1))
-        return like(total, total.stored / count.stored)
-
-    def values_in(self, other: Any) -> Any:
-        """Elements of another tensor at the positions of this one, in the order of the stored values."""
-        if not is_sparse(other):
-            found = values_at(other, coo_positions(self))
-        elif other.positions is self.positions and other.raw.shape == self.raw.shape:
-            return other.stored
-        else:
-            found = looked_up(as_coo(other), coo_positions(self), self.sparse_dim())
-        return found.reshape(tuple(self.raw.shape))
-
     # ------------------------------------------------------------------------------------------ presentation
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
-        parts = {"indices": self.positions} if self._kind is sparse_coo else {
-            "crow_indices": self.positions[0], "col_indices": self.positions[1]}
-        parts["values"] = self.raw
-        lines = [f"{name}={_indented(value, len(name) + 8)}" for name, value in parts.items()]
-        lines[0] = "tensor(" + lines[0]
-        tail = f"size={tuple(self.shape)}, nnz={self._nnz()}, layout={self._kind!r}"
-        if self.grad_fn is not None:
-            tail += f", grad_fn=<{self.grad_fn.name()}>"
-        elif self.requires_grad:
-            tail += ", requires_grad=True"
-        return ",\n       ".join([*lines, tail]) + ")"
+        if self._kind is sparse_coo:
+            parts = {"indices": self.positions}
+        else:
+            names = ("crow_indices", "col_indices") if self._kind in _ROWS else ("ccol_indices", "row_indices")
+            parts = dict(zip(names, self.positions, strict=True))
+        return format_sparse(self, {**parts, "values": self.raw})
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _rebuilt, (self.positions, self.raw, tuple(self.shape), self._kind, self.coalesced,
@@ -204,10 +209,6 @@ class SparseTensor(Tensor):
         made = memo[id(self)] = RULES["clone"](self.alias())
         made.requires_grad_(self.requires_grad)
         return made  # type: ignore[no-any-return]
-
-
-def _indented(value: Any, width: int) -> str:
-    return repr(value).replace("\n", "\n" + " " * width)
 
 
 def _rebuilt(positions: Any, values: Any, size: tuple[int, ...], kind: layout, whole: bool,
@@ -268,134 +269,17 @@ def is_sparse(value: Any) -> bool:
     return isinstance(value, SparseTensor)
 
 
-def _expect(tensor: Any, kind: layout, name: str) -> Any:
+def expect(tensor: Any, kinds: tuple[layout, ...], name: str) -> Any:
     """The tensor itself.
 
     Raises:
-        ArgumentError: It has another layout.
+        LayoutError: It has another layout.
     """
-    if getattr(tensor, "_kind", None) is not kind:
-        raise ArgumentError(name, f"a tensor of layout {tensor.layout!r}", f"the layout is {kind.name}",
-                            f"convert it with to_{kind.name}()")
+    if getattr(tensor, "_kind", None) not in kinds:
+        words = _WORDS[kinds]
+        raise LayoutError(name, f"a tensor of layout {tensor.layout!r}", f"{name} expected {words} tensor layout but "
+                          f"got {CAMEL[tensor.layout.name]}", "convert it to another layout first")
     return tensor
 
 
-# ------------------------------------------------------------------------------------------ positions as numbers
-
-
-def coo_positions(tensor: SparseTensor) -> Any:
-    """Positions in COO form."""
-    if tensor._kind is sparse_coo:
-        return tensor.positions
-    starts, columns = tensor.positions
-    rows = functions.repeat_interleave(starts.new_arange(0, tensor.shape[0], 1), starts.diff())
-    return functions.stack([rows, columns.to(rows.dtype)])
-
-
-def flat_positions(positions: Any, sizes: Any) -> Any:
-    """Row-major numbers of positions, [nnz]."""
-    total = positions.new_zeros((positions.shape[1],))
-    for k, size in enumerate(sizes):
-        total = total * size + positions.select(0, k)
-    return total
-
-
-def split_positions(numbers: Any, sizes: Any) -> Any:
-    """The inverse of ``flat_positions``."""
-    rows = []
-    for size in reversed(tuple(sizes)):
-        rows.append(numbers.remainder(max(size, 1)))
-        numbers = numbers.floor_divide(max(size, 1))
-    return functions.stack(rows[::-1]) if rows else numbers.new_zeros((0, numbers.shape[0]))
-
-
-def summed_rows(count: int, numbers: Any, values: Any) -> Any:
-    """Rows of ``values`` added up by their numbers, [count, ...]."""
-    return values.new_zeros((count, *values.shape[1:])).index_add(0, numbers, values)
-
-
-def coalesced(tensor: SparseTensor) -> SparseTensor:
-    """Every position once, in row-major order, with the sum of its values."""
-    if tensor.coalesced or tensor._kind is sparse_csr:
-        return tensor
-    sizes = tensor.shape[:tensor.sparse_dim()]
-    numbers = flat_positions(tensor.positions, sizes)
-    distinct, places = functions.unique(numbers, return_inverse=True)
-    values = summed_rows(distinct.shape[0], places, tensor.stored)
-    return wrap_sparse(split_positions(distinct, sizes), values, tensor.shape, sparse_coo, True)
-
-
-def dense_of(tensor: SparseTensor) -> Any:
-    """All elements as a plain tensor."""
-    sizes = tuple(tensor.shape[:tensor.sparse_dim()])
-    numbers = flat_positions(coo_positions(tensor), sizes)
-    return summed_rows(math.prod(sizes), numbers, tensor.stored).reshape(tuple(tensor.shape))
-
-
-def as_coo(tensor: SparseTensor) -> SparseTensor:
-    """The same tensor in COO layout."""
-    if tensor._kind is sparse_coo:
-        return tensor
-    return wrap_sparse(coo_positions(tensor), tensor.stored, tensor.shape, sparse_coo, True)
-
-
-def as_csr(tensor: SparseTensor) -> SparseTensor:
-    """The same matrix in CSR layout.
-
-    Raises:
-        ArgumentError: It is no matrix.
-    """
-    if tensor._kind is sparse_csr:
-        return tensor
-    if tensor.sparse_dim() != 2:
-        raise ArgumentError("to_sparse_csr", f"{tensor.sparse_dim()} sparse dimensions",
-                            "the layout sparse_csr is one of matrices", "keep sparse_coo")
-    source = coalesced(tensor)
-    rows, columns = source.positions.select(0, 0), source.positions.select(0, 1)
-    counts = summed_rows(tensor.shape[0], rows, rows * 0 + 1)
-    starts = functions.cat([counts.new_zeros((1,)), counts.cumsum(0)])
-    return wrap_sparse((starts, columns.contiguous()), source.stored, tensor.shape, sparse_csr, True)
-
-
-def in_layout(tensor: SparseTensor, kind: layout) -> SparseTensor:
-    """In one of both layouts."""
-    return as_csr(tensor) if kind is sparse_csr else as_coo(tensor)
-
-
-def become(target: Any, made: Any, name: str) -> Any:
-    """Write a result to a sparse tensor, in its dtype.
-
-    Raises:
-        DtypeError: The result's dtype is of a higher category.
-    """
-    if not can_cast(made.dtype, target.dtype):
-        raise DtypeError(name, f"a result of dtype {made.dtype.name} for a tensor of dtype {target.dtype.name}",
-                         "what is written can be cast to the tensor's dtype", f"use {name.removesuffix('_')}")
-    if made._kind is not target._kind:
-        made = in_layout(as_coo(made), target._kind)
-    return adopt(target, made if made.dtype is target.dtype else RULES["to"](made, target.dtype))
-
-
-def looked_up(source: SparseTensor, positions: Any, count: int) -> Any:
-    """Elements of a tensor in COO layout at positions of its first ``count`` dimensions; 0 where it has none."""
-    if source.sparse_dim() != count:
-        return values_at(dense_of(source), positions)
-    source = coalesced(source)
-    sizes, values = source.shape[:count], source.stored
-    if not source._nnz():
-        return values.new_zeros((positions.shape[1], *values.shape[1:]))
-    known, wanted = flat_positions(source.positions, sizes), flat_positions(positions, sizes)
-    places = functions.searchsorted(known, wanted).clamp(max=known.shape[0] - 1)
-    found = known.index_select(0, places) == wanted
-    chosen = values.index_select(0, places)
-    return functions.where(found.reshape((-1, *([1] * (values.ndim - 1)))), chosen, chosen.new_zeros(()))
-
-
-def values_at(plain: Any, positions: Any) -> Any:
-    """A plain tensor's elements (or slices behind the sparse dimensions) at positions, [nnz, ...]."""
-    if not positions.shape[0]:
-        return plain.unsqueeze(0).expand((positions.shape[1], *plain.shape))
-    return plain[tuple(positions.unbind(0))]
-
-
-__all__ = ["RULES", "SparseTensor", "sparse_rule", "wrap_sparse"]
+__all__ = ["PARTS", "RULES", "SparseTensor", "sparse_rule", "wrap_sparse"]

@@ -14,7 +14,16 @@ from tensocket.errors import SerializationError
 from tensocket_core import TypedStorage, UntypedStorage
 from tensocket_core import device as Device
 from tensocket_core.autograd.hooks import RemovableHandle
-from tensocket_core.formats import layout, memory_format, sparse_coo, sparse_csr, strided
+from tensocket_core.formats import (
+    layout,
+    memory_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from tensocket_plugins.contract.dtypes import BY_NAME, DType
 
 #: PyTorch's names of typed storages. Other dtypes have none there.
@@ -41,8 +50,9 @@ class StorageType:
 
 
 def _get_layout(name: str) -> layout:
-    """The layout called ``torch.strided``, ``torch.sparse_coo`` or ``torch.sparse_csr``."""
-    return {f"torch.{kind.name}": kind for kind in (strided, sparse_coo, sparse_csr)}[name]
+    """The layout called ``torch.strided``, ``torch.sparse_coo`` and so on."""
+    kinds = (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
+    return {f"torch.{kind.name}": kind for kind in kinds}[name]
 
 
 #: Functions that make tensors: restricted files may call them, and only them, through ``_rebuild_from_type_v2``.

@@ -99,7 +99,7 @@ def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
         if tensor.layout is sparse_coo:
             data: tuple[Any, ...] = (tensor._indices(), tensor._values().detach(), size, tensor.is_coalesced())
         else:
-            data = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), size)
+            data = (*tensor.positions, tensor.values().detach(), size)
         return _utils._rebuild_sparse_tensor, (tensor.layout, data)
     if is_wrapper(tensor):
         return _utils._rebuild_wrapper_subclass, wrapper_parts(tensor)

@@ -110,6 +110,11 @@ def test_sparse_and_meta(copied):
     assert [x.is_coalesced() for x in found[:2]] == [False, True]
     assert found[0].to_dense().tolist() == found[1].to_dense().tolist() == [[0, 3], [0, 0]]
     assert found[2].to_dense().tolist() == [[1, 0], [0, 1]]
+    blocks = torch.arange(16.0).reshape(4, 4)
+    for kind in ("sparse_csc", "sparse_bsr", "sparse_bsc"):
+        given = {} if kind == "sparse_csc" else {"blocksize": (2, 1)}
+        (again,) = copied([blocks.to_sparse(layout=getattr(torch, kind), **given)])
+        assert (again.layout, again.to_dense().tolist()) == (getattr(torch, kind), blocks.tolist())
     assert (str(found[3].device), found[3].stride()) == ("meta", (3, 1))
 
 
