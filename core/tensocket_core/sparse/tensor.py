@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from tensocket_plugins.contract.arrays import DeviceArray, contiguous_strides
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, UnsupportedOperator
 
+from .._generated import functions
 from ..autograd import differentiate
 from ..dispatch.keys import AUTOGRAD, DIM0, LAZY, SCALAR_MASK
 from ..dispatch.modes import is_grad_enabled, thread_state
