@@ -110,6 +110,7 @@ def test_operators(kind):
     same(f.mv(s, d[:, 0]), DENSE @ RIGHT[:, 0])
     same(sparse.addmm(t(np.ones((6, 3))), s, d, beta=2, alpha=3), 2 + 3 * DENSE @ RIGHT)
     same(f.addmm(t(np.full((6, 3), np.nan)), s, d, beta=0), DENSE @ RIGHT)
+    same(f.addmm(t(np.full((6, 6), np.nan)), s, made(kind, OTHER.T), beta=0), DENSE @ OTHER.T)
     same(s @ made(kind, OTHER.T), DENSE @ OTHER.T, "sparse_csr")
     same(s * 2, 2 * DENSE, kind)
     same(-s, -DENSE, kind)

@@ -130,7 +130,9 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     result = product if alpha == 1 else product * alpha
     if beta == 0:  # not even NaN of the input
         wide = result.expand(broadcast_shapes("addmm", [tuple(result.shape), tuple(input.shape)]))
-        return in_layout_of(wide, input) if is_sparse(input) and is_sparse(wide) else wide
+        if is_sparse(wide):
+            return in_layout_of(wide, input) if is_sparse(input) else wide.to_dense()
+        return wide
     return input * beta + result
 
 
