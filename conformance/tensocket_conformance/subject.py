@@ -120,4 +120,4 @@ def host_array(tensor: Any) -> HostArray:
     values = tensor.detach().cpu()
     if values.dtype == ts.bfloat16:
         values = values.to(ts.float32)
-    return np.array(values.numpy())
+    return np.array(values.resolve_conj().resolve_neg().numpy())

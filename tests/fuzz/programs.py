@@ -131,6 +131,7 @@ class Program:
                 seen.detached = seen.fixed = True
             elif name.startswith(("unbind", "split")):
                 seen.fixed = seen.fixed or (recorded and model.requires)
+            seen.part = seen.part or name.startswith(("unbind", "split"))
         self._keep(seen, got, text)
 
     def _fresh(self, value: Dual, got: Any, tracked: bool) -> Var:
@@ -193,6 +194,8 @@ class Program:
         noted = recorded and any(m.requires for m in (model, *[m for m, _ in pairs]))
         if (model.is_ambiguous() and not model.is_repeated()) or (model.detached and not model.fixed and noted):
             return
+        if noted and model.part and not model.fixed:
+            return  # refused where the parts were made while gradients were recorded
         refusal = _refusal(made, model, [m for m, _ in pairs], noted)
         given = f" {self.names[j]}" if pairs else ""
         text = f"{self.names[k]}.{made.name}{given}" + ("" if recorded else "   # no_grad")
@@ -216,9 +219,9 @@ class Program:
         self.text.append(text)
 
     def _forget_unrecorded(self, changed: Var) -> None:
-        """Drop unrecorded views of what was changed: nobody knows whether their gradients are old or new ones."""
+        """Drop unrecorded views of what was changed, whose gradients may be old or new ones, and parts that refuse."""
         kept = [k for k, (model, _) in enumerate(self.vars)
-                if not (model.buffer is changed.buffer and model.detached and model.fixed)]
+                if not (model.buffer is changed.buffer and ((model.detached and model.fixed) or model.part))]
         self.vars, self.names = [self.vars[k] for k in kept], [self.names[k] for k in kept]
 
     # -------------------------------------------------------------------------------------------------- compare

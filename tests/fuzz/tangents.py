@@ -51,6 +51,7 @@ class Var:
         is_complex: Whether an element is two positions.
         detached: Whether it has no gradient although its memory has.
         fixed: Whether it is not modified while gradients are recorded.
+        part: Whether it is one of several views that a function made, or a view of one.
     """
 
     buffer: Buffer
@@ -58,6 +59,7 @@ class Var:
     is_complex: bool = False
     detached: bool = False
     fixed: bool = False
+    part: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -143,7 +145,7 @@ class Var:
     def view(self, places: Array, is_complex: bool | None = None) -> Var:
         """A tensor on the same memory."""
         kind = self.is_complex if is_complex is None else is_complex
-        return Var(self.buffer, places, kind, self.detached, self.fixed)
+        return Var(self.buffer, places, kind, self.detached, self.fixed, self.part)
 
     def strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, is_complex: bool) -> Var:
         """Any geometry; strides and offset count positions from the first element."""
