@@ -196,6 +196,8 @@ class Program:
             return
         if noted and model.part and not model.fixed:
             return  # refused where the parts were made while gradients were recorded
+        if pairs and other.buffer is model.buffer and other.places.size == 1 == model.places.size:
+            return  # one element under two shapes: refused or not, nothing changes
         refusal = _refusal(made, model, [m for m, _ in pairs], noted)
         given = f" {self.names[j]}" if pairs else ""
         text = f"{self.names[k]}.{made.name}{given}" + ("" if recorded else "   # no_grad")
