@@ -57,17 +57,17 @@ class ParsedExpression:
                 group = []
             elif token == ")":
                 if group is None:
-                    raise _refused(expression, "Brackets are not balanced", "open what is closed")
+                    raise _refused(expression, "every closing bracket has an opening one", "open what is closed")
                 self.composition.append(group)
                 group = None
             else:
                 self._add(token, group)
         if group is not None:
-            raise _refused(expression, "Imbalanced parentheses in expression", "close what is opened")
+            raise _refused(expression, "every opening bracket has a closing one", "close what is opened")
 
     def _add(self, name: str, group: list[str | AnonymousAxis] | None) -> None:
         if name in self.identifiers and not self._duplicates and not (self._underscore and name == "_"):
-            raise _refused(name, f"Indexing expression contains duplicate dimension '{name}'", "name it once")
+            raise _refused(name, "an axis is named once on each side", "name it once")
         if name == _ellipsis:
             self.identifiers.add(name)
             self.has_ellipsis_parenthesized = group is not None
@@ -82,7 +82,7 @@ class ParsedExpression:
             return
         valid, reason = self.check_axis_name_return_reason(name, self._underscore)
         if not (valid or name.isdecimal()):
-            raise _refused(name, f"Invalid axis identifier: {reason}", "use letters and digits")
+            raise _refused(name, f"an axis has a name or is a number: {reason}", "use letters and digits")
         axis: str | AnonymousAxis = AnonymousAxis(name) if name.isdecimal() else name
         self.identifiers.add(axis)
         self.has_non_unitary_anonymous_axes |= name.isdecimal()
@@ -95,16 +95,16 @@ class ParsedExpression:
     def check_axis_name_return_reason(name: str, allow_underscore: bool = False) -> tuple[bool, str]:
         """Whether a name can be an axis, and why not."""
         if not name.isidentifier():
-            return False, "not a valid python identifier"
+            return False, "names are Python identifiers"
         if name[0] == "_" or name[-1] == "_":
             if name == "_" and allow_underscore:
                 return True, ""
-            return False, "axis name should should not start or end with underscore"
+            return False, "names neither begin nor end with an underscore"
         if keyword.iskeyword(name):
-            warnings.warn(f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning,
+            warnings.warn(f"the axis {name!r} has the name of a keyword; use another one", RuntimeWarning,
                           stacklevel=2)
         if name == "axis":
-            warnings.warn("It is discouraged to use 'axis' as an axis name and will raise an error in future",
+            warnings.warn("'axis' as the name of an axis will be refused; use another one",
                           FutureWarning, stacklevel=2)
         return True, ""
 
@@ -126,14 +126,14 @@ def parse_pattern(pattern: str, axes_lengths: Mapping[str, int]) -> tuple[Parsed
     """
     sides = pattern.split("->")
     if len(sides) != 2:
-        raise _refused(pattern, "Pattern must contain a single '->' separator", "write two sides")
+        raise _refused(pattern, "a pattern has two sides, divided by one '->'", "write two sides")
     if _ellipsis in axes_lengths:
-        raise _refused(pattern, f"'{_ellipsis}' is not an allowed axis identifier", "give lengths of named axes")
+        raise _refused(pattern, "a length belongs to one axis", "give lengths of named axes")
     left, right = ParsedExpression(sides[0]), ParsedExpression(sides[1])
     if right.has_ellipsis and not left.has_ellipsis:
-        raise _refused(pattern, "Ellipsis found in right side, but not left side of a pattern", "write it on the left")
+        raise _refused(pattern, "an ellipsis on the right is on the left, too", "write it on the left")
     if left.has_ellipsis_parenthesized:
-        raise _refused(pattern, "Ellipsis is parenthesis in the left side is not allowed", "take it out of the group")
+        raise _refused(pattern, "the ellipsis on the left is in no group", "take it out of the group")
     return left, right
 
 
@@ -148,13 +148,13 @@ def validate_rearrange_expressions(left: ParsedExpression, right: ParsedExpressi
     for name, length in axes_lengths.items():
         if type(length) is not int:
             raise ArgumentTypeError("rearrange", f"{name}={length!r}",
-                                    f"rearrange axis lengths must be integers, got: {type(length)}", "pass an integer")
+                                    "lengths of axes are integers", "pass an integer")
     if left.has_non_unitary_anonymous_axes or right.has_non_unitary_anonymous_axes:
-        raise _refused("a number", "rearrange only supports unnamed axes of size 1", "name the axis")
+        raise _refused("a number", "axes without a name have length 1", "name the axis")
     difference = left.identifiers ^ right.identifiers
     if difference:
-        raise _refused(str(difference), "Identifiers only on one side of rearrange expression (should be on both)",
+        raise _refused(str(difference), "every axis is on both sides",
                        "name an axis on both sides")
     unknown = axes_lengths.keys() - left.identifiers
     if unknown:
-        raise _refused(str(unknown), "Identifiers not found in rearrange expression", "give lengths of its axes only")
+        raise _refused(str(unknown), "axes with lengths are in the pattern", "give lengths of its axes only")

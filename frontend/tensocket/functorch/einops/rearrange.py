@@ -49,10 +49,9 @@ def _axes_before(tensor: Any, left: ParsedExpression, lengths: dict[str, int]) -
     """Positions of all axes by name, and the size of each, once groups are split and dimensions of one element gone."""
     rest = tensor.ndim - len(left.composition) + left.has_ellipsis
     if rest < 0 or (rest and not left.has_ellipsis):
-        kind = "less than or equal to" if left.has_ellipsis else "equal to"
-        raise ArgumentError("rearrange", f"a tensor of shape {list(tensor.shape)}", f"Number of dimensions in pattern "
-                            f"({len(left.composition) - left.has_ellipsis}) must be {kind} the number of dimensions in "
-                            f"the tensor ({tensor.ndim})", "name its dimensions")
+        count = len(left.composition) - left.has_ellipsis
+        raise ArgumentError("rearrange", f"a tensor of shape {list(tensor.shape)}, a pattern of {count} dimensions",
+                            "a pattern names every dimension, or has an ellipsis for the others", "name them all")
     names: dict[Any, list[int]] = {}
     sizes: list[int] = []
     dim = 0
