@@ -98,7 +98,7 @@ def format_tensor(tensor: Tensor, contents: str | None = None) -> str:
     return f"Parameter({text})" if "_is_param" in tensor.__dict__ else text
 
 
-def format_sparse(tensor: Tensor, parts: dict[str, Tensor]) -> str:
+def format_sparse(tensor: Any, parts: dict[str, Tensor]) -> str:
     """A sparse tensor: its parts, size, number of elements, layout, and what is not the default.
 
     Args:
