@@ -245,6 +245,10 @@ class Program:
                     model.buffer, real.untyped_storage().data_ptr()) != real.untyped_storage().data_ptr():
                 raise Wrong(f"{self.names[k]} has memory of its own, not that of its base")
 
+    def is_huge(self) -> bool:
+        """Whether numbers have grown until functions of them overflow."""
+        return any(np.abs(model.buffer.values).max(initial=0) > 300 for model, _ in self.vars)
+
     def gradients(self) -> None:
         """Compare gradients of a sum of some tensors."""
         chosen = [(k, m, r) for k, (m, r) in enumerate(self.vars) if m.tracked and m.places.size]
@@ -287,14 +291,15 @@ def _compare(name: str, model: Var, real: Any) -> None:
     if got.shape != value.shape:
         raise Wrong(f"{name} has shape {got.shape}, expected {value.shape}")
     if not np.allclose(got, value, rtol=1e-9, atol=1e-9, equal_nan=True):
-        place = tuple(int(k[0]) for k in np.nonzero(~np.isclose(got, value, rtol=1e-9, atol=1e-9, equal_nan=True)))
+        wrong = ~np.isclose(got, value, rtol=1e-9, atol=1e-9, equal_nan=True)
+        place = tuple(int(k) for k in np.argwhere(wrong)[0])
         raise Wrong(f"{name}{list(place)} is {got[place]}, expected {value[place]}")
     if real.requires_grad != model.requires:
         raise Wrong(f"{name}.requires_grad is {real.requires_grad}")
     if real._version != model.buffer.version:
         raise Wrong(f"{name}._version is {real._version}, expected {model.buffer.version}")
-    wrong = [n for n, a, b in zip(model.shape, real.stride(), model.strides, strict=True) if n > 1 and a != b]
-    if wrong and value.size:
+    strange = [n for n, a, b in zip(model.shape, real.stride(), model.strides, strict=True) if n > 1 and a != b]
+    if strange and value.size:
         raise Wrong(f"{name}.stride() is {real.stride()}, expected {model.strides} of shape {model.shape}")
 
 
@@ -317,6 +322,8 @@ def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | N
     ways = {model.overlap(other) for other in operands}
     if made.name == "[...] =" and operands[0].shape != model.shape:
         return None  # what is broadcast is read before
+    if made.name == "copy_" and operands[0].places.size == 1:
+        return None  # and so is one element
     if "part" in ways or (made.apart and "all" in ways):
         return "an operand overlaps"
     return None
@@ -328,8 +335,12 @@ def fuzz(campaign: Campaign) -> None:
         program = Program(rng, campaign)
         try:
             program.check()
-            for _ in range(_STEPS):
-                program.step()
-            program.gradients()
+            with np.errstate(over="ignore", invalid="ignore"):
+                for _ in range(_STEPS):
+                    if program.is_huge():
+                        break  # functions at the ends of ranges are the operator fuzzer's
+                    program.step()
+                else:
+                    program.gradients()
         except Wrong as error:
             campaign.differ("\n    ".join([f"case {number}: {error}", *program.text]))
