@@ -119,7 +119,7 @@ def install(device: str | None = None) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     if _ENTRANCE not in sys.path:
-        sys.path.append(_ENTRANCE)
+        sys.path.insert(1, _ENTRANCE)  # processes that this one starts find it before an installed torch
     sys.modules["functorch"] = importlib.import_module("tensocket.functorch")
     for name in [name for name in sys.modules if name == "tensocket" or name.startswith("tensocket.")]:
         sys.modules["torch" + name.removeprefix("tensocket")] = sys.modules[name]

@@ -53,7 +53,7 @@ Case = tuple[Callable[[], Any], type[TensocketError], type[Exception], str, str]
 CASES: list[Case] = [
     # autograd
     (lambda: (leaf(1) * 1).requires_grad_(False), AutogradError, RuntimeError, "requires_grad",
-     "only leaf tensors can stop requiring gradients"),
+     "you can only change requires_grad flags of leaf variables"),
     (lambda: i(1).requires_grad_(), AutogradError, RuntimeError, "requires_grad",
      "only floating-point and complex tensors have gradients"),
     (lambda: leaf(1).numpy(), AutogradError, RuntimeError, "numpy", "NumPy arrays have no gradients"),
@@ -67,7 +67,8 @@ CASES: list[Case] = [
     (lambda: torch.zeros(-1), ShapeError, RuntimeError, "zeros",
      "sizes are not negative and their product fits 62 bits"),
     (lambda: torch.zeros(2, dtype="float"), ArgumentTypeError, TypeError, "zeros", "dtype is a tensocket dtype"),
-    (lambda: f(2).fill_("1"), ArgumentTypeError, TypeError, "fill_", "elements are numbers"),
+    (lambda: f(2).fill_("1"), ArgumentTypeError, TypeError, "fill_",
+     "operands are tensors, the first one at least"),
     (lambda: torch.full((2,), 300, dtype=torch.uint8), ArgumentError, RuntimeError, "full",
      "the dtype holds numbers up to 255"),
     (lambda: torch.full((2,), "1"), ArgumentTypeError, TypeError, "full", "the value is a Python number"),

@@ -98,7 +98,8 @@ CASES: list[Case] = [
     (lambda: f(2).index_put((i(0),), i(1)), DtypeError, RuntimeError, "index_put", "values and input have one dtype"),
     # geometry, memory, and writing at positions
     (lambda: "a" in f(2), ArgumentError, RuntimeError, "contains", "elements are numbers or tensors"),
-    (lambda: (leaf(2) * 2)[:1].detach_(), AutogradError, RuntimeError, "detach_", "a view has the history of its base"),
+    (lambda: (leaf(2) * 2)[:1].detach_(), AutogradError, RuntimeError, "detach_",
+     "Can't detach views in-place: a view has the history of its base"),
     (lambda: setattr(leaf(2), "data", i(1, 2)), AutogradError, RuntimeError, "data",
      "only floating-point and complex tensors have gradients"),
     (lambda: torch.empty(2, memory_format=torch.preserve_format), ArgumentError, RuntimeError, "empty",

@@ -68,7 +68,7 @@ def test_a_range_of_infinite_or_undefined_elements_is_refused() -> None:
 def test_cross_entropy_of_what_is_no_probability_is_refused(value: float, size: int) -> None:
     x = torch.full((size,), 0.5, device="cpu")
     x[1] = value
-    with pytest.raises(ArgumentError, match="inputs are probabilities"):
+    with pytest.raises(ArgumentError, match="inputs and targets are probabilities"):
         F.binary_cross_entropy(x, torch.ones(size, device="cpu"))
 
 

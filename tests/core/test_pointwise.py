@@ -9,6 +9,7 @@ import pytest
 
 import tensocket_core as tc
 from tensocket_core import functions as f
+from tensocket_core.dispatch.call import call
 from tensocket_core.dispatch.registry import OPERATORS
 from tensocket_plugins.contract.errors import DtypeError
 
@@ -47,6 +48,8 @@ ACTIVATIONS = {
         3,
     ),
     "silu": (f.silu, lambda x: x / (1 + np.exp(-x)), -5, 5),
+    "silu_slope": (lambda x: call(OPERATORS["silu_slope"], x),
+                   lambda x: (1 + x / (1 + np.exp(x))) / (1 + np.exp(-x)), -5, 5),
     "leaky_relu": (lambda x: f.leaky_relu(x, 0.2), lambda x: np.where(x > 0, x, 0.2 * x), -3, 3),
 }
 #: For every number.

@@ -155,7 +155,7 @@ RULES = {
         "truncated_divide limited threshold",
     "bi same": "bitwise_and bitwise_or bitwise_xor bitwise_not",
     "i same": "bitwise_left_shift bitwise_right_shift gcd lcm",
-    "fc same": "lerp addcdiv silu logaddexp",
+    "fc same": "lerp addcdiv silu silu_slope logaddexp",
     "f same":
         "gelu gelu_backward leaky_relu leaky_relu_backward logaddexp2 hypot nextafter bce_logits_terms "
         "bce_terms elu_slope exponent frac hardshrink hardsigmoid hardswish hardswish_slope huber_terms igamma "

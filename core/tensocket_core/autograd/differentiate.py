@@ -189,12 +189,13 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise ArgumentError("grad", "allow_unused=False with materialize_grads=True",
                             "unused inputs are allowed where zeros stand for their gradients", "leave allow_unused out")
     roots, given = _sequence(outputs), _sequence(inputs)
+    wanted = inputs if isinstance(inputs, dict) else given  # an iterator ends
     if (ACTIVE or collected_key((*roots, *given))) and overridden(*roots, *given):
         named = {"grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
                  "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
                  "materialize_grads": materialize_grads}
-        return handle("grad", grad, (*roots, *given), (roots, inputs if isinstance(inputs, dict) else given), named)
-    return computed(roots, inputs, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
+        return handle("grad", grad, (*roots, *given), (roots, wanted), named)
+    return computed(roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
                     materialize_grads)
 
 

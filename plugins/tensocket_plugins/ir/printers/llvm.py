@@ -288,6 +288,7 @@ class _KernelPrinter:
     def write(self, text: str, place: str, dtype: DType) -> None:
         if dtype.kind == "bool":
             text = self.w.op(f"zext i1 {text} to i8")
+        self.w.touch()
         self.w.do(f"store {memory_type(dtype)} {text}, ptr {place}{self.annotation()}")
 
     def atomic(self, s: Atomic) -> None:
@@ -370,6 +371,7 @@ class _KernelPrinter:
             self.block(s.body)
             return ""
         outer, self.access = self.access, self.metadata.add("distinct !{}")
+        self.w.assume_independent(_MEMORY)
         self.block(s.body)
         free = self.metadata.add(f'!{{!"llvm.loop.parallel_accesses", {self.access}}}')
         self.access = outer

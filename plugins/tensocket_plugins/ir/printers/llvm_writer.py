@@ -28,12 +28,15 @@ class _Loop:
         before: Instructions in front of it.
         place: Where they go among all lines.
         known: What is known after it.
+        untouched: What iterations may read before the loop although it is written, because none has written it yet
+            and each reads only what it writes itself.
     """
 
     written: frozenset[str]
     place: int
     known: dict[str, str]
     before: list[str] = field(default_factory=list)
+    untouched: str | None = None
 
 
 class Writer:
@@ -84,8 +87,22 @@ class Writer:
         """Read from an array or variable of this name; behind a loop that does not write it, once before the loop."""
         text = f"load {kind}, ptr {place}{annotation}"
         least = next((depth for depth in range(len(self._loops), self.certain, -1)
-                      if array in self._loops[depth - 1].written), self.certain)
+                      if array in self._loops[depth - 1].written and array != self._loops[depth - 1].untouched),
+                     self.certain)
         return self._add(text, self._depth(text, least))
+
+    def assume_independent(self, array: str) -> None:
+        """Iterations of the innermost loop do not read what others write in ``array``, or memory of this name.
+
+        Until one writes there (``touch``), what all of them read is read once before the loop. LLVM may not do so, for
+        all that it knows of the memory, and its vectoriser takes exponential time over long formulas of such values.
+        """
+        self._loops[-1].untouched = array
+
+    def touch(self) -> None:
+        """Memory is written: what follows may read that."""
+        for loop in self._loops:
+            loop.untouched = None
 
     def count(self, counter: str, start: str, before: str, following: str) -> str:
         """The instructions that begin a loop: its counter.
