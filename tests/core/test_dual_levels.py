@@ -224,3 +224,32 @@ def test_complex_numbers_of_parts_have_tangents_of_both_parts() -> None:
         assert fwd.unpack_dual(z).tangent.tolist() == [1 - 2j, 0.5 + 3j]
         square = fwd.unpack_dual(z * z).tangent.tolist()
     assert square == [2 * (0.5 + 1.5j) * (1 - 2j), 2 * (-2 + 0.25j) * (0.5 + 3j)]
+
+
+def test_gradients_of_duals_have_tangents() -> None:
+    x, t = tensor([1.0, 2.0], requires_grad=True), tensor([1.0, 10.0])
+    w, turned = tensor([0.5, 3.0]), tensor([2.0, -1.0])
+    with fwd.dual_level():
+        dual = fwd.make_dual(x, t)
+        cube = fwd.unpack_dual(torch.autograd.grad((dual**3).sum(), dual, create_graph=True)[0])
+        assert cube.primal.tolist() == [3.0, 12.0]
+        assert cube.tangent.tolist() == [6.0, 120.0]
+        (third,) = torch.autograd.grad(cube.tangent.sum(), x)
+        assert third.tolist() == [6.0, 60.0]
+        (slope,) = torch.autograd.grad(dual.sin(), x, fwd.make_dual(w, turned))
+        found = fwd.unpack_dual(slope)
+        sine, cosine = np.sin([1, 2]), np.cos([1, 2])
+        assert np.allclose(found.primal.tolist(), cosine * [0.5, 3])
+        assert np.allclose(found.tangent.tolist(), -sine * [0.5, 3] * [1, 10] + cosine * [2, -1])
+        plain = x * 2
+        assert fwd.unpack_dual(torch.autograd.grad(plain.sum(), x)[0]).tangent is None
+
+
+def test_a_dual_begins_to_record_and_its_primal_does_not() -> None:
+    x = tensor([2.0])
+    with fwd.dual_level():
+        dual = fwd.make_dual(x, tensor([3.0])).requires_grad_()
+        assert dual.requires_grad
+        assert not x.requires_grad
+        assert fwd.unpack_dual(torch.autograd.grad(dual * dual, dual)[0]).tangent.tolist() == [6.0]
+        assert not dual.requires_grad_(False).requires_grad

@@ -181,6 +181,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             and so have the results.
         materialize_grads: Return zeros for inputs that the outputs do not depend on.
 
+    Gradients of dual tensors have tangents (``autograd.forward_ad``), which is forward over backward mode.
+
     Raises:
         AutogradError: As in ``backward``, or an input was not used and ``allow_unused`` is False.
         ArgumentError: ``materialize_grads`` without ``allow_unused``.
@@ -206,10 +208,14 @@ def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, reta
     given = _sequence(inputs)
     edges = _wanted("grad", given)
     gradients = _given(roots, grad_outputs)
+    dual = next((x for x in (*roots, *gradients) if getattr(x, "is_dual", False)), None) if ACTIVE else None
     if is_grads_batched:
-        results = _batched(roots, given, edges, gradients, retain_graph, create_graph)
+        results = _batched(roots, edges, gradients, retain_graph, create_graph)
     else:
-        results = _single(_roots("grad", roots, gradients, create_graph), given, edges, retain_graph, create_graph)
+        results = _single(_roots("grad", roots, gradients, create_graph), edges,
+                          retain_graph if dual is None else True, create_graph)
+        if dual is not None:
+            results = _with_tangents(dual, results, (roots, gradients), edges, retain_graph, create_graph)
     if materialize_grads:
         lead = gradients[0].shape[:1] if is_grads_batched else ()
         results = [_zeros(tensor, lead, create_graph) if value is None else value
@@ -217,8 +223,6 @@ def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, reta
     elif not allow_unused and any(value is None for value in results):
         raise AutogradError("grad", "an input that the outputs do not depend on", "every input is used in the outputs",
                             "pass allow_unused=True to get None for it")
-    results = [value if value is None or not hasattr(tensor, "recorded_part") else tensor.whole_gradient(value)
-               for tensor, value in zip(given, results, strict=True)]
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 
@@ -234,14 +238,45 @@ def _zeros(tensor: Any, lead: tuple[int, ...], create_graph: bool) -> Any:
     return tensor.detach().new_zeros((*lead, *tensor.shape)).requires_grad_(create_graph)
 
 
-def _single(starts: list[tuple[Any, Any]], given: tuple[Any, ...], edges: list[Any], retain_graph: bool | None,
+def _single(starts: list[tuple[Any, Any]], edges: list[Any], retain_graph: bool | None,
             create_graph: bool) -> list[Any]:
     captured = run_pass(starts, edges, retain_graph, create_graph)
     return [captured.get(target_of(edge)) for edge in edges]
 
 
-def _batched(roots: tuple[Any, ...], given: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...],
-             retain_graph: bool | None, create_graph: bool) -> list[Any]:
+def _with_tangents(dual: Any, results: list[Any], starts: tuple[Sequence[Any], Sequence[Any]], edges: list[Any],
+                   retain_graph: bool | None, create_graph: bool) -> list[Any]:
+    """Gradients of dual tensors as duals.
+
+    Second derivatives are symmetric: how a gradient changes along a direction is the gradient of the outputs' tangents,
+    and, where first gradients change, what comes of their tangents.
+
+    Args:
+        dual: A dual tensor, which knows how to make others.
+        results: The gradients; None where there is none.
+        starts: The outputs and their first gradients.
+        edges: To the inputs.
+        retain_graph: As in ``grad``.
+        create_graph: As in ``grad``.
+    """
+    outputs, seeds = [], []
+    for root, seed in zip(*starts, strict=True):
+        moved, turned = getattr(root, "recorded_tangent", None), getattr(seed, "recorded_tangent", None)
+        if moved is not None and moved._key & AUTOGRAD:
+            outputs.append(moved)
+            seeds.append(_recorded(seed))
+        if turned is not None:
+            outputs.append(_recorded(root))
+            seeds.append(turned)
+    if not outputs:
+        return results
+    tangents = _single(_roots("grad", outputs, seeds, create_graph), edges, retain_graph, create_graph)
+    return [value if value is None or tangent is None else dual.paired(value, tangent)
+            for value, tangent in zip(results, tangents, strict=True)]
+
+
+def _batched(roots: tuple[Any, ...], edges: list[Any], gradients: tuple[Any, ...], retain_graph: bool | None,
+             create_graph: bool) -> list[Any]:
     """One pass for all entries of the gradients' first dimension."""
     sizes = {gradient.shape[0] if gradient is not None and gradient.ndim else 0 for gradient in gradients}
     if len(sizes) != 1 or 0 in sizes:
@@ -250,7 +285,7 @@ def _batched(roots: tuple[Any, ...], given: tuple[Any, ...], edges: list[Any], g
     known: list[int] = []
 
     def one(*rows: Any) -> Any:
-        found = _single(_roots("grad", roots, rows, create_graph), given, edges, keep, create_graph)
+        found = _single(_roots("grad", roots, rows, create_graph), edges, keep, create_graph)
         known[:] = [k for k, value in enumerate(found) if value is not None]
         return tuple([found[k] for k in known])
 

@@ -318,7 +318,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         check_undefined_grad: Whether to check that zero gradients give zero gradients.
         check_grad_dtypes: Whether to check dtypes and shapes of gradients.
         check_batched_grad: Whether to check batched gradients.
-        check_fwd_over_rev: Not available.
+        check_fwd_over_rev: Whether to compare the tangents of gradients.
         check_rev_over_rev: Whether to compare the gradients of gradients.
         fast_mode: Compare along one random direction.
         masked: As in ``gradcheck``.
@@ -326,18 +326,19 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
     Raises:
         GradcheckError: They do not agree.
     """
-    if check_fwd_over_rev:
-        raise ArgumentError("gradgradcheck", "check_fwd_over_rev", "gradients of gradients are of backward mode",
-                            "leave it out; func.hessian computes forward over backward")
     items = tensors_in(inputs)
     if grad_outputs is None:
         seeds = _random_seeds([y for y in outputs_of(func, items) if y.requires_grad], gen_non_contig_grad_outputs)
     else:
         seeds = tensors_in(grad_outputs)
 
+    recorded = [hasattr(x, "_key") and x.requires_grad for x in items]
+
     def slope(*arguments: Any) -> tuple[Any, ...]:
         given, weights = arguments[:len(items)], arguments[len(items):]
-        wanted = [x for x in given if hasattr(x, "_key") and x.requires_grad]
+        wanted = [x for x, asked in zip(given, recorded, strict=True) if asked]
+        for x in wanted:
+            x.requires_grad_()  # forward mode cuts its inputs off
         outputs = [y for y in outputs_of(func, given) if y.requires_grad]
         found = gradients(outputs, wanted, list(weights), create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
@@ -345,7 +346,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
     return gradcheck(slope, (*items, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
                      nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
                      check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-                     check_backward_ad=check_rev_over_rev, fast_mode=fast_mode)
+                     check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode)
 
 
 def _random_seeds(outputs: list[Any], gaps: bool) -> tuple[Any, ...]:

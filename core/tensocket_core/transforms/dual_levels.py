@@ -28,9 +28,14 @@ class LevelDual(DualTensor):
         """The tensor that takes part in autograd."""
         return self._value
 
-    def whole_gradient(self, grad: Any) -> Any:
-        """A gradient of the primal, which is this tensor's."""
-        return grad
+    @property
+    def recorded_tangent(self) -> Any:
+        """The tangent, which takes part in autograd as well; None where there is none."""
+        return content(self) if self.is_dual else None
+
+    def paired(self, primal: Any, tangent: Any) -> Any:
+        """Another tensor of this level."""
+        return self._transform.dual(primal, tangent)
 
     @property
     def is_dual(self) -> bool:
@@ -41,6 +46,14 @@ class LevelDual(DualTensor):
     def grad_fn(self) -> Any:
         """The node that made the primal."""
         return self._value.grad_fn
+
+    def requires_grad_(self, requires_grad: bool = True) -> LevelDual:
+        """Set whether gradients are recorded, of this tensor and not of the one that it was made of."""
+        if requires_grad is not self.requires_grad and self.grad_fn is None:
+            with lowered():
+                self._value = self._value.detach()
+        self.requires_grad = requires_grad
+        return self
 
     def data_ptr(self) -> int:
         """Address of the primal."""
