@@ -82,7 +82,7 @@ def test_modules_are_shared_with_their_gradients_and_trained_by_children():
 
     in_child(train)
     in_child(train)
-    assert torch.equal(model.weight, weight - 2)
+    assert torch.equal(model.weight, weight - 1 - 1)  # rounded as often
 
 
 def test_odd_tensors():
