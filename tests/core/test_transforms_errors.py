@@ -84,7 +84,6 @@ def inner_jacobian(x: Any) -> Any:
     return functional.jacobian(total, x).sum()
 
 
-COMPLEX = torch.tensor([1.0 + 2.0j])
 TRANSFORMS: list[Callable[[Any], Any]] = [
     lambda f: t.grad(f)(THREE), lambda f: t.vmap(f)(THREE), lambda f: t.jvp(f, (THREE,), (THREE,)),
     lambda f: t.functionalize(f)(THREE)]
