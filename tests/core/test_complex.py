@@ -251,6 +251,8 @@ def test_parts_are_views(ready, dtype):
     assert x[1, 1].item() == 8
     assert x._version == back._version > 0
     assert tc.view_as_complex(pairs[:, 1]).tolist() == [-1j, 8]
+    one = tc.as_strided(tc.tensor([3.0, 4.0]), (1, 1, 2), (2, 1, 1))
+    assert tc.view_as_complex(one).tolist() == [[3 + 4j]]
     real = tc.ones(2)
     assert tc.real(real) is real is real.conj()
 

@@ -117,3 +117,12 @@ def test_margins_that_are_nan_are_not_missed():
     assert np.allclose(found.tolist(), [2 / 3, 1 / 3])
     one = torch.tensor([1])
     assert f.margin_ranking_loss(one, one, one).dtype is torch.float32
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_differences_are_as_precise_as_coordinates(order):
+    values = np.random.default_rng(3).standard_normal(50).astype(np.float32)
+    places = np.cumsum(np.random.default_rng(4).uniform(0.1, 1, 50))
+    (slope,) = f.gradient(torch.tensor(values), spacing=[torch.tensor(places)], edge_order=order)
+    assert slope.dtype is torch.float64
+    assert np.allclose(slope.tolist(), np.gradient(values.astype(float), places, edge_order=order), rtol=1e-12, atol=0)

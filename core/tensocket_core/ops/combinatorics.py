@@ -10,6 +10,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, 
 from .._generated import functions
 from ..dispatch.composite import composite
 from ..execute.geometry import is_integer, normalize_axes
+from ..promotion import result_type
 from .selection import positions
 
 #: Elements of a result that take a while to find.
@@ -129,7 +130,9 @@ def _even_slope(input: Any, axis: int, distance: Any, order: int) -> Any:
 
 def _slope(input: Any, axis: int, places: Any, order: int) -> Any:
     """Differences of points at coordinates; second order ones are slopes of parabolas through three points."""
-    size = input.shape[axis]
+    size, dtype = input.shape[axis], result_type((input, places))
+    if dtype.kind in ("float", "complex"):
+        input = input.to(dtype)  # differences are rounded as quotients are
     steps = places.diff().reshape(tuple(-1 if k == axis else 1 for k in range(input.ndim)))
     slopes = input.diff(dim=axis) / steps
     before, after = _at(steps, axis, 0, size - 2), _at(steps, axis, 1, size - 2)

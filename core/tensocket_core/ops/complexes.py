@@ -108,7 +108,8 @@ def view_as_complex(input: Any) -> Any:
 
     Raises:
         DtypeError: The dtype is another one than float16, float32 and float64.
-        ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
+        ShapeError: The last dimension has not two adjacent elements, or the offset is odd, or another stride of a
+            dimension of several elements.
     """
     if input.dtype not in _OF_PARTS:
         raise DtypeError("view_as_complex", f"a tensor of dtype {input.dtype.name}",
@@ -117,7 +118,8 @@ def view_as_complex(input: Any) -> Any:
     shape = f"shape {list(input.shape)} with strides {list(strides)}"
     if not strides or input._array.shape[-1] != 2:
         raise ShapeError("view_as_complex", shape, "the last dimension has size 2", "stack the two parts")
-    if strides[-1] != 1 or any(s % 2 for s in strides[:-1]) or input.storage_offset() % 2:
+    odd = any(s % 2 and n != 1 for n, s in zip(input._array.shape[:-1], strides[:-1], strict=True))
+    if strides[-1] != 1 or odd or input.storage_offset() % 2:
         raise ShapeError("view_as_complex", shape, "parts are adjacent, other strides and the offset even",
                          "call .contiguous() first")
     return call(joined, input)
