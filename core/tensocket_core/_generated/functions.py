@@ -7856,7 +7856,8 @@ def view_as_complex(input: Any) -> Any:
 
     Raises:
         DtypeError: The dtype is another one than float16, float32 and float64.
-        ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
+        ShapeError: The last dimension has not two adjacent elements, or the offset is odd, or another stride of a
+            dimension of several elements.
     """
     try:
         key = input._key

@@ -931,7 +931,8 @@ def view_as_complex(input: Tensor) -> Tensor:
 
     Raises:
         DtypeError: The dtype is another one than float16, float32 and float64.
-        ShapeError: The last dimension has not two adjacent elements, or another stride or the offset is odd.
+        ShapeError: The last dimension has not two adjacent elements, or the offset is odd, or another stride of a
+            dimension of several elements.
     """
 
 def conj(input: Tensor) -> Tensor:
