@@ -205,3 +205,17 @@ one = torch.ones(1, device="ref")
 def test_what_is_refused(call, kind, rule):
     with pytest.raises(kind, match=rule):
         call()
+
+
+def test_polygamma_of_large_negative_numbers():
+    """Their terms were added up one by one, and no more than 100,000 of them."""
+    places = np.array([-0.5, -1.25, -9.5, -10.5, -11.75, -40.25, -1e5 - 0.5, -1e7 - 0.25, -1e12 - 0.5])
+    for order in (2, 3):
+        got = np.array(f.polygamma(order, torch.tensor(np.tile(places, 400))).tolist())[:len(places)]
+        part = places - np.floor(places)
+        # All terms around the number, less those beyond its size: Hurwitz' zeta function on both sides.
+        sides = special.zeta(order + 1, part) + (-1) ** (order + 1) * (
+            special.zeta(order + 1, 1 - part) - special.zeta(order + 1, 1 - places))
+        expected = (-1) ** (order + 1) * math.factorial(order) * sides
+        assert np.allclose(got, expected, rtol=1e-12)
+    assert f.special_zeta(torch.tensor(3.0, dtype=torch.float64), -1e-20).item() == pytest.approx(-1e60)

@@ -161,20 +161,40 @@ trigamma: Final[Pointwise] = Pointwise(
 
 #: B(2k) / (2k)! of the Euler-Maclaurin formula.
 _TAIL: Final = tuple(b / math.factorial(2 * k) for k, b in enumerate(_BERNOULLI, 1))
-#: Terms that are summed one by one, and the largest number of them.
-_TERMS, _MOST_TERMS = 10.0, 1e5
+#: Terms that are summed one by one.
+_TERMS: Final = 10
 
 
-def _zeta(m: Any, s: Any, q: Any) -> Any:
-    terms = m.cast(m.minimum(m.where(q < 0, _TERMS - m.floor(q), _TERMS), _MOST_TERMS), int32)
-    total, w = m.repeat(terms, (0.0 * q, q), lambda k, total, w: (total + m.pow(w, -s), w + 1.0))
+def _from(m: Any, s: Any, w: Any) -> Any:
+    """The sum of (k + w) ** -s over k from 0 for large w: the integral and the Euler-Maclaurin formula."""
     power = m.pow(w, -s)
-    total = total + power * w / (s - 1.0) + 0.5 * power
+    total = power * w / (s - 1.0) + 0.5 * power
     inverse = 1.0 / w
     term = power * (s * inverse)
     for k, coefficient in enumerate(_TAIL):
         total = total + term * coefficient
         term = term * ((s + (2 * k + 1.0)) * inverse) * ((s + (2 * k + 2.0)) * inverse)
+    return total
+
+
+def _first_terms(m: Any, s: Any, w: Any, count: Any) -> tuple[Any, Any]:
+    """The sum of (k + w) ** -s over k below ``count``, and the number that follows the last one."""
+    total, following = m.repeat(count, (0.0 * w, w), lambda k, total, w: (total + m.pow(w, -s), w + 1.0))
+    return total, following
+
+
+def _zeta(m: Any, s: Any, q: Any) -> Any:
+    """The terms of positive numbers, and those of negative ones by their sizes, from the smallest on."""
+    below = q < 0
+    count = m.where(below, -m.floor(q), 0.0)
+    total, w = _first_terms(m, s, q + count, _TERMS)
+    total = total + _from(m, s, w)
+    smallest = m.where(below, -(q + (count - 1.0)), 1.0)
+    mirrored, w = _first_terms(m, s, smallest, m.cast(m.minimum(count, float(_TERMS)), int32))
+    rest = _from(m, s, m.where(count > _TERMS, w, 1.0)) - _from(m, s, m.where(count > _TERMS, 1.0 - q, 1.0))
+    mirrored = mirrored + m.where(count > _TERMS, rest, 0.0)
+    even = m.eq(0.5 * s, m.floor(0.5 * s))
+    total = m.where(below, total + m.where(even, mirrored, -mirrored), total)
     total = m.where(m.eq(q, math.inf), 0.0, total)
     whole = m.eq(q, m.floor(q))
     return pick(m, m.ne(s, s) | m.ne(q, q), s + q, m.eq(s, 1.0), math.inf, s < 1.0, math.nan,
