@@ -242,6 +242,11 @@ def _fail() -> None:
     torch.ones(2) @ torch.ones(3)
 
 
+def _interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let programs in the background ignore it
+    signal.raise_signal(signal.SIGINT)
+
+
 #: How a program ends, the status that it then has for a number, and whether it says something about it.
 ENDINGS: Final[dict[str, tuple[Callable[[int], Any], Callable[[int], int], bool]]] = {
     "end": (lambda n: None, lambda n: 0, False),
@@ -254,7 +259,7 @@ ENDINGS: Final[dict[str, tuple[Callable[[int], Any], Callable[[int], int], bool]
     "thread": (_in_thread, lambda n: 0, False),
     "error": (lambda n: _fail(), lambda n: 1, True),
     "thread error": (lambda n: threading.Thread(target=_raise_late).start(), lambda n: 0, True),
-    "interrupt": (lambda n: signal.raise_signal(signal.SIGINT), lambda n: -signal.SIGINT, True),
+    "interrupt": (lambda n: _interrupt(), lambda n: -signal.SIGINT, True),
     "terminated": (lambda n: signal.raise_signal(signal.SIGTERM), lambda n: -signal.SIGTERM, False),
     "atexit": (lambda n: atexit.register(_fail), lambda n: 0, True),
 }
