@@ -72,7 +72,7 @@ def test_fixed_views_are_not_modified_where_gradients_are_recorded(kind: str, ch
     assert base.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("kind", ["unbind", "split", "function", "inference"])
+@pytest.mark.parametrize("kind", ["unbind", "split", "function", "inference", "no_grad", "view of a fixed view"])
 def test_fixed_views_of_plain_tensors_take_no_gradients(kind: str) -> None:
     make, message = FIXED[kind]
     view = make(tc.tensor([1.0, 2.0]))
@@ -235,3 +235,38 @@ def test_results_of_functions_that_are_their_arguments_are_detached_where_nothin
     assert not parts[0].requires_grad
     parts[0].mul_(2)
     assert x.tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("mode", [no_grad, inference_mode])
+def test_views_made_without_recording_do_not_follow_later_changes_of_plain_bases(mode: Any) -> None:
+    base, change = tc.tensor([1.0, 2.0]), tc.ones(2, requires_grad=True)
+    view = made_without(mode)(base)
+    base.mul_(change)
+    assert view.requires_grad
+    with pytest.raises(AutogradError, match="does not follow recorded changes"):
+        _ = view * 2
+    assert view.tolist() == [1.0, 2.0]
+
+
+OVERWRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "copy_": lambda x, w: x.copy_(w), "fill_": lambda x, w: x.fill_(w[0]), "constant": lambda x, w: x.copy_(w.detach()),
+    "view": lambda x, w: x.view(2).copy_(w), "composite": lambda x, w: x.masked_fill_(tc.tensor([True, True]), w[0]),
+}
+
+
+@pytest.mark.parametrize("kind", list(OVERWRITES))
+def test_overwritten_values_have_gradients_of_zero(kind: str) -> None:
+    start, change = tc.tensor([1.0, 2.0], requires_grad=True), tc.ones(2, requires_grad=True)
+    value = start * 3
+    OVERWRITES[kind](value, change)
+    value.sum().backward()
+    assert start.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_view_that_was_overwritten_passes_zeros_on() -> None:
+    start, change = tc.tensor([1.0, 2.0], requires_grad=True), tc.ones(2, requires_grad=True)
+    view = (start * 3).view(2)
+    view.copy_(change)
+    (view * 5).sum().backward()
+    assert start.grad.tolist() == [0.0, 0.0]
+    assert change.grad.tolist() == [5.0, 5.0]

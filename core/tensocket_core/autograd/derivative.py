@@ -65,6 +65,7 @@ class Derivative:
         "multiple",
         "name",
         "names",
+        "overwrites",
         "parameters",
         "picks",
         "plans",
@@ -92,6 +93,8 @@ class Derivative:
         self.name = ""
         #: Whether tensors are saved, which are freed by a backward pass that does not retain the graph.
         self.frees = True
+        #: Whether the operator gives its first argument new values, whatever the old ones were.
+        self.overwrites = False
         #: See ``of_part``.
         self.add_part: Callable[..., Any] | None = None
 
@@ -103,6 +106,11 @@ class Derivative:
                 no tensors are saved.
         """
         self.add_part = add_part
+        return self
+
+    def of_overwriting(self) -> Derivative:
+        """Say that the operator gives its first argument new values, whatever the old ones were."""
+        self.overwrites = True
         return self
 
     def on_arrays(self, **functions: Callable[..., Any] | str) -> Derivative:

@@ -251,7 +251,7 @@ def _unrecorded_output(value: Any, is_input: bool, part: bool) -> Any:
         return value
     if is_input:
         value = value.detach() if part else _alias(value)
-    if value._base is not None and value._fixed_view is None:
+    if value._base is not None:
         value._fixed_view = MADE_BY_FUNCTION
     return value
 

@@ -36,7 +36,7 @@ def fix_views(views: tuple[Any, ...], function: str) -> tuple[Any, ...]:
 
 def inplace_recorder(operator: str, derivative: Derivative, below: Callable[..., Any]) -> Callable[..., Any]:
     """``below`` with recording: its first argument becomes the result of the new node, with its base and views."""
-    tensors = derivative.tensors
+    tensors, overwrites = derivative.tensors, derivative.overwrites
 
     def record_inplace(target: Any, *args: Any) -> Any:
         if not target._key & DIFFERENTIABLE:
@@ -45,6 +45,8 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         hooked = target._base is not None and renew_hooked(target)
         values = (target, *args)
         edges = tuple([edge_of(values[k]) for k in tensors])
+        if overwrites and _is_reached_elsewhere(edges):
+            edges = (None, *edges[1:])
         positions = derivative.needed(edges)
         if any(k >= 0 and values[k] is target for k in positions):
             # The rule needs the value from before, which is about to go.
@@ -69,6 +71,12 @@ def inplace_recorder(operator: str, derivative: Derivative, below: Callable[...,
         return target
 
     return record_inplace
+
+
+def _is_reached_elsewhere(edges: tuple[Any, ...]) -> bool:
+    """Whether another edge reaches the value that an operator overwrites, as that of ``f`` in ``x.copy_(f(x))``."""
+    source = edges[1] if len(edges) > 1 else None
+    return source is not None and any(edge is edges[0] for edge in getattr(source, "edges", ()))
 
 
 def check_no_leaf(operator: str, target: Any) -> None:

@@ -260,6 +260,7 @@ def reread(base: Any, changed: Any = None) -> None:
             continue
         if view._fixed_view is not None:
             view._grad_fn = LostHistory(view._fixed_view)
+            view._key |= AUTOGRAD
         else:
             renew(view)
 

@@ -125,24 +125,28 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     mask = STATE.mask
     if mask is None:
         return _run_in_state(operator, key, args)
-    hidden = key & ~mask
     key &= mask
     kernel = operator.table.get(key)
     if kernel is None:
         kernel = operator.resolve(key)
     result = kernel(*args) if operator.body is None else operator.invoke(kernel, args)
-    if hidden & AUTOGRAD and operator.makes_views:
+    if operator.makes_views and not mask & AUTOGRAD:
         _note_unrecorded(result)
     return result
 
 
 def _note_unrecorded(result: Any) -> None:
-    """Let unrecorded views require a gradient where their base does, as in PyTorch, where it stays."""
+    """Mark unrecorded views as fixed, and let them require a gradient where their base does, as in PyTorch.
+
+    A base that is no part of a graph may become one later, by a recorded change.
+    """
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
-        if base is not None and base._key & AUTOGRAD and not view._key & AUTOGRAD and view._key & DIFFERENTIABLE:
+        if base is None or view._key & AUTOGRAD or not view._key & DIFFERENTIABLE:
+            continue
+        view._fixed_view = MADE_WITHOUT_GRAD
+        if base._key & AUTOGRAD:
             view._key |= AUTOGRAD
-            view._fixed_view = MADE_WITHOUT_GRAD
             NOTE_VIEW[0](view)
 
 
@@ -162,7 +166,6 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     state = STATE
     if state.function_modes:
         return operator.run_function_mode(args)
-    hidden = key & state.exclude
     if state.dispatch_modes:
         key |= WRAPPER
     key = (key | state.include) & ~state.exclude
@@ -174,7 +177,7 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     tracer = state.tracer
     result = operator.invoke(kernel, args) if tracer is None else tracer.operator(operator, key, kernel, args)
     if state.inference is None:
-        if hidden & AUTOGRAD and operator.makes_views:
+        if operator.makes_views and state.exclude & AUTOGRAD:
             _note_unrecorded(result)
         return result
     if args and result is args[0]:

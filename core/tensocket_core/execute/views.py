@@ -94,7 +94,13 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
         t._key = key if array.shape else key | DIM0
         t._grad = t._grad_fn = None
         t._version_counter = version
-        t._base = a if a._base is None else a._base
+        base = a._base
+        if base is None:
+            t._base = a
+        else:
+            t._base = base
+            if a._fixed_view is not None:
+                t._fixed_view = a._fixed_view
         return t
 
     def view_with(a: Any, *args: Any) -> Any:
@@ -108,7 +114,13 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
         t._key = key if array.shape else key | DIM0
         t._grad = t._grad_fn = None
         t._version_counter = version
-        t._base = a if a._base is None else a._base
+        base = a._base
+        if base is None:
+            t._base = a
+        else:
+            t._base = base
+            if a._fixed_view is not None:
+                t._fixed_view = a._fixed_view
         return t
 
     return view_by if arguments == 2 else view_with

@@ -61,8 +61,8 @@ def _copy(entry: Any, target: Any, src: Any) -> None:
 
 
 def _copied(grad: Any, wanted: Any) -> tuple[Any, Any]:
-    """Zeros for what was overwritten, if nothing else says that a gradient arrived there."""
-    return (None if wanted[1] else grad.new_zeros(grad.shape)), (grad if wanted[1] else None)
+    """Zeros for the values that were overwritten, the gradient for those in their place."""
+    return (grad.new_zeros(grad.shape) if wanted[0] else None), (grad if wanted[1] else None)
 
 
 def _fill(entry: Any, target: Any, value: Any) -> None:
@@ -89,7 +89,7 @@ copy_: Final = Assign(
     "copy_(Tensor! input, Operand src, bool non_blocking=False) -> Tensor",
     "Elements of src, converted and moved, in place.",
     lambda entry, target, src, non_blocking=False: _copy(entry, target, src),
-    derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)),
+    derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting(),
 )
 basic_put_: Final = Assign(
     "basic_put_(Tensor! input, any index, Tensor src) -> Tensor",
@@ -102,7 +102,7 @@ basic_put_: Final = Assign(
     ),
 )
 fill_: Final = Assign("fill_(Tensor! input, Operand value) -> Tensor", "One value everywhere, in place.", _fill,
-                      repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)))
+                      repeated=True, derivative=Derivative(lambda grad, wanted: _copied(grad, wanted)).of_overwriting())
 
 
 @composite("zero_(Tensor! input) -> Tensor", function=False)

@@ -178,7 +178,13 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         t._key = key if array.shape else key | DIM0
         t._grad = t._grad_fn = None
         t._version_counter = version
-        t._base = a if a._base is None else a._base
+        base = a._base
+        if base is None:
+            t._base = a
+        else:
+            t._base = base
+            if a._fixed_view is not None:
+                t._fixed_view = a._fixed_view
         return t
 
     return direct_getitem
