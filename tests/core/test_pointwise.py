@@ -10,7 +10,8 @@ import pytest
 import tensocket_core as tc
 from tensocket_core import functions as f
 from tensocket_core.dispatch.call import call
-from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_core.dispatch.registry import OPERATORS, clear_tables
+from tensocket_core.execute import native
 from tensocket_plugins.contract.errors import DtypeError
 
 SHAPE = (3, 5)
@@ -339,3 +340,19 @@ def test_large_tensors_take_generated_kernels(near):
     near(x.double().to(tc.int32), np.trunc(wide).astype(np.int32))
     x.mul_(x)
     near(x, wide * wide)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_sign_of_zero_does_not_depend_on_how_often_an_operator_was_called(dtype, monkeypatch):
+    pytest.importorskip("tensocket_cpu")
+    monkeypatch.setattr(native, "_CALLS", 2)
+    clear_tables()
+    for shape in ((), (3,), (40, 3)):
+        zero = tc.zeros(shape, dtype=getattr(tc, dtype), device="cpu")
+        for _ in range(5):
+            # Of equal numbers, the second; zero itself has no sign.
+            assert tc.signbit(tc.maximum(zero, -zero)).all()
+            assert tc.signbit(tc.minimum(zero, -zero)).all()
+            assert not tc.signbit(tc.maximum(-zero, zero)).any()
+            assert not tc.signbit(tc.minimum(-zero, zero)).any()
+            assert not tc.signbit((-zero).relu()).any()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
+from tensocket_core._generated.functions import cross_entropy
 
 pytest.importorskip("tensocket_cpu")
 
@@ -29,6 +30,13 @@ CASES: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "softmax": (lambda: torch.softmax(torch.tensor([-math.inf, 0.0]), 0), [0.0, 1.0]),
     "log_softmax": (lambda: torch.log_softmax(torch.tensor([-math.inf, 0.0]), 0), [-math.inf, 0.0]),
     "matmul": (lambda: (torch.tensor([[3e38]]) @ torch.tensor([[10.0]]))[0], [math.inf]),
+    "of every other element": (lambda: torch.tensor([1e3, 5.0, 0.0])[::2].exp(), [math.inf, 1.0]),
+    "a sum of every other element": (lambda: torch.tensor([3e38, 5.0, 3e38])[::2].sum().reshape(1), [math.inf]),
+    "in place of half precision": (lambda: torch.tensor([6e4, 1.0], dtype=torch.float16).mul_(2), [math.inf, 2.0]),
+    "floor of a signaling NaN": (
+        lambda: torch.tensor([0x7F800001], dtype=torch.int32).view(torch.float32).floor().isnan(), [True]),
+    "a loss of classes": (lambda: cross_entropy(
+        torch.tensor([[-3e38, 3e38]]), torch.tensor([0])).reshape(1), [math.inf]),
 }
 
 
@@ -62,6 +70,25 @@ def test_where_numpy_raises(name: str) -> None:
     with np.errstate(all="raise"):
         assert run().tolist() == expected
         assert set(np.geterr().values()) == {"raise"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_where_numpy_calls_a_function(name: str) -> None:
+    run, expected = CASES[name]
+    called: list[object] = []
+    with np.errstate(all="call", call=lambda *args: called.append(args)):
+        assert run().tolist() == expected
+    assert called == []
+
+
+def test_on_a_stream() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with torch.Stream("cpu") as stream:
+            result = torch.tensor([3e38, 0.0]) * torch.tensor([10.0, 1.0])
+        stream.synchronize()
+        assert result.tolist() == [math.inf, 0.0]
+    assert [str(each.message) for each in caught] == []
 
 
 def test_where_nothing_is_set() -> None:

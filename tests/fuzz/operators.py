@@ -55,6 +55,8 @@ def run(call: Call, grad: bool = False, tensors: tuple[tuple[Any, ...], dict[str
         if call.mutates:
             found += [part for x in args if isinstance(x, torch.Tensor) for part in flattened(x)]
         return found
+    except RuntimeWarning as error:  # of NumPy's, which no program is to see
+        return ["warned", str(error)]
     except Exception as error:
         return ["error", type(error).__name__]
 
@@ -66,13 +68,14 @@ def failed(outcome: Outcome) -> bool:
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Operators become native after few calls, and warnings are quiet."""
+    """Operators become native after few calls, and warnings are quiet but for NumPy's, which are errors."""
     before = native._CALLS
     native._CALLS = 4  # type: ignore[misc]
     threads = torch.get_num_threads()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("error", RuntimeWarning)
             yield
     finally:
         native._CALLS = before  # type: ignore[misc]
@@ -102,6 +105,9 @@ class Case:
 
     def check(self, plain: Plain | None) -> None:
         """Go all ways until one differs."""
+        if self.base[:1] == ["warned"]:
+            self.campaign.differ(f"{self.call}\n    NumPy warns: {self.base[1]}")
+            return
         if plain is not None and not self.against_plain(plain):
             return
         ways: list[Callable[[], bool]] = [self.again]

@@ -115,6 +115,16 @@ def test_maximum_and_minimum_propagate_nan(kernel):
     assert np.isnan(kernel("minimum", "float32")(x, y)).all()
 
 
+@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_of_zeros_with_two_signs_the_second_is_the_larger_one_as_in_generated_kernels(kernel, dtype, size):
+    zero = np.zeros(size, dtype)
+    for name in ("maximum", "minimum"):
+        assert np.signbit(kernel(name, dtype)(zero, -zero)).all()
+        assert not np.signbit(kernel(name, dtype)(-zero, zero)).any()
+    assert not np.signbit(kernel("relu", dtype)(-zero)).any()
+
+
 def test_limits(table):
     assert table.find("add", "float32", direct=True).limit == 1000
     assert table.find("expm1", "float32", direct=True).limit == 125

@@ -1,14 +1,13 @@
 """Shortcuts for small arrays on host-resident devices: one kernel call and one new tensor.
 
 Each function here makes a closure for a key that settles dtype and device, so that nothing is left to check but sizes.
-Whatever does not fit goes to the general closure, also what NumPy refuses or warns of: that one says what is wrong in
-the house form, and runs the kernel without warnings. (NumPy looks at its error settings only where a floating-point
-flag was raised, so the common case pays nothing.)
+Everything that does not fit goes to the general closure, also what NumPy refuses: that one says what is wrong in the
+house form. Kernels run without NumPy's floating-point warnings, with any settings of the program: a filter of warnings
+would stand behind those that the program adds later.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from itertools import zip_longest
 from math import prod
@@ -31,10 +30,8 @@ _new = object.__new__
 _Array = np.ndarray
 Closure = Callable[..., Any]
 
-#: What NumPy raises where the general closure decides: shapes that do not fit, and flags where warnings are errors.
-REFUSED: Final = (ValueError, RuntimeWarning, FloatingPointError)
-# A flag that NumPy would report belongs to a kernel, not to the user's own NumPy code.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_(core|plugins)\.")
+#: What NumPy raises where the general closure decides: shapes that do not fit.
+REFUSED: Final = ValueError
 
 #: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0), NaN and
 #: numbers of complex dtypes (1 == 1 - 0j) are not kept. Operators that refuse numbers have caches of their own
@@ -98,7 +95,7 @@ def size_limit(kernel: Kernel) -> float:
 
 def unary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure:
     """``kernel(x)``; for 0-d tensors with care for ufuncs, which return NumPy scalars then."""
-    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+    Tensor, run, limit = tensors.Tensor, quiet(kernel.run, 1), size_limit(kernel)
 
     def direct_unary(a: Any) -> Any:
         x = a._array
@@ -137,7 +134,7 @@ def _grows(x: tuple[int, ...], y: tuple[int, ...], limit: float) -> bool:
 
 def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closure:
     """``kernel(x, y)`` of two tensors of one dtype."""
-    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+    Tensor, run, limit = tensors.Tensor, quiet(kernel.run, 2), size_limit(kernel)
 
     def direct_binary(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
@@ -178,7 +175,7 @@ def binary(kernel: Kernel, key: int, zero_dim: bool, general: Closure) -> Closur
 
 def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: bool, general: Closure) -> Closure:
     """``kernel(x, y)`` of a tensor and a Python number on the right that takes the tensor's dtype."""
-    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
+    Tensor, run, limit = tensors.Tensor, quiet(kernel.run, 2), size_limit(kernel)
     cache, made = number_cache(dtype, convert)
 
     def direct_number(a: Any, b: Any) -> Any:
@@ -205,7 +202,7 @@ def number(kernel: Kernel, key: int, dtype: DType, convert: Convert, zero_dim: b
 
 def choice(kernel: Kernel, key: int, dtype: DType, general: Closure) -> Closure:
     """``kernel(condition, x, y)``: a bool tensor and two tensors of one other dtype."""
-    Tensor, run, limit, wanted = tensors.Tensor, kernel.run, size_limit(kernel), dtype_bit(dtype)
+    Tensor, run, limit, wanted = tensors.Tensor, quiet(kernel.run, 3), size_limit(kernel), dtype_bit(dtype)
 
     def direct_choice(c: Any, a: Any, b: Any) -> Any:
         try:
@@ -239,6 +236,11 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
     run, limit = kernel.run, size_limit(kernel)
     cache, made = number_cache(dtype, convert)
 
+    def put(x: Any, y: Any, out: Any) -> None:
+        out[...] = run(x, y)
+
+    write = quiet(run if ufunc else put, 3)
+
     def direct_inplace(target: Any, other: Any) -> Any:
         x = target._array
         if with_number:
@@ -251,15 +253,7 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
         if x.size > limit or not x.flags.carray or (y.shape and y.shape != x.shape) or (
                 (x.base is not None or y.base is not None) and x is not y and np.may_share_memory(x, y)):
             return general(target, other)
-        try:
-            if ufunc:
-                run(x, y, x)
-            else:
-                x[...] = run(x, y)
-        except (RuntimeWarning, FloatingPointError):
-            if not ufunc:  # nothing was written
-                return general(target, other)
-            # NumPy reports flags after its loop: the result is there.
+        write(x, y, x)
         counter = target._version_counter
         if counter is None:
             target._version_counter = [1]
@@ -288,9 +282,9 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
         positional: Whether the operator has no ``dtype`` argument.
         general: For everything else.
     """
-    Tensor, run, limit = tensors.Tensor, kernel.run, size_limit(kernel)
-    total = None if everything is None else everything.run
-    along = None if last is None else last.run
+    Tensor, run, limit = tensors.Tensor, quiet(kernel.run, 3), size_limit(kernel)
+    total = None if everything is None else quiet(everything.run, 1)
+    along = None if last is None else quiet(last.run, 1)
     most = limit if last is None else max(limit, size_limit(last))
 
     def direct_reduction(a: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -325,7 +319,7 @@ def reduction(kernel: Kernel, everything: Kernel | None, last: Kernel | None, ke
 
 def row(kernel: Kernel, last: Kernel, key: int, general: Closure) -> Closure:
     """``kernel(x, axis)`` for ``name(input, dim, *, dtype)``; ``last(x)`` along the last dimension."""
-    Tensor, run, along = tensors.Tensor, kernel.run, last.run
+    Tensor, run, along = tensors.Tensor, quiet(kernel.run, 2), quiet(last.run, 1)
     limit, along_limit = size_limit(kernel), size_limit(last)
 
     def direct_row(a: Any, dim: int, dtype: Any = None) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensocket_plugins.contract.kernels import Kernel
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..dispatch.keys import DIM0
@@ -16,7 +17,7 @@ _new = object.__new__
 
 def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general: Closure) -> Closure:
     """``kernel(x, y)``: products of matrices, where ``fits(x, y)`` allows their shapes."""
-    Tensor, run = tensors.Tensor, kernel.run
+    Tensor, run = tensors.Tensor, quiet(kernel.run, 2)
 
     def direct_product(a: Any, b: Any) -> Any:
         x, y = a._array, b._array
@@ -37,7 +38,7 @@ def product(kernel: Kernel, key: int, fits: Callable[[Any, Any], bool], general:
 
 def affine(kernel: Kernel, key: int, general: Closure) -> Closure:
     """``kernel(x, weight, bias)``: ``input @ weight.T + bias``, for an input of at least two dimensions."""
-    Tensor, run = tensors.Tensor, kernel.run
+    Tensor, run = tensors.Tensor, quiet(kernel.run, 3)
 
     def direct_affine(a: Any, weight: Any, bias: Any = None) -> Any:
         x, w = a._array, weight._array

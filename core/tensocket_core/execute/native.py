@@ -24,7 +24,6 @@ from tensocket_plugins.contract.kernels import Kernel
 from tensocket_plugins.contract.native import Box, NativeForm, ProductForm
 from tensocket_plugins.ir.nodes import Program
 from tensocket_plugins.ir.schedule import Strategy
-from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..dispatch.keys import DIM0
@@ -48,8 +47,6 @@ _EXACT: Final = frozenset({
 _EXACT_COMPLEX: Final = frozenset({
     "add", "sub", "neg", "where", "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not",
     "conj_physical"})
-#: Those of them that set floating-point flags, of which NumPy warns.
-_FLAGGED: Final = frozenset({"add", "sub", "mul", "div", "sqrt", "square", "reciprocal"})
 #: Slots of a new tensor that hold nothing.
 _EMPTY: Final = ("_grad", "_grad_fn", "_version_counter", "_base")
 _SERVED: Final = frozenset({
@@ -101,9 +98,7 @@ def native_closure(operator: Operator, entry: DeviceEntry, variant: tuple[Any, .
 
     if at_once or operator.name.removesuffix("_") not in _EXACT:
         return _when_small(operator, entry, place, slow, boxed, promote)
-    # Filters of warnings that a program sets hide those that are ignored for the package, so that flags are off here.
-    counted = _counted(operator, entry, place, kernel.run, promote)
-    return make(Kernel(quiet(counted) if operator.name.removesuffix("_") in _FLAGGED else counted, True, kernel.limit))
+    return make(Kernel(_counted(operator, entry, place, kernel.run, promote), True, kernel.limit))
 
 
 def tensor_box(key: int) -> Box:

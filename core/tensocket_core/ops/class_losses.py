@@ -12,6 +12,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from .. import tensors
 from ..autograd.derivative import Derivative
@@ -117,7 +118,7 @@ def _loss_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> C
             return general(input, target, weight, scores, ignore_index, reduction)
         return tensors.wrap(terms, out)
 
-    return private("cross_entropy", direct_loss)
+    return private("cross_entropy", quiet(direct_loss))
 
 
 def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -153,7 +154,7 @@ def _backward_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) 
             return general(upstream, input, target, weight, scores, ignore_index, reduction)
         return tensors.wrap(result, out)
 
-    return private("cross_entropy", direct_backward)
+    return private("cross_entropy", quiet(direct_backward))
 
 
 # ------------------------------------------------------------------------------------------ operators

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -40,8 +39,6 @@ _BLOCK: Final = 128
 _FEW: Final = 1 << 12
 #: Terms of a sum of products of 16-bit numbers that double precision holds exactly: 2**32 * 2**21 == 2**53.
 _LONGEST: Final = 1 << 21
-# As in core's shortcuts for small arrays: what NumPy reports of a kernel is not the user's own NumPy code.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tensocket_cpu\.")
 
 
 class NumpyProducts:

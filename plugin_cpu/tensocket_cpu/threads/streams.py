@@ -10,6 +10,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
+import numpy as np
+
 from tensocket_plugins.contract.backend import Event, HostQueue, Stream
 from tensocket_plugins.contract.errors import ArgumentError, KernelError, OutOfMemoryError, TensocketError
 
@@ -94,7 +96,8 @@ def _run(queue: _Queue, operator: str, function: Callable[[], object]) -> None:
     if queue.error is not None:
         return
     try:
-        function()
+        with np.errstate(all="ignore"):  # what a program sets is of its own threads
+            function()
     except OutOfMemoryError as error:
         # The allocator does not know for what it is asked.
         queue.error = OutOfMemoryError(operator, error.given, error.rule, error.advice)

@@ -58,6 +58,15 @@ def _lcm(x: Array, y: Array) -> Array:
     return np.asarray(np.abs(part * y))
 
 
+def _maximum_float16(x: Array, y: Array) -> Array:
+    """Of equal numbers, which zeros of two signs are, the second, as of wider floats; NumPy takes the first here."""
+    return np.asarray(np.maximum(y, x))
+
+
+def _minimum_float16(x: Array, y: Array) -> Array:
+    return np.asarray(np.minimum(y, x))
+
+
 #: Operators whose ufunc has PyTorch's result for these dtypes and raises no flag that NumPy reports.
 _SILENT: Final[tuple[tuple[str, Any, tuple[str, ...]], ...]] = (
     ("add", np.add, ("bool", *INTEGERS)), ("sub", np.subtract, INTEGERS), ("mul", np.multiply, ("bool", *INTEGERS)),
@@ -120,8 +129,10 @@ def register_host_kernels(table: KernelTable, *, limit: int = 16384) -> None:
     for operator, function, share in _COMPLEX:
         _register(table, operator, function, COMPLEX, limit // share)
     for dtype in FLOATS:
-        _register(table, "relu", partial(np.maximum, np.zeros((), dtype)), (dtype,), limit)
+        _register(table, "relu", _relu(np.zeros((), dtype)), (dtype,), limit)
         _register(table, "relu_backward", _relu_backward(np.zeros((), dtype)), (dtype,), limit)
+    for operator, own in (("maximum", _maximum_float16), ("minimum", _minimum_float16)):
+        _register(table, operator, own, ("float16",), limit)
     register_matmul(table)
     register_reductions(table, limit=limit)
     # NumPy's own loop for float32 misses some powers of ten by a rounding.
@@ -139,6 +150,13 @@ def _register(table: KernelTable, operator: str, run: Any, dtypes: tuple[str, ..
 
 def _log10_float32(x: Array) -> Array:
     return np.asarray(np.log10(x, dtype=np.float64), np.float32)
+
+
+def _relu(zero: Array) -> Callable[[Array], Array]:
+    """The larger of a number and zero: zero without a sign, which NumPy takes of two equal numbers in these orders."""
+    if zero.dtype == np.float16:
+        return partial(np.maximum, zero)
+    return lambda x: np.asarray(np.maximum(x, zero))
 
 
 def _relu_backward(zero: Array) -> Callable[[Array, Array], Array]:

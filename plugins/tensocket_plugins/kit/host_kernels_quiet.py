@@ -40,17 +40,20 @@ def _find_variable() -> tuple[ContextVar[Any], Any] | None:
 _FOUND = _find_variable()
 
 
-def quiet(function: F) -> F:
+def quiet(function: F, arity: int | None = None) -> F:
     """``function``, during which NumPy emits no floating-point warning in this thread.
 
     Args:
         function: Takes positional arguments only; nesting is allowed.
+        arity: How many, where that is known; else those of a ufunc are its operands.
     """
-    return _guard_by_errstate(function) if _FOUND is None else _guard_by_variable(function, *_FOUND)
+    if _FOUND is None:
+        return _guard_by_errstate(function)
+    return _guard_by_variable(function, _arity(function) if arity is None else arity, *_FOUND)
 
 
 def _arity(function: Callable[..., Any]) -> int | None:
-    """Number of arguments of a ufunc or a plain function; None where it varies."""
+    """Number of operands of a ufunc, or of arguments of a plain function; None where it varies."""
     if isinstance(function, np.ufunc):
         return function.nin
     code = getattr(function, "__code__", None)
@@ -66,7 +69,7 @@ def _guard_by_errstate(function: F) -> F:
     return cast(F, run)
 
 
-def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
+def _guard_by_variable(function: F, arity: int | None, variable: ContextVar[Any], value: Any) -> F:
     # Fixed signatures, because collecting *args costs as much as the context variable.
     enter, leave = variable.set, variable.reset
 
@@ -99,5 +102,5 @@ def _guard_by_variable(function: F, variable: ContextVar[Any], value: Any) -> F:
             leave(token)
 
     by_arity: dict[int | None, Callable[..., Any]] = {1: run1, 2: run2, 3: run3}
-    chosen = by_arity.get(_arity(function), run)
+    chosen = by_arity.get(arity, run)
     return cast(F, functools.update_wrapper(chosen, function))
