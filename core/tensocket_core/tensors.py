@@ -18,6 +18,7 @@ from tensocket_plugins.contract.errors import (
 from tensocket_plugins.contract.naming import package_name
 
 from ._generated.methods import Operators
+from .autograd.detached import detached_counter
 from .autograd.inference import check_outside
 from .autograd.methods import Recorded, check_grad, check_untransformed, warn_of_no_leaf
 from .autograd.rebase import require_with_views
@@ -269,7 +270,7 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @property
     def _version(self) -> int:
-        return 0 if self._version_counter is None else self._version_counter[0]
+        return 0 if self._version_counter is None else int(self._version_counter[0])
 
     def detach_(self) -> Tensor:
         """Cut this tensor off from the graph, in place.
@@ -282,6 +283,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         if self._base is not None:
             raise AutogradError("detach_", "a view", "Can't detach views in-place: a view has the history of its base",
                                 "use detach()")
+        if self._grad_fn is not None:
+            self._version_counter = detached_counter(self._version_counter)
         self._grad_fn = None
         self._key &= ~AUTOGRAD
         return self

@@ -99,7 +99,7 @@ CASES: list[Case] = [
     # the graph
     (freed, AutogradError, RuntimeError, "backward", "the graph's saved tensors were freed by the first backward"),
     (modified, AutogradError, RuntimeError, "backward",
-     "a tensor needed for the gradient was modified by an in-place operation"),
+     "one of the variables needed for gradient computation has been modified by an inplace operation"),
     (lambda: leaf(1).add_(1), AutogradError, RuntimeError, "add_",
      "a leaf that requires grad is not modified while gradients are recorded"),
     (lambda: graph.get_gradient_edge(f(1)), AutogradError, RuntimeError, "get_gradient_edge",

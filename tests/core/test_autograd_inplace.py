@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ def test_modified_values_are_noticed():
     y.add_(1)
     with pytest.raises(
         AutogradError,
-        match=r"\[backward\] a tensor of shape \[2\] saved by MulBackward0, at version 1 instead of 0 — .*in-place",
+        match=r"\[backward\] a tensor of shape \[2\] saved by MulBackward0, at version 1 instead of 0 — .*inplace",
     ):
         z.sum().backward()
     w = x.exp()
@@ -341,3 +342,43 @@ def test_nobody_is_looked_for_where_there_is_no_view(monkeypatch):
             patch.setattr("gc.get_referrers", unexpected)
             change(base)
         assert base.requires_grad
+
+
+@pytest.mark.parametrize("size", [3, 70000])
+def test_a_saved_input_that_is_detached_in_place_is_noticed(size: int) -> None:
+    a = tc.ones(size, dtype=tc.float64).requires_grad_().clone()
+    b = a.sin()
+    a.detach_()
+    assert a._version == 0
+    with pytest.raises(AutogradError, match=r"Trying to use a saved tensor that has been detached in-place, by "
+                                            r"SinBackward0 — a tensor that is needed .* — use \.detach\(\) instead"):
+        b.sum().backward()
+
+
+def test_a_detached_tensor_counts_changes_with_its_views() -> None:
+    w = tc.tensor([2.0], requires_grad=True)
+    h = w * 3
+    view = h.view(1)
+    h.detach_()
+    h.add_(1)
+    assert h._version == view._version == 1
+    part = h[:1]
+    part.add_(1)
+    assert h._version == view._version == part._version == 2
+    y = h * w
+    y.sum().backward(retain_graph=True)  # what is saved afterwards is as good as ever
+    assert w.grad.tolist() == [8.0]
+    h.add_(1)
+    with pytest.raises(AutogradError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("make", [lambda x: x.exp(), lambda x: x.tanh()])
+def test_a_saved_result_may_be_detached_in_place(make: Any) -> None:
+    x = tc.tensor([0.5], dtype=tc.float64, requires_grad=True)
+    a = x.clone()
+    b = make(a)
+    c = b * 2
+    b.detach_()
+    c.sum().backward()
+    assert x.grad.item() == pytest.approx(2 * (math.exp(0.5) if make(x).item() > 1 else 1 - math.tanh(0.5) ** 2))

@@ -172,3 +172,25 @@ def test_inputs_come_in_any_collection() -> None:
     torch.autograd.backward(iter([x * y, x]), inputs=iter([x]))
     assert x.grad.tolist() == [4]
     assert y.grad is None
+
+
+def test_one_handle_stands_for_a_tensor_that_is_saved_several_times() -> None:
+    a = leaf(A).clone()
+    with graph.allow_mutation_on_saved_tensors() as context:
+        b, c = a * a, a * a
+        assert len(context.tid_to_weakhandle) == len(context.original) == 1
+        a.sin_()
+        assert len(context.cloned) == 1
+        before = len(context.tid_to_weakhandle)
+        d = (a * a).sum()  # the new value has a handle of its own
+        assert len(context.tid_to_weakhandle) == before + 1
+        (b + c).sum().backward()
+        del a, b, c, d
+        assert len(context.cloned) == len(context.tid_to_weakhandle) == 0
+
+
+def test_backward_outside_of_the_context_is_an_assertion() -> None:
+    with graph.allow_mutation_on_saved_tensors():
+        y = leaf(A).exp().sum()
+    with pytest.raises(AssertionError, match="Trying to backward outside of the 'allow_mutation_on_saved_tensors'"):
+        y.backward()

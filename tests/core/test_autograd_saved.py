@@ -317,6 +317,6 @@ def test_a_warning_that_is_an_error_does_not_hide_the_failure_of_a_node(capsys: 
         y += 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            with pytest.raises(AutogradError, match="modified by an in-place operation"):
+            with pytest.raises(AutogradError, match="modified by an inplace operation"):
                 z.sum().backward()
     assert "Error detected in PowBackward0" in capsys.readouterr().err

@@ -257,3 +257,11 @@ def test_errors(call, error, message):
     with pytest.raises(error) as caught:
         call()
     assert f" — {message} — " in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["sparse_bsr", "sparse_bsc"])
+def test_one_number_is_the_size_of_square_blocks(kind):
+    array = np.arange(16.0).reshape(4, 4)
+    tensor = getattr(t(array), f"to_{kind}")(2)
+    same(tensor, array, kind)
+    assert tensor.values().shape == (4, 2, 2)

@@ -10,6 +10,7 @@ from tensocket_core import functions as f
 from tensocket_core import sparse
 from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.gradcheck import GradcheckError, gradcheck
+from tensocket_core.autograd.graph import saved_tensors_hooks
 
 PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]
 DENSE = np.array([[0.0, 0.0, 4.0], [4.0, 0.0, 5.0]])
@@ -117,3 +118,19 @@ class _WithoutGradient(Function):
     @staticmethod
     def backward(ctx, grad):
         return None
+
+
+def test_saved_sparse_tensors_go_through_hooks():
+    x = coo(requires_grad=True)
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor)
+        return tensor.clone()
+
+    with saved_tensors_hooks(pack, lambda stored: stored):
+        y = (x * x).to_dense().sum()
+    assert packed
+    assert all(p.layout is tc.sparse_coo and not p.requires_grad for p in packed)
+    y.backward()
+    same(x.grad.to_dense(), 2 * DENSE)

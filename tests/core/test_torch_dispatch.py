@@ -12,6 +12,7 @@ import pytest
 import tensocket_core as torch
 from tensocket_core import Tensor
 from tensocket_core._generated import functions as F
+from tensocket_core.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from tensocket_core.dispatch.keys import AUTOGRAD, WRAPPER
 from tensocket_core.dispatch.modes import ACTIVE, STATE, thread_state
 from tensocket_core.dispatch.namespaces import ops
@@ -379,3 +380,13 @@ def test_operators_that_return_tensors_get_tensors() -> None:
 
     with pytest.raises(RuntimeError, match="Unable to cast the result to Tensor, which the operator returns"):
         Texts(torch.ones(1)).neg()
+
+
+def test_gradients_of_tensors_that_only_their_class_reads_are_checked() -> None:
+    def double(*values: float) -> Any:
+        return Wrapped(torch.tensor(values, dtype=torch.float64)).requires_grad_()
+
+    assert gradcheck(lambda x, y: (x.exp() * y).sum(), (double(0.5, 1.0), double(2.0, -1.0)))
+    assert gradgradcheck(lambda x: x.sin(), (double(0.5, 1.0),))
+    with pytest.raises(GradcheckError, match="gradients agree with differences"):
+        gradcheck(lambda x: x.detach() * x, (double(0.5),))

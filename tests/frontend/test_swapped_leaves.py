@@ -55,7 +55,7 @@ def test_saved_tensors_that_were_exchanged_are_noticed():
     factor, x = torch.tensor([2.0]), torch.tensor([3.0], requires_grad=True)
     product = (factor * x).sum()
     torch.utils.swap_tensors(factor, torch.tensor([50.0]))
-    with pytest.raises(AutogradError, match="was modified by an in-place operation"):
+    with pytest.raises(AutogradError, match="has been modified by an inplace operation"):
         product.backward()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
+from ..dispatch.subclasses import without_memory
 from .differentiate import BATCHED
 from .differentiate import grad as gradients
 
@@ -34,7 +35,13 @@ def tensors_in(values: Any) -> tuple[Any, ...]:
 
 def reals(tensor: Any) -> Vector:
     """A tensor's values as a real vector."""
-    values = np.ascontiguousarray(np.array(tensor.detach()._values())).reshape(-1)
+    plain = tensor.detach()
+    if without_memory(plain):  # only the operators of its class read it
+        flat = plain.reshape(-1)
+        values = np.array([flat[k].item() for k in range(flat.numel())],
+                          np.complex128 if tensor.dtype.kind == "complex" else np.float64)
+    else:
+        values = np.ascontiguousarray(np.array(plain._values())).reshape(-1)
     if values.dtype.kind == "c":
         return values.astype(np.complex128).view(np.float64).copy()
     return values.astype(np.float64)

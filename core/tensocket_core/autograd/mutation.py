@@ -11,18 +11,26 @@ from typing import Any, Final
 from tensocket_plugins.contract.errors import AutogradError
 
 from ..dispatch.protocol import TorchDispatchMode
-from ..execute.geometry import memory_of
+from ..execute.geometry import element_strides, memory_of, memory_offset
 from .saved import saved_tensors_hooks
+
+#: Identifies what a tensor shows: its memory, version, key bits and geometry.
+_Key = tuple[Any, ...]
+
+
+class LeftContextError(AutogradError, AssertionError):
+    """A backward pass outside of the context that saved the tensors; PyTorch asserts that it is inside."""
 
 
 class _Handle:
     """What the graph holds in place of a saved tensor."""
 
-    __slots__ = ("__weakref__", "context", "value")
+    __slots__ = ("__weakref__", "context", "key", "value")
 
-    def __init__(self, context: SavedForMutation, value: Any) -> None:
+    def __init__(self, context: SavedForMutation, value: Any, key: _Key) -> None:
         self.context = context
         self.value = value
+        self.key = key
 
 
 class SavedForMutation:
@@ -31,36 +39,46 @@ class SavedForMutation:
     Attributes:
         cloned: Handles of tensors whose memory was about to change, with their copies.
         original: Handles of the others, with the tensors.
+        tid_to_weakhandle: By what a tensor shows, the handle that stands for all that were saved of it.
     """
 
     def __init__(self) -> None:
         self.cloned: weakref.WeakKeyDictionary[_Handle, Any] = weakref.WeakKeyDictionary()
         self.original: weakref.WeakKeyDictionary[_Handle, Any] = weakref.WeakKeyDictionary()
+        self.tid_to_weakhandle: weakref.WeakValueDictionary[_Key, _Handle] = weakref.WeakValueDictionary()
         self._by_memory: dict[int, weakref.WeakSet[_Handle]] = {}
         self._open = True
 
     def pack(self, tensor: Any) -> _Handle:
         """What is stored for a tensor."""
-        handle = _Handle(self, tensor)
+        array = tensor._array
+        memory = id(memory_of(array))
+        key = (memory, tensor._version, tensor._key, memory_offset(array), array.shape, element_strides(array))
+        handle = self.tid_to_weakhandle.get(key)
+        if handle is not None:
+            return handle
+        handle = self.tid_to_weakhandle[key] = _Handle(self, tensor, key)
         self.original[handle] = tensor
         # The handle keeps the memory alive, and so its identity; sets of handles that are gone are empty.
-        self._by_memory.setdefault(id(memory_of(tensor._array)), weakref.WeakSet()).add(handle)
+        self._by_memory.setdefault(memory, weakref.WeakSet()).add(handle)
         return handle
 
     def unpack(self, handle: _Handle) -> Any:
         """The tensor as it was when it was saved.
 
         Raises:
-            AutogradError: The context that saved it was left.
+            LeftContextError: The context that saved it was left.
         """
         if not self._open:
-            raise AutogradError("allow_mutation_on_saved_tensors", "a backward outside of the context",
-                                "the graph is used in the context that recorded it", "call backward inside of it")
+            raise LeftContextError("allow_mutation_on_saved_tensors", "Trying to backward outside of the "
+                                   "'allow_mutation_on_saved_tensors' context in which the graph was recorded",
+                                   "the graph is used in the context that recorded it", "call backward inside of it")
         return handle.value
 
     def before_change(self, tensor: Any) -> None:
         """Copy what is saved in a tensor's memory, which is about to change."""
         for handle in tuple(self._by_memory.pop(id(memory_of(tensor._array)), ())):
+            self.tid_to_weakhandle.pop(handle.key, None)
             handle.value = handle.value.clone()
             self.cloned[handle] = handle.value
             self.original.pop(handle, None)
@@ -69,6 +87,7 @@ class SavedForMutation:
         """Forget everything; what was saved cannot be used any more."""
         self._open = False
         self._by_memory.clear()
+        self.tid_to_weakhandle.clear()
         self.cloned.clear()
         self.original.clear()
 

@@ -15,6 +15,7 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
 from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, set_grad_enabled
 from .derivative import RESULT, RESULTS
+from .detached import AfterDetach, DetachedCounter
 from .hooks import RemovableHandle, extras_of
 from .inspection import PACKED as PACKED
 from .inspection import Inspected, named
@@ -291,7 +292,7 @@ def raise_freed(node: Node) -> NoReturn:
         "backward",
         f"{node.name()} a second time",
         "the graph's saved tensors were freed by the first backward",
-        "pass retain_graph=True to the first backward",
+        "Specify retain_graph=True in the first backward",
     )
 
 
@@ -301,10 +302,15 @@ def raise_modified(node: Node, value: Any, version: int) -> NoReturn:
     Raises:
         AutogradError: Always.
     """
+    if type(value._version_counter) is DetachedCounter and not isinstance(version, AfterDetach) and (
+            value._version == version):
+        raise AutogradError(
+            "backward", f"Trying to use a saved tensor that has been detached in-place, by {node.name()}",
+            "a tensor that is needed for the gradient keeps its history", "use .detach() instead of .detach_()")
     raise AutogradError(
         "backward",
         f"a tensor of shape {list(value.shape)} saved by {node.name()}, at version {value._version} "
         f"instead of {version}",
-        "a tensor needed for the gradient was modified by an in-place operation",
+        "one of the variables needed for gradient computation has been modified by an inplace operation",
         "clone it before modifying it",
     )

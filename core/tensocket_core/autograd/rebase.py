@@ -182,7 +182,7 @@ def adopt_views(base: Any, changed: Any) -> None:
     held by.
     """
     counter, known = base._version_counter, 1 if changed is base else 2
-    if sys.getrefcount(counter) == known + 2:  # this function's variable and the argument
+    if type(counter) is list and sys.getrefcount(counter) == known + 2:  # this function's variable and the argument
         found = [changed] if changed is not base else []
     else:
         found = [x for x in gc.get_referrers(base) if hasattr(type(x), "_grad_fn") and x._base is base]

@@ -188,7 +188,7 @@ def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None, b
 
 def _block(kind: Any, blocksize: Any) -> tuple[int, int]:
     """The size of blocks, checked."""
-    sizes = tuple(blocksize)
+    sizes = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
     if kind not in COMPRESSED or not COMPRESSED[kind].blocked:
         raise ArgumentError("to_sparse", f"blocksize={sizes} for layout {kind!r}: conversion to {CAMEL[kind.name]} "
                             "with blocksize argument given is not supported",

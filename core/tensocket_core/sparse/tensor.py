@@ -192,6 +192,14 @@ class SparseTensor(Tensor):
         """A tensor of the same parts that is cut off from the graph."""
         return like(self, self.raw)
 
+    def _cut(self) -> SparseTensor:
+        """``alias`` as recording needs it, with the same count of in-place changes."""
+        made = self.alias()
+        if self._version_counter is None:
+            self._version_counter = [0]
+        made._version_counter = self._version_counter
+        return made
+
     # ------------------------------------------------------------------------------------------ presentation
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]

@@ -130,3 +130,10 @@ def test_a_row_of_padding_is_one_of_the_rows(make):
             make(10, 2, padding_idx=index)
     with pytest.raises(AssertionError, match="padding_idx is one of the rows"):
         F.embedding(torch.tensor([1]), torch.ones(3, 2), padding_idx=3)
+
+
+def test_the_former_order_of_arguments_is_accepted_with_a_warning():
+    table, index, starts = torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.tensor([0, 1, 1]), torch.tensor([0, 2])
+    with pytest.warns(UserWarning, match=r"should now be `embedding_bag\(input, weight"):
+        found = F.embedding_bag(table, index, starts, mode="sum")
+    assert found.tolist() == [[4, 7], [3, 5]]

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 from tensocket.errors import PaddingIndexError
-from tensocket_core import Tensor, no_grad
+from tensocket_core import Tensor, int64, no_grad
 from tensocket_core import functions as ops
 
 
@@ -80,6 +82,10 @@ def embedding_bag(
         ArgumentError: The offsets or the mode are none.
         UnsupportedOperator: Weights for another mode than ``sum``.
     """
+    if weight.dtype is int64 and input.is_floating_point():
+        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, "
+                      "...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.", stacklevel=2)
+        input, weight = weight, input
     if max_norm is not None:
         with no_grad():
             ops.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
