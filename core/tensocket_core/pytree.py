@@ -6,108 +6,161 @@ everything else, None too, is a leaf.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from tensocket_plugins.contract.errors import ArgumentError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError
 
-Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
-Unflatten = Callable[[Iterable[Any], Any], Any]
+from .pytree_nodes import BUILTIN, DICTS, NODES, Flatten, Unflatten, node_of, register_node
+
+Predicate = Callable[[Any], bool]
 
 
-@dataclass(frozen=True, slots=True)
 class TreeSpec:
     """The structure of a tree.
 
     Attributes:
-        type: Class of the container; None for a leaf.
+        type: Class of the container; None for a leaf, ``namedtuple`` for all named tuples.
         context: What else it takes to make the container.
-        children: Structures of its parts.
+        num_nodes: Number of containers and leaves.
+        num_leaves: Number of leaves.
+        num_children: Number of parts of the container.
     """
 
-    type: Any
-    context: Any
-    children: tuple[TreeSpec, ...]
+    __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
+
+    def __init__(self, type: Any, context: Any, children_specs: Iterable[TreeSpec]) -> None:
+        self.type = type
+        self._context = context
+        self._children = children = list(children_specs)
+        self.num_children = len(children)
+        if type is None:
+            if context is not None or children:
+                raise ArgumentError("TreeSpec", f"a leaf with context {context!r} and {len(children)} children",
+                                    "a leaf has neither", "pass the class of the container")
+            self.num_nodes = self.num_leaves = 1
+        else:
+            self.num_nodes, self.num_leaves = 1, 0
+            for child in children:
+                self.num_nodes += child.num_nodes
+                self.num_leaves += child.num_leaves
 
     @property
-    def num_leaves(self) -> int:
-        """Number of leaves."""
-        return 1 if self.type is None else sum(child.num_leaves for child in self.children)
+    def context(self) -> Any:
+        """What else than the parts it takes to make the container."""
+        return self._context
 
     def is_leaf(self) -> bool:
         """Whether the tree is one leaf."""
         return self.type is None
 
-    def __repr__(self) -> str:
+    def children(self) -> list[TreeSpec]:
+        """Structures of the parts."""
+        return self._children.copy()
+
+    def child(self, index: int) -> TreeSpec:
+        """Structure of one part."""
+        return self._children[index]
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree with these leaves.
+
+        Raises:
+            ArgumentError: There are more or fewer leaves than the structure has.
+        """
+        given = list(leaves)
+        if len(given) != self.num_leaves:
+            raise ArgumentError("tree_unflatten", f"{len(given)} leaves for {self.brief()}",
+                                "there are as many leaves as the structure has", "pass all leaves, in order")
+        return _build(iter(given), self)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """Parts of a tree that stand where this structure has leaves.
+
+        Raises:
+            ArgumentError: The structure is not a prefix of the tree.
+        """
+        found: list[Any] = []
+        _take(self, tree, found)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return bool(self.type == other.type and self._context == other._context and self._children == other._children)
+
+    def __hash__(self) -> int:
+        context: Any = None  # that of registered classes may not be hashable
+        if self.type is defaultdict:
+            context = (self._context[0], tuple(self._context[1]))
+        elif self.type in DICTS:
+            context = tuple(self._context)
+        elif self.type in BUILTIN:
+            context = self._context
+        return hash((self.type, context, tuple(self._children)))
+
+    def brief(self) -> str:
+        """The structure on one line, for messages."""
         if self.type is None:
             return "*"
-        return f"{self.type.__name__}({', '.join(map(repr, self.children))})"
+        name = self._context.__name__ if self.type is namedtuple else self.type.__name__
+        return f"{name}({', '.join([child.brief() for child in self._children])})"
+
+    def __repr__(self, indent: int = 0) -> str:
+        if self.type is None:
+            return "*"
+        inner = indent + 2
+        parts = (",\n" + " " * inner).join([child.__repr__(inner) for child in self._children])
+        return f"TreeSpec({self.type.__name__}, {self._context}, [{parts}])"
 
 
 LEAF: Final = TreeSpec(None, None, ())
 
 
-def _flatten_dict(tree: Any) -> tuple[Iterable[Any], Any]:
-    return list(tree.values()), list(tree.keys())
-
-
-def _unflatten_dict(children: Iterable[Any], keys: Any) -> Any:
-    return dict(zip(keys, children, strict=True))
-
-
-#: Class of a container to the functions that take it apart and make it.
-_NODES: Final[dict[type, tuple[Flatten, Unflatten]]] = {
-    tuple: (lambda tree: (list(tree), None), lambda children, _: tuple(children)),
-    list: (lambda tree: (tree, None), lambda children, _: list(children)),
-    dict: (_flatten_dict, _unflatten_dict),
-    OrderedDict: (_flatten_dict, lambda children, keys: OrderedDict(zip(keys, children, strict=True))),
-    defaultdict: (
-        lambda tree: (list(tree.values()), (tree.default_factory, list(tree.keys()))),
-        lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
-    ),
-    deque: (lambda tree: (list(tree), tree.maxlen), lambda children, limit: deque(children, maxlen=limit)),
-}
-
-
-def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten) -> None:
+def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, *,
+                         serialized_type_name: str | None = None,
+                         to_dumpable_context: Callable[[Any], Any] | None = None,
+                         from_dumpable_context: Callable[[Any], Any] | None = None,
+                         flatten_with_keys_fn: Flatten | None = None) -> None:
     """Make a class a container.
 
     Args:
         cls: The class; subclasses are not containers by that.
         flatten_fn: ``flatten_fn(tree) -> (children, context)``.
         unflatten_fn: ``unflatten_fn(children, context) -> tree``.
+        serialized_type_name: The name of the class in texts of ``treespec_dumps``.
+        to_dumpable_context: Turns the context into something that JSON can express.
+        from_dumpable_context: The inverse.
+        flatten_with_keys_fn: As ``flatten_fn``, with pairs of a key and a child.
 
     Raises:
-        ArgumentError: The class is registered already.
+        ArgumentError: The class is registered already, or only one of the functions for contexts is given.
     """
-    if cls in _NODES:
-        raise ArgumentError("register_pytree_node", f"{cls.__name__}", "a class is registered once",
-                            "remove the second registration")
-    _NODES[cls] = (flatten_fn, unflatten_fn)
+    if cls in NODES:
+        raise ArgumentError("register_pytree_node", f"{cls}, which is already registered as pytree node",
+                            "a class is registered once", "remove the second registration")
+    register_node(cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name,
+                  to_dumpable_context=to_dumpable_context, from_dumpable_context=from_dumpable_context,
+                  flatten_with_keys_fn=flatten_with_keys_fn)
 
 
-def _is_namedtuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+def tree_is_leaf(tree: Any, is_leaf: Predicate | None = None) -> bool:
+    """Whether a tree is one leaf."""
+    return (is_leaf is not None and is_leaf(tree)) or node_of(tree) is None
 
 
-def _functions(kind: type) -> tuple[Flatten, Unflatten] | None:
-    found = _NODES.get(kind)
-    if found is None and _is_namedtuple(kind):
-        return lambda tree: (list(tree), kind), lambda children, cls: cls(*children)
-    return found
-
-
-def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: Any, is_leaf: Predicate | None = None) -> tuple[list[Any], TreeSpec]:
     """Leaves from left to right, and the structure.
 
     Args:
         tree: The tree.
         is_leaf: Says of what it is given whether it counts as a leaf, though it may be a container.
 
-    >>> tree_flatten({"a": 1, "b": (2, 3)})
-    ([1, 2, 3], dict(*, tuple(*, *)))
+    >>> tree_flatten({"a": 1, "b": (2, 3)})[0]
+    [1, 2, 3]
 
     Raises:
         ArgumentError: A container holds itself.
@@ -120,81 +173,127 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
                             "exceeded: containers do not hold themselves", "pass a finite tree") from None
 
 
-def _collect(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
-    functions = None if is_leaf is not None and is_leaf(tree) else _functions(type(tree))
-    if functions is None:
+def _collect(tree: Any, leaves: list[Any], is_leaf: Predicate | None) -> TreeSpec:
+    node = None if is_leaf is not None and is_leaf(tree) else node_of(tree)
+    if node is None:
         leaves.append(tree)
         return LEAF
-    children, context = functions[0](tree)
-    return TreeSpec(type(tree), context, tuple([_collect(child, leaves, is_leaf) for child in children]))
+    children, context = node.flatten_fn(tree)
+    return TreeSpec(node.type, context, [_collect(child, leaves, is_leaf) for child in children])
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The tree of a structure and its leaves.
+    """The tree of a structure and its leaves, in this order or the other.
 
     Raises:
         ArgumentError: There are more or fewer leaves than the structure has.
+        ArgumentTypeError: No structure is given.
     """
-    given = list(leaves)
-    if len(given) != treespec.num_leaves:
-        raise ArgumentError("tree_unflatten", f"{len(given)} leaves for {treespec!r}",
-                            "there are as many leaves as the structure has", "pass all leaves, in order")
-    return _build(iter(given), treespec)
+    if not isinstance(treespec, TreeSpec):
+        if not isinstance(leaves, TreeSpec):
+            raise ArgumentTypeError("tree_unflatten", f"a {type(treespec).__name__}", "Expected `treespec` to be an "
+                                    "instance of TreeSpec", "pass what tree_flatten returned")
+        return leaves.unflatten(treespec)
+    return treespec.unflatten(leaves)
 
 
-def _build(leaves: Any, spec: TreeSpec) -> Any:
+def _build(leaves: Iterator[Any], spec: TreeSpec) -> Any:
     if spec.type is None:
         return next(leaves)
-    functions = _functions(spec.type)
-    assert functions is not None
-    return functions[1]([_build(leaves, child) for child in spec.children], spec.context)
+    return NODES[spec.type].unflatten_fn([_build(leaves, child) for child in spec._children], spec._context)
 
 
-def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def _mismatch(given: str) -> ArgumentError:
+    return ArgumentError("tree_map", given, "all trees have one structure", "pass trees that differ in their leaves "
+                         "only")
+
+
+def _take(spec: TreeSpec, tree: Any, found: list[Any]) -> None:
+    """Parts of a tree that stand where the structure has leaves.
+
+    Raises:
+        ArgumentError: The structure is not a prefix of the tree.
+    """
+    if spec.type is None:
+        found.append(tree)
+        return
+    for part, child in zip(_parts(spec, tree), spec._children, strict=True):
+        _take(child, part, found)
+
+
+def _parts(spec: TreeSpec, tree: Any) -> list[Any]:
+    """Children of a tree in the order of a structure.
+
+    Raises:
+        ArgumentError: It is another container, or one with other keys or another length.
+    """
+    node = node_of(tree)
+    kind = type(tree) if node is None else node.type
+    both = spec.type in DICTS and kind in DICTS
+    if node is None or (kind != spec.type and not both):
+        raise _mismatch(f"Node type mismatch; expected {spec.type!r}, but got {kind!r}")
+    children, context = node.flatten_fn(tree)
+    children = list(children)
+    if len(children) != spec.num_children:
+        raise _mismatch(f"Node arity mismatch; expected {spec.num_children}, but got {len(children)}")
+    if both:
+        keys = spec._context[1] if spec.type is defaultdict else spec._context
+        if set(keys) != set(tree):
+            raise _mismatch(f"Node keys mismatch; missing key(s): {set(keys) - set(tree)}; extra key(s): "
+                            f"{set(tree) - set(keys)}")
+        return [tree[key] for key in keys]
+    if kind is not deque and context != spec._context:
+        raise _mismatch(f"Node context mismatch for node type {spec.type!r}; expected {spec._context!r}, but got "
+                        f"{context!r}")
+    return children
+
+
+def tree_iter(tree: Any, is_leaf: Predicate | None = None) -> Iterator[Any]:
+    """Iterate over the leaves from left to right."""
+    node = None if is_leaf is not None and is_leaf(tree) else node_of(tree)
+    if node is None:
+        yield tree
+    else:
+        for child in node.flatten_fn(tree)[0]:
+            yield from tree_iter(child, is_leaf)
+
+
+def tree_leaves(tree: Any, is_leaf: Predicate | None = None) -> list[Any]:
     """Leaves from left to right."""
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+def tree_structure(tree: Any, is_leaf: Predicate | None = None) -> TreeSpec:
     """The structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The tree with ``func`` of every leaf in its place; further trees give further arguments.
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None) -> Any:
+    """The tree with ``func`` of every leaf in its place; parts of further trees there are further arguments.
 
     Raises:
-        ArgumentError: A further tree has another structure.
+        ArgumentError: The structure is not a prefix of a further tree.
     """
     leaves, spec = tree_flatten(tree, is_leaf)
-    columns = [leaves]
-    for rest in rests:
-        column, other = tree_flatten(rest, is_leaf)
-        if other != spec:
-            raise ArgumentError("tree_map", f"structures {spec!r} and {other!r}", "all trees have one structure",
-                                "pass trees that differ in their leaves only")
-        columns.append(column)
-    return _build(iter([func(*values) for values in zip(*columns, strict=True)]), spec)
+    return spec.unflatten(map(func, leaves, *[spec.flatten_up_to(rest) for rest in rests]))
 
 
-def broadcast_to_and_flatten(tree: Any, treespec: TreeSpec,
-                             is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
+def broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Predicate | None = None) -> list[Any] | None:
     """Leaves of a prefix of a structure, each repeated for all that it stands for; None where it is no prefix.
 
     >>> broadcast_to_and_flatten((0, None), tree_structure((1, [2, 3])))
     [0, None, None]
     """
-    if (is_leaf is not None and is_leaf(tree)) or _functions(type(tree)) is None:
+    if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
-    functions = _functions(type(tree))
-    if treespec.type is not type(tree) or functions is None:
+    if treespec.type is None:
         return None
-    children, context = functions[0](tree)
-    parts = list(children)
-    if len(parts) != len(treespec.children) or context != treespec.context:
+    try:
+        parts = _parts(treespec, tree)
+    except ArgumentError:
         return None
     result: list[Any] = []
-    for part, spec in zip(parts, treespec.children, strict=True):
+    for part, spec in zip(parts, treespec._children, strict=True):
         found = broadcast_to_and_flatten(part, spec, is_leaf)
         if found is None:
             return None

@@ -221,7 +221,7 @@ def test_dataclasses_become_containers():
         name: str = "n"
 
     _pytree.register_dataclass(Pair)
-    _pytree.register_dataclass(Named, field_names=["value"])
+    _pytree.register_dataclass(Named, field_names=["value"], drop_field_names=["name"])
     assert _pytree.tree_map(lambda n: n + 1, [Pair(1, 2)]) == [Pair(2, 3)]
     assert _pytree.tree_leaves(Named(5, "other")) == [5]
 

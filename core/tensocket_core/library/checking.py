@@ -83,7 +83,8 @@ def _check_fake(operator: LibraryOperator, args: tuple[Any, ...]) -> None:
     except UnsupportedOperator as error:
         raise _fail(operator, str(error), "shapes of results are known on meta", "use register_fake") from error
     if spec != real_spec:
-        raise _fail(operator, f"results {spec!r} on meta instead of {real_spec!r}", "results have one structure",
+        raise _fail(operator, f"results {spec.brief()} on meta instead of {real_spec.brief()}",
+                    "results have one structure",
                     "correct the function registered with register_fake")
     for x, y in zip(real, fake, strict=True):
         if hasattr(x, "_key") and (x.shape, x.dtype, x.stride()) != (y.shape, y.dtype, y.stride()):

@@ -243,7 +243,7 @@ def make_rule(operator: LibraryOperator, backward: Callable[..., Any],
 def _flat_gradients(given: tuple[Any, ...], spec: Any) -> tuple[Any, ...]:
     """Gradients of arguments that may be lists, one per leaf."""
     flat: list[Any] = []
-    for value, child in zip(given, spec.children, strict=True):
+    for value, child in zip(given, spec.children(), strict=True):
         if value is None or not isinstance(value, (tuple, list)):
             flat += [value, *[None] * (child.num_leaves - 1)] if child.num_leaves else []
         else:

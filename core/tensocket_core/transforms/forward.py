@@ -260,7 +260,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     leaves, spec = tree_flatten(primals)
     given, other = tree_flatten(tangents)
     if spec != other:
-        raise AutogradError("jvp", f"primals {spec!r} and tangents {other!r}", f"{_CALL}: Expected primals and "
+        raise AutogradError("jvp", f"primals {spec.brief()} and tangents {other.brief()}",
+                            f"{_CALL}: Expected primals and "
                             "tangents to have the same python structure", "pass one tangent per primal")
     if not leaves:
         raise AutogradError("jvp", "no primals", f"{_CALL}: Expected primals to contain at least one Tensor",

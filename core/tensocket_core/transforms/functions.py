@@ -209,7 +209,8 @@ def _checked_pair(function: type[Function], returned: Any) -> tuple[Any, Any]:
     outputs, out_dims = returned
     spec = tree_structure(outputs)
     if broadcast_to_and_flatten(out_dims, spec, lambda x: x is None or isinstance(x, int)) is None:
-        raise TransformError(function.__name__, f"out_dims={out_dims!r} for results {spec!r} from vmap", "The vmap "
+        raise TransformError(function.__name__, f"out_dims={out_dims!r} for results {spec.brief()} from vmap",
+                             "The vmap "
                              "staticmethod returned an incompatible (output, out_dims) pair",
                              "return out_dims with the structure of the output")
     return outputs, out_dims

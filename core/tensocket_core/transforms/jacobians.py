@@ -140,7 +140,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def directional(*tangents: Any) -> Any:
         given, other = tree_flatten(tangents)
         if other != spec:
-            raise AutogradError("linearize", f"tangents {other!r} for primals {spec!r}",
+            raise AutogradError("linearize", f"tangents {other.brief()} for primals {spec.brief()}",
                                 "tangents have the structure of the primals", "pass one tangent per primal")
         for primal, tangent in zip(leaves, given, strict=True):
             check_tangent("linearize", primal, tangent)

@@ -110,8 +110,9 @@ class Pullback:
         given, spec = tree_flatten(cotangents)
         if spec != self._spec:
             raise AutogradError(self._transform.name, "cotangents", "Expected pytree structure of cotangents to be the "
-                                f"same as pytree structure of outputs to the function. cotangents: {spec!r}, primal "
-                                f"output: {self._spec!r}", "pass one per result")
+                                f"same as pytree structure of outputs to the function. cotangents: "
+                                f"{spec.brief()}, primal "
+                                f"output: {self._spec.brief()}", "pass one per result")
         pairs = [(self._checked(y, g), g) for y, g in zip(self._outputs, given, strict=True)]
         return self._gradients(pairs, retain_graph, create_graph)
 

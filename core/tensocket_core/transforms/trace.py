@@ -96,7 +96,7 @@ class Graph(list[Call]):
         """
         leaves, structure = tree_flatten((args, kwargs))
         if structure != self._structure:
-            raise ArgumentError("replay", f"arguments {structure!r} for {self._structure!r}",
+            raise ArgumentError("replay", f"arguments {structure.brief()} for {self._structure.brief()}",
                                 "a graph runs on arguments of the structure that was traced", "trace it anew")
         known = {symbol: x for symbol, x in zip(self.inputs, leaves, strict=True) if isinstance(symbol, Value)}
         for entry in self:

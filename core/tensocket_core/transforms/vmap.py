@@ -129,7 +129,7 @@ class _Batch(NamedTuple):
 def _incompatible(func: Any, in_dims: Any, spec: TreeSpec) -> ArgumentError:
     return ArgumentError(
         "vmap", f"in_dims={in_dims!r} for {_name(func)}", f"in_dims is not compatible with the structure of `inputs`: "
-        f"in_dims has structure {tree_structure(in_dims)!r} but inputs has structure {spec!r}",
+        f"in_dims has structure {tree_structure(in_dims).brief()} but inputs has structure {spec.brief()}",
         "pass one entry per argument, or a prefix of their structure")
 
 
@@ -209,7 +209,8 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[Any]:
     if dims is None:
         raise ArgumentError(
             "vmap", f"out_dims={out_dims!r} for {_name(func)}", "out_dims is not compatible with the structure of "
-            f"`outputs`: out_dims has structure {tree_structure(out_dims)!r} but outputs has structure {spec!r}",
+            f"`outputs`: out_dims has structure {tree_structure(out_dims).brief()} but outputs has structure "
+            f"{spec.brief()}",
             "pass one entry per result, or a prefix of their structure")
     return dims
 
