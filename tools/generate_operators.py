@@ -142,10 +142,22 @@ _NUMPY = {"dim": "axis", "keepdim": "keepdims"}
 _OLD_FORMS = {"add": "alpha, other = other, last", "sub": "alpha, other = other, last",
               "addcmul": "value, tensor1, tensor2 = tensor1, tensor2, last",
               "addcdiv": "value, tensor1, tensor2 = tensor1, tensor2, last"}
+#: Operators whose old form has one or two factors between the tensors: up to five arguments by position.
+_SCALED_FORMS = ("addbmm", "addmm", "addmv", "addr", "baddbmm")
 
 
-def _old_form(operator: Operator) -> str:
-    return _OLD_FORMS.get(operator.name.removesuffix("_"), "")
+def _old_form(operator: Operator) -> tuple[list[str], list[str]]:
+    """Parameters and statements for calls with numbers between the tensors; both empty for most operators."""
+    name = operator.name.removesuffix("_")
+    if name in _SCALED_FORMS:
+        tensors = ", ".join(operator.schema.names[:3])
+        return ["fourth: Any = None", "fifth: Any = None"], [
+            "if fourth is not None:",
+            f"    beta, alpha, {tensors} = scaled_form({operator.name!r}, ({tensors}, fourth, fifth))"]
+    if name in _OLD_FORMS:
+        return ["last: Any = None"], ["if last is not None:", f"    warn_old_form({operator.name!r})",
+                                      f"    {_OLD_FORMS[name]}"]
+    return [], []
 
 
 def _annotation(parameter: Parameter) -> str:
@@ -156,7 +168,7 @@ def _annotation(parameter: Parameter) -> str:
 def _signature(operator: Operator) -> str:
     """Parameters in Python's form."""
     parts: list[str] = []
-    last = ["last: Any = None"] if _old_form(operator) else []
+    last = _old_form(operator)[0]
     for position, parameter in enumerate(operator.schema.parameters):
         if parameter.type == "int...":  # what is collected may also be given as one sequence by name
             parts += [f"*{parameter.name}_: int", f"{parameter.name}: Any = None"]
@@ -324,8 +336,7 @@ def _function(operator: Operator) -> str:
     lines: list[str] = []
     lines += [f"{p.name} = {p.name}_ if {p.name} is None else ({p.name},)"
               for p in operator.schema.parameters if p.type == "int..."]
-    if _old_form(operator):
-        lines += ["if last is not None:", f"    warn_old_form({operator.name!r})", f"    {_old_form(operator)}"]
+    lines += _old_form(operator)[1]
     for name, (default, statement) in _keywords(operator).items():
         test = f"{name} is not None" if default == "None" else f"{name} != {default}"
         parameter = statement.partition(" ")[0]
@@ -423,7 +434,7 @@ def functions_source() -> str:
         _HEAD.format(title="Operator functions."),
         "from __future__ import annotations\n\n",
         "from typing import Any\n\n",
-        "from ..dispatch.call import collected_key, key_of, warn_old_form\n",
+        "from ..dispatch.call import collected_key, key_of, scaled_form, warn_old_form\n",
         "from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT\n",
         "from ..dispatch.modes import ACTIVE, run_with_modes\n",
         "from ..dispatch.overrides import overridden\nfrom ..dispatch.protocol import asked\n",

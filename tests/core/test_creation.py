@@ -300,3 +300,9 @@ def test_transposes_of_numbers_are_numbers_with_a_warning(name, attribute):
     with pytest.warns(UserWarning, match=rf"\[{name}\] a 0-dimensional tensor — transposing is for matrices"):
         given = attribute(x)
     assert given.item() == (2 + 1j if name.endswith("T") else 2 - 1j)
+
+
+def test_complex_numbers_are_true_unless_they_are_zero() -> None:
+    assert torch.tensor([1j, 0, 1 + 0j], dtype=torch.bool_).tolist() == [True, False, True]
+    with pytest.raises(ArgumentTypeError, match="real dtypes hold real numbers"):
+        torch.tensor([1j], dtype=torch.float32)

@@ -350,3 +350,12 @@ def test_keys_of_lazy_tensors():
     x = made(A)
     assert keys.describe_key(F._neg_view(x.conj())._key) == "complex128 conj neg"
     assert keys.describe_key(x._key) == "complex128"
+
+
+def test_neg_view_is_a_method() -> None:
+    x = tc.tensor([1.0, -2.0])
+    view = x._neg_view()
+    assert view.is_neg()
+    assert view._base is x
+    x.mul_(3)
+    assert view.tolist() == [-3.0, 6.0]

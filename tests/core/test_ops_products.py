@@ -11,7 +11,7 @@ import pytest
 import tensocket_core as tc
 from tensocket_core import functions as f
 from tensocket_core.autograd.gradcheck import gradcheck, gradgradcheck
-from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DimensionError, DtypeError, ShapeError
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))
@@ -212,3 +212,38 @@ def test_einsum_of_two_operands_in_one_product(equation, empty):
     got, expected = f.einsum(equation, t(x), t(y)), np.einsum(text, x, y)
     assert tuple(got.shape) == expected.shape
     same(got, expected)
+
+
+#: Shapes of the three tensors, and the product of the last two in NumPy.
+SCALED = {
+    "addmm": ((2, 4), (2, 3), (3, 4), np.matmul), "addmv": ((2,), (2, 3), (3,), np.matmul),
+    "addr": ((2, 3), (2,), (3,), np.outer), "baddbmm": ((5, 2, 4), (5, 2, 3), (5, 3, 4), np.matmul),
+    "addbmm": ((2, 4), (5, 2, 3), (5, 3, 4), lambda a, b: np.matmul(a, b).sum(0)),
+}
+
+
+@pytest.mark.parametrize("name", list(SCALED))
+def test_factors_may_stand_between_the_tensors(name: str) -> None:
+    *shapes, product = SCALED[name]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    x, a, b = map(tc.from_numpy, arrays)
+    scaled = 2 * arrays[0] + product(arrays[1], arrays[2])
+    both = 2 * arrays[0] + 3 * product(arrays[1], arrays[2])
+    function, method, inplace = getattr(f, name), getattr(tc.Tensor, name), getattr(tc.Tensor, f"{name}_")
+    for expected, call in (
+        (scaled, lambda: function(2, x, a, b)), (both, lambda: function(2, x, 3, a, b)),
+        (scaled, lambda: method(x, 2, a, b)), (both, lambda: method(x, 2, 3, a, b)),
+        (scaled, lambda: inplace(x.clone(), 2, a, b)), (both, lambda: inplace(x.clone(), 2, 3, a, b)),
+    ):
+        with pytest.warns(UserWarning, match=f"This overload of {name}_? is deprecated"):
+            result = call()
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("given", [(1, 2, 3, 4), (1, 2, 3, 4, 5)])
+def test_factors_stand_before_the_last_two_tensors(given: tuple[int, ...]) -> None:
+    x = tc.ones((2, 2))
+    for values in (given, (x, *given[1:]), (x, x, x, *given[3:]), (x, x, *given[2:])):
+        with pytest.raises(ArgumentTypeError, match="numbers before two tensors"):
+            f.addmm(*values)

@@ -157,3 +157,12 @@ def test_out_of_where_and_stack_lies_apart_from_operands():
     assert F.where(given > 0, given, 2 * given, out=given) is given
     with pytest.raises(ShapeError, match=r"\[stack\].*out has memory of its own here"):
         F.stack([given[:2], given[2:4]], out=given[:4].view(2, 2))
+
+
+def test_results_written_to_out_have_a_class_of_their_own() -> None:
+    x = torch.tensor([[1.0, 3.0], [4.0, 2.0]])
+    out = (torch.empty(2), torch.empty(2, dtype=torch.int64))
+    result = torch.max(x, 1, out=out)
+    assert type(result).__name__ == "max_out"
+    assert result.values is out[0]
+    assert result.indices.tolist() == [1, 0]

@@ -266,7 +266,6 @@ def test_bernoulli_compares_with_a_uniform_number(device: str) -> None:
     (lambda: torch.randint(3, 3, (2,)), ArgumentError, "[randint] low=3, high=3 — low is less than high"),
     (lambda: torch.randint(3), ArgumentTypeError, "[randint] size=None — size is a tuple of ints"),
     (lambda: torch.randint(0, 3, 2), ArgumentTypeError, "[randint] size=2 — size is a tuple of ints"),
-    (lambda: torch.randint(-1, 1 << 63, (2,)), ArgumentError, "[randint] low=-1, high=9223372036854775808 — a"),
     (lambda: torch.randint(0, 129, (2,), dtype=torch.int8), ArgumentError, "[randint] 128 for int8 — the dtype holds"),
     (lambda: torch.randperm(-1), ArgumentError, "[randperm] n=-1 — n is not negative"),
     (lambda: random.uniform_(torch.zeros(2), 1.0, 0.0), ArgumentError, "[uniform_] a=1.0, b=0.0 — a is not greater"),
@@ -342,3 +341,12 @@ def test_uniform_numbers_are_less_than_one(dtype: str) -> None:
     assert drawn.amax().item() == 1 - step
     assert drawn.amin().item() == 0.0
     assert abs(drawn.mean().item() - 0.5) < 0.005
+
+
+def test_integers_of_the_whole_range_of_int64() -> None:
+    torch.manual_seed(0)
+    x = torch.randint(-2**63, 2**63 - 1, (2000,)).numpy(force=True)
+    for sign in (-1, 1):
+        same = x[np.sign(x) == sign].astype(np.float64)
+        assert 850 < len(same) < 1150
+        assert 850 < 2 * (np.abs(same) > 2.0**62).sum() < 1150

@@ -330,3 +330,14 @@ def test_results_with_names_are_printed_and_pickled():
     assert repr(result) == ("tensocket.return_types.max(\nvalues=" + repr(result.values) + ",\nindices="
                             + repr(result.indices) + ")")
     assert result.values.tolist() == [3.0, 5.0]
+
+
+@pytest.mark.parametrize("dim", [(), []])
+def test_any_and_all_reduce_no_dimension_of_an_empty_list(dim: object) -> None:
+    x = torch.tensor([[0.0, 1.0], [1.0, 2.0]])
+    for function in (torch.any, torch.all):
+        assert function(x, dim=dim).tolist() == [[False, True], [True, True]]
+        assert function(x, dim, True).shape == (2, 2)
+    small = torch.any(x.to(torch.uint8), dim=dim)
+    assert small.dtype is torch.uint8
+    assert small.tolist() == [[0, 1], [1, 1]]

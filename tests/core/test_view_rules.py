@@ -270,3 +270,31 @@ def test_a_view_that_was_overwritten_passes_zeros_on() -> None:
     (view * 5).sum().backward()
     assert start.grad.tolist() == [0.0, 0.0]
     assert change.grad.tolist() == [5.0, 5.0]
+
+
+NO_VIEWS: dict[str, Callable[[Any], Any]] = {
+    "median": lambda x: x.median(-1).values, "kthvalue": lambda x: x.kthvalue(1, -1).values,
+    "masked_select": lambda x: x[x > 0], "linear": lambda x: tc.matmul(x, x), "roll": lambda x: x.roll(1),
+}
+
+
+@pytest.mark.parametrize("kind", list(NO_VIEWS))
+def test_new_tensors_made_without_recording_may_be_modified(kind: str) -> None:
+    x, factor = tc.tensor([[1.0, 2.0], [3.0, 4.0]]), tc.tensor(2.0, requires_grad=True)
+    with no_grad():
+        result = NO_VIEWS[kind](x)
+    before = result.clone()
+    assert not result._is_view()
+    result.mul_(factor)
+    result.sum().backward()
+    assert factor.grad.item() == before.sum().item()
+
+
+def test_views_that_operators_return_as_they_are_stay_views() -> None:
+    base = tc.tensor([1.0, 2.0, 3.0])
+    view = base[1:]
+    with no_grad():
+        assert view.mul_(2)._base is base
+        assert view.contiguous()._base is base
+        assert view.squeeze_()._base is base
+    assert base.tolist() == [1.0, 4.0, 6.0]

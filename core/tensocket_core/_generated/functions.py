@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch.call import collected_key, key_of, warn_old_form
+from ..dispatch.call import collected_key, key_of, scaled_form, warn_old_form
 from ..dispatch.keys import OPTIONAL, SCALAR, SCALAR_LEFT
 from ..dispatch.modes import ACTIVE, run_with_modes
 from ..dispatch.overrides import overridden
@@ -8789,7 +8789,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     return run(input, other, alpha=alpha)
 
 
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+def addr(input: Any, vec1: Any, vec2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``; with beta = 0, input takes no part.
 
     Args:
@@ -8803,6 +8803,8 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1,
         ShapeError: A vector has not one dimension.
         DtypeError: A factor is of a higher category than the result.
     """
+    if fourth is not None:
+        beta, alpha, input, vec1, vec2 = scaled_form('addr', (input, vec1, vec2, fourth, fifth))
     if out is not None:
         if overridden(input, vec1, vec2, out):
             return asked(_c_addr, input, vec1, vec2, beta, alpha, out=out)
@@ -8820,8 +8822,10 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1,
     return run(input, vec1, vec2, beta=beta, alpha=alpha)
 
 
-def method_addr_(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def method_addr_(input: Any, vec1: Any, vec2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """``addr`` in place."""
+    if fourth is not None:
+        beta, alpha, input, vec1, vec2 = scaled_form('addr_', (input, vec1, vec2, fourth, fifth))
     try:
         key = input._key | vec1._key | vec2._key
     except AttributeError:
@@ -12664,8 +12668,10 @@ def rnn_relu(input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int
     return run(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """Beta * input + alpha * (mat1 @ mat2)."""
+    if fourth is not None:
+        beta, alpha, input, mat1, mat2 = scaled_form('addmm', (input, mat1, mat2, fourth, fifth))
     if out is not None:
         if overridden(input, mat1, mat2, out):
             return asked(_c_addmm, input, mat1, mat2, beta, alpha, out=out)
@@ -12683,8 +12689,10 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return run(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+def addmv(input: Any, mat: Any, vec: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """Beta * input + alpha * (mat @ vec)."""
+    if fourth is not None:
+        beta, alpha, input, mat, vec = scaled_form('addmv', (input, mat, vec, fourth, fifth))
     if out is not None:
         if overridden(input, mat, vec, out):
             return asked(_c_addmv, input, mat, vec, beta, alpha, out=out)
@@ -12702,8 +12710,10 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1, 
     return run(input, mat, vec, beta=beta, alpha=alpha)
 
 
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+def baddbmm(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """Beta * input + alpha * bmm(batch1, batch2)."""
+    if fourth is not None:
+        beta, alpha, input, batch1, batch2 = scaled_form('baddbmm', (input, batch1, batch2, fourth, fifth))
     if out is not None:
         if overridden(input, batch1, batch2, out):
             return asked(_c_baddbmm, input, batch1, batch2, beta, alpha, out=out)
@@ -12721,8 +12731,10 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: flo
     return run(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
+def addbmm(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
     """Beta * input + alpha * (sum of the products of matrices): one product of matrices side by side."""
+    if fourth is not None:
+        beta, alpha, input, batch1, batch2 = scaled_form('addbmm', (input, batch1, batch2, fourth, fifth))
     if out is not None:
         if overridden(input, batch1, batch2, out):
             return asked(_c_addbmm, input, batch1, batch2, beta, alpha, out=out)
@@ -12740,8 +12752,10 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     return run(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
-def method_addmm_(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def method_addmm_(input: Any, mat1: Any, mat2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """``addmm`` in place."""
+    if fourth is not None:
+        beta, alpha, input, mat1, mat2 = scaled_form('addmm_', (input, mat1, mat2, fourth, fifth))
     try:
         key = input._key | mat1._key | mat2._key
     except AttributeError:
@@ -12755,8 +12769,10 @@ def method_addmm_(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: f
     return run(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def method_addmv_(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def method_addmv_(input: Any, mat: Any, vec: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """``addmv`` in place."""
+    if fourth is not None:
+        beta, alpha, input, mat, vec = scaled_form('addmv_', (input, mat, vec, fourth, fifth))
     try:
         key = input._key | mat._key | vec._key
     except AttributeError:
@@ -12770,8 +12786,10 @@ def method_addmv_(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: flo
     return run(input, mat, vec, beta=beta, alpha=alpha)
 
 
-def method_baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def method_baddbmm_(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """``baddbmm`` in place."""
+    if fourth is not None:
+        beta, alpha, input, batch1, batch2 = scaled_form('baddbmm_', (input, batch1, batch2, fourth, fifth))
     try:
         key = input._key | batch1._key | batch2._key
     except AttributeError:
@@ -12785,8 +12803,10 @@ def method_baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, al
     return run(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
-def method_addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def method_addbmm_(input: Any, batch1: Any, batch2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """``addbmm`` in place."""
+    if fourth is not None:
+        beta, alpha, input, batch1, batch2 = scaled_form('addbmm_', (input, batch1, batch2, fourth, fifth))
     try:
         key = input._key | batch1._key | batch2._key
     except AttributeError:

@@ -133,6 +133,7 @@ class Operators:
     bitwise_right_shift: Callable[..., Any] = _f.bitwise_right_shift
     __rshift__: Callable[..., Any] = _f.__rshift__
     __rrshift__: Callable[..., Any] = _f.__rrshift__
+    _neg_view: Callable[..., Any] = _f._neg_view
     conj_physical: Callable[..., Any] = _f.conj_physical
     angle: Callable[..., Any] = _f.angle
     sgn: Callable[..., Any] = _f.sgn

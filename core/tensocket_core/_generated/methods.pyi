@@ -370,6 +370,9 @@ class Operators:
     def __rrshift__(self, other: Operand, *, out: Any = None) -> Tensor:
         """Bits moved down, the sign kept: floor(input / 2 ** other)."""
 
+    def _neg_view(self) -> Tensor:
+        """The same memory as the negatives of its elements, a view."""
+
     def conj_physical(self, *, out: Any = None) -> Tensor:
         """Complex conjugates, as a new tensor."""
 

@@ -85,7 +85,7 @@ def check_no_leaf(operator: str, target: Any) -> None:
     Raises:
         AutogradError: It is one.
     """
-    if target._fixed_view is not None:
+    if target._base is not None and target._fixed_view is not None:
         raise AutogradError(operator, *target._fixed_view)
     if not target._key & AUTOGRAD:
         return

@@ -192,7 +192,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return sizes.empty(0, dtype=chosen, device=entry.device, requires_grad=requires_grad).set_(data)
     values, chosen = _host_values(data, dtype)
     chosen, entry = options("tensor", chosen, device)
-    if values.dtype.kind == "c" and not chosen.is_complex and not isinstance(data, np.ndarray):
+    if values.dtype.kind == "c" and not chosen.is_complex and chosen is not dtypes.bool_ and not (
+            isinstance(data, np.ndarray)):
         raise ArgumentTypeError("tensor", f"complex numbers for {chosen.name}", "real dtypes hold real numbers",
                                 "pass a complex dtype, or the real parts")
     if dtype is not None and chosen.category < 2 and values.size and not isinstance(data, np.ndarray) and (

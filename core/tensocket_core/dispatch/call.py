@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from .overrides import DEEPEST, endless, overrides_functions
 
 if TYPE_CHECKING:
     from .operator import Operator
+
+#: Tensors of ``addmm`` and its relatives.
+_SCALED: Final = 3
 
 
 def argument_key(operator: str, value: Any, numbers: dict[type, int] = SCALAR) -> int:
@@ -78,6 +81,30 @@ def warn_old_form(operator: str) -> None:
     """Warn of a call with a number between the tensors, as PyTorch had it before there were keywords."""
     warnings.warn(f"[{operator}] a number between the tensors — This overload of {operator} is deprecated — pass the "
                   "number by its name", UserWarning, stacklevel=3)
+
+
+def scaled_form(operator: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sort the arguments of a call such as ``addmm(beta, input, alpha, mat1, mat2)``, with a warning.
+
+    Args:
+        operator: Its name.
+        given: What was given by position, then None. Of a method, the tensor itself comes first.
+
+    Returns:
+        beta, alpha, and the three tensors.
+
+    Raises:
+        ArgumentTypeError: The last two of these are not tensors, or there is not one tensor before them.
+    """
+    values = [value for value in given if value is not None]
+    factors = [value for value in values[:-2] if not hasattr(value, "_key")]
+    tensors = [value for value in values if hasattr(value, "_key")]
+    if len(tensors) != _SCALED or len(factors) != len(values) - _SCALED:
+        kinds = ", ".join(type(value).__name__ for value in values)
+        raise ArgumentTypeError(operator, f"({kinds})", "a call with more than three arguments by position is of the "
+                                "old form with numbers before two tensors", "pass three tensors, beta= and alpha=")
+    warn_old_form(operator)
+    return (*factors, 1, *tensors) if len(factors) == 1 else (*factors, *tensors)
 
 
 def key_of(operator: Operator, args: tuple[Any, ...]) -> int:

@@ -130,9 +130,28 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     if kernel is None:
         kernel = operator.resolve(key)
     result = kernel(*args) if operator.body is None else operator.invoke(kernel, args)
-    if operator.makes_views and not mask & AUTOGRAD:
-        _note_unrecorded(result)
+    if not mask & AUTOGRAD:
+        _settle_unrecorded(operator, result, args)
     return result
+
+
+def _settle_unrecorded(operator: Any, result: Any, args: tuple[Any, ...]) -> None:
+    """Mark views that were made without recording; results of other operators are not views, however they were made."""
+    if operator.makes_views:
+        _note_unrecorded(result)
+    elif getattr(result, "_base", result) is not None:
+        _part_from_bases(result, args)
+
+
+def _part_from_bases(result: Any, args: tuple[Any, ...]) -> None:
+    """Let results that are views of an intermediate tensor forget it. Arguments and their views stay what they are."""
+    for each in result if isinstance(result, tuple) else (result,):
+        base = getattr(each, "_base", None)
+        if base is None or each._fixed_view is not MADE_WITHOUT_GRAD:
+            continue
+        given = [x for value in args for x in (value if isinstance(value, (tuple, list)) else (value,))]
+        if not any(x is each or x is base or getattr(x, "_base", None) is base for x in given):
+            each._base = each._fixed_view = None
 
 
 def _note_unrecorded(result: Any) -> None:
@@ -177,8 +196,8 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
     tracer = state.tracer
     result = operator.invoke(kernel, args) if tracer is None else tracer.operator(operator, key, kernel, args)
     if state.inference is None:
-        if operator.makes_views and state.exclude & AUTOGRAD:
-            _note_unrecorded(result)
+        if state.exclude & AUTOGRAD:
+            _settle_unrecorded(operator, result, args)
         return result
     if args and result is args[0]:
         return result  # an argument, which was modified

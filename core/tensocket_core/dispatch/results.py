@@ -9,10 +9,21 @@ from tensocket_plugins.contract.naming import package_name
 
 #: All of them by name.
 RESULTS: Final[dict[str, Any]] = {}
+#: The class that an operator returns of tensors given as ``out=``, by the class of its other results.
+OF_OUT: Final[dict[Any, Any]] = {}
+#: Operators without ``out=``.
+_WITHOUT_OUT: Final = ("histogramdd",)
 
 
 def named_result(name: str, fields: tuple[str, ...]) -> Any:
     """The class of an operator's results, a named tuple that is printed as PyTorch prints it."""
+    made = _named(name, fields)
+    if name not in _WITHOUT_OUT:
+        OF_OUT[made] = _named(f"{name}_out", fields)
+    return made
+
+
+def _named(name: str, fields: tuple[str, ...]) -> Any:
     made: Any = namedtuple(name, fields)  # type: ignore[misc]  # names are arguments
     plain = made.__new__
 
@@ -33,4 +44,4 @@ def named_result(name: str, fields: tuple[str, ...]) -> Any:
     return made
 
 
-__all__ = ["RESULTS", "named_result"]
+__all__ = ["OF_OUT", "RESULTS", "named_result"]

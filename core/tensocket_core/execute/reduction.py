@@ -175,6 +175,9 @@ class Reduction(Operator):
     def _run(self, entry: DeviceEntry, input: Any, dim: Any, keepdim: bool, dtype: Any,
              numbers: tuple[float, ...]) -> Any:
         """Convert, normalise the dimensions, run, wrap."""
+        if self.result == "bool" and isinstance(dim, (tuple, list)) and not dim:
+            # PyTorch's exception: any and all reduce no dimension here, where other reductions take all.
+            return input.detach() != 0 if input.dtype is not dtypes.uint8 else (input.detach() != 0).to(dtypes.uint8)
         axes = normalize_axes(self.name, dim, input.ndim)
         if dtype is dtypes.bool_ and self.bools:
             return getattr(input.detach().to(dtype), self.bools)(axes, keepdim)

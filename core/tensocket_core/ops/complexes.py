@@ -66,7 +66,7 @@ conjugated: Final = LazyView(
     derivative=Derivative(input=lambda grad: grad.conj()))
 negated: Final = LazyView(
     "_neg_view(Tensor input) -> Tensor~", "The same memory as the negatives of its elements, a view.", NEG,
-    method=False, derivative=Derivative(input=lambda grad: -grad))
+    derivative=Derivative(input=lambda grad: -grad))
 
 
 @composite("real(Tensor input) -> Tensor~", method=False)

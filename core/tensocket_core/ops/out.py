@@ -15,6 +15,7 @@ from ..dispatch.keys import AUTOGRAD, WRAPPER
 from ..dispatch.modes import STATE, is_grad_enabled
 from ..dispatch.operator import Operator
 from ..dispatch.overrides import overrides_functions, participants
+from ..dispatch.results import OF_OUT
 from ..execute.geometry import as_strided, element_strides, is_dense, overlapping
 from ..execute.inplace import check_parts, check_writable
 from ..execute.math import arithmetic_dtype
@@ -138,7 +139,8 @@ def write_out(operator: str, out: Any, result: Any, *, exact: bool = False, trut
                                     f"out is a tuple of {len(result)} tensors", "pass one tensor for every result")
         written = [write_out(operator, x, y, exact=exact, truth=truth, apart=apart, beside=beside)
                    for x, y in zip(out, result, strict=True)]
-        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+        made = OF_OUT.get(type(result))
+        return tuple(written) if made is None else made(*written)
     if not hasattr(out, "_key"):
         raise ArgumentTypeError(operator, f"out of type {type(out).__name__}", "out is a tensor", "pass a tensor")
     if (result._key & AUTOGRAD or (out._key & AUTOGRAD and is_grad_enabled()) or getattr(result, "is_dual", False)
