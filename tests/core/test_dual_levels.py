@@ -253,3 +253,29 @@ def test_a_dual_begins_to_record_and_its_primal_does_not() -> None:
         assert not x.requires_grad
         assert fwd.unpack_dual(torch.autograd.grad(dual * dual, dual)[0]).tangent.tolist() == [6.0]
         assert not dual.requires_grad_(False).requires_grad
+
+
+@pytest.mark.parametrize("primal", ["plain", "conjugate", "negative"])
+@pytest.mark.parametrize("tangent", ["plain", "conjugate", "negative"])
+def test_tangents_are_lazy_like_their_primals(primal: str, tangent: str) -> None:
+    turn: dict[str, Callable[[Any], Any]] = {
+        "plain": lambda x: x, "conjugate": lambda x: x.conj(), "negative": functions._neg_view}
+    x, t = (turn[kind](torch.tensor([1 + 2j, 3 - 1j])) for kind in (primal, tangent))
+    with fwd.dual_level():
+        dual = fwd.make_dual(x, t)
+        found = fwd.unpack_dual(dual).tangent
+        assert (found is t) is (primal == tangent)
+        assert (found.is_conj(), found.is_neg()) == (x.is_conj(), x.is_neg())
+        assert found.tolist() == t.tolist()
+        assert fwd.unpack_dual(torch.imag(dual)).tangent.tolist() == [z.imag for z in t.tolist()]
+
+
+def test_a_dual_that_is_detached_in_place_has_no_tangent() -> None:
+    x, t = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0])
+    with fwd.dual_level():
+        dual = fwd.make_dual(x, t) * 2
+        dual.detach_()
+        primal, tangent = fwd.unpack_dual(dual * 2)
+    assert tangent is None
+    assert not primal.requires_grad
+    assert primal.tolist() == [4, 8]

@@ -338,3 +338,21 @@ def test_errors_say_what_was_found() -> None:
 def test_results_are_tensors() -> None:
     with pytest.raises(ArgumentTypeError, match="the function returns tensors"):
         gradcheck(lambda x: (x, "text"), leaf([1.0]), raise_exception=True)
+
+
+def test_hooks_that_need_a_gradient_are_found() -> None:
+    def function(x: Any) -> Any:
+        y = x.clone()
+        y.register_hook(needed)
+        return y
+
+    def needed(grad: Any) -> None:
+        if grad is None:
+            raise RuntimeError("no gradient")
+
+    x = leaf([1.0, 2.0])
+    with pytest.warns(UserWarning, match="New undefined gradient support checking"), pytest.raises(
+            GradcheckError, match=re.escape("Expected backward function to handle undefined output grads")):
+        gradcheck(function, (x,))
+    assert gradcheck(function, (x,), check_undefined_grad=False)
+    assert gradcheck(lambda x: (x * 2, x.sin()), (x,))

@@ -134,3 +134,30 @@ def test_saved_sparse_tensors_go_through_hooks():
     assert all(p.layout is tc.sparse_coo and not p.requires_grad for p in packed)
     y.backward()
     same(x.grad.to_dense(), 2 * DENSE)
+
+
+def test_a_dense_gradient_replaces_a_sparse_one():
+    x = t([1.5, 2.5, 3.5]).requires_grad_()
+    old = x.grad = tc.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,))
+    (x * 1).sum().backward()
+    assert x.grad is not old
+    same(x.grad, [2.0, 1.0, 3.0])
+    same(old.to_dense(), [1.0, 0.0, 2.0])
+
+
+def test_a_sparse_gradient_is_added_to_the_one_that_there_is():
+    weight = t([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).requires_grad_()
+    f.embedding(weight, tc.tensor([0, 2]), sparse=True).sum().backward()
+    first = weight.grad
+    f.embedding(weight, tc.tensor([2]), sparse=True).sum().backward()
+    assert weight.grad is first
+    same(weight.grad.to_dense(), [[1.0, 1.0], [0.0, 0.0], [2.0, 2.0]])
+
+
+def test_sparse_tensors_are_detached_in_place():
+    x = coo(requires_grad=True)
+    y = x * 2
+    assert y.detach_() is y
+    assert not y.requires_grad
+    assert y.grad_fn is None
+    same(y.to_dense(), 2 * DENSE)

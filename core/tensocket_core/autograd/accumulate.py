@@ -41,7 +41,7 @@ def accumulate(leaf: Any, grad: Any, create_graph: bool, sole: bool = False) -> 
 
     The first gradient becomes ``leaf.grad`` as it is if nobody else knows it and it lies in memory like the leaf;
     otherwise it is copied. Further ones are added in place, so that whoever holds ``leaf.grad`` sees them, except
-    where the sum itself is to be differentiated or ``leaf.grad`` is sparse.
+    where the sum itself is to be differentiated, or ``leaf.grad`` is sparse and what is added is dense.
 
     Args:
         leaf: A tensor.
@@ -121,9 +121,11 @@ def added(old: Any, grad: Any, create_graph: bool) -> Any:
 
 
 def _add(leaf: Any, old: Any, grad: Any) -> None:
-    """Add gradients of which one is more than a plain tensor; a sparse one becomes a new tensor by what is added."""
-    if old.is_sparse:
+    """Add gradients of which one is more than a plain tensor; a sparse one is replaced by the sum with a dense one."""
+    if old.is_sparse and old.layout is not grad.layout:
         leaf._grad = grad + old
+    elif old.is_sparse:
+        old.add_(grad)
     else:
         old.add_(grad.to_dense() if grad.is_sparse else grad)
 

@@ -68,6 +68,25 @@ def guarded(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return results if len(leaves) > 1 else (results,)
 
 
+def without_derivative(operator: str, value: Any, *sources: Any) -> Any:
+    """A result that depends on ``sources`` by an operator without derivative: a backward pass through it fails."""
+    edges = tuple([edge_of(source) for source in sources])
+    if not STATE.grad_enabled or all(edge is None for edge in edges):
+        return value
+    return _put_behind((value,), edges, _underivable(operator))[0]
+
+
+def _underivable(operator: str) -> Derivative:
+    def refuse(grads: tuple[Any, ...]) -> NoReturn:
+        raise AutogradError("backward", f"a result of {operator}: the derivative for {operator} is not implemented",
+                            "gradients pass through operators with a derivative only",
+                            f"detach() what {operator} is given")
+
+    derivative = Derivative(refuse)
+    derivative.name, derivative.picks = "NotImplemented", ((),)
+    return derivative
+
+
 class UndefinedGrad:
     """Called with tensors, returns them with a node that passes no gradients on."""
 

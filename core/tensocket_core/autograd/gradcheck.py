@@ -14,6 +14,7 @@ from tensocket_plugins.contract.errors import ArgumentError, AutogradError
 
 from ..execute.geometry import element_strides
 from ..formats import strided
+from .delayed import UndefinedGrad
 from .differentiate import grad as gradients
 from .jacobians import (
     Vector,
@@ -136,13 +137,21 @@ def _compare_projected(function: Callable[..., Any], inputs: tuple[Any, ...], wa
 def _check_undefined(function: Callable[..., Any], inputs: tuple[Any, ...], wanted: list[Any]) -> None:
     """Where no gradient arrives, or zeros do, nothing or zeros go on."""
     outputs = [y for y in outputs_of(function, inputs) if y.requires_grad]
-    for chosen in [outputs, *[[y] for y in outputs]] if len(outputs) > 1 else [outputs]:
-        if not chosen:
-            continue
-        zeros = [y.detach().new_zeros(y.shape) for y in chosen]
-        for g in gradients(chosen, wanted, zeros, retain_graph=True, allow_unused=True):
+    nothing = [UndefinedGrad()(y) for y in outputs]
+    chosen = [nothing, *[[*outputs[:k], nothing[k], *outputs[k + 1:]] for k in range(len(outputs)) if len(outputs) > 1]]
+    for ends in chosen if outputs else []:
+        zeros = [y.detach().new_zeros(y.shape) for y in ends]
+        try:
+            found = gradients(ends, wanted, zeros, retain_graph=True, allow_unused=True)
+        except RuntimeError as error:
+            warnings.warn("Backwards compatibility: New undefined gradient support checking feature is enabled by "
+                          "default; pass check_undefined_grad=False to leave it out", UserWarning, stacklevel=5)
+            raise _fail(f"a backward that fails where no gradient arrives ({error})",
+                        "Expected backward function to handle undefined output grads") from error
+        for g in found:
             if g is not None and np.any(reals(g) != 0):
-                raise _fail("a gradient that is not zero for output gradients of zero",
+                raise _fail("a gradient that is not zero for output gradients of zero: Expected all input grads to be "
+                            "undefined or zero when all output grads are undefined or zero",
                             "backward is linear in the gradients it is given")
 
 

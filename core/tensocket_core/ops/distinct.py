@@ -12,10 +12,11 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DimensionError,
 
 from .. import tensors
 from .._generated import functions
+from ..autograd.delayed import without_derivative
 from ..device import DeviceEntry
 from ..dispatch.call import call
 from ..dispatch.composite import composite
-from ..dispatch.keys import DTYPE_MASK, DTYPE_OF, dtype_bit
+from ..dispatch.keys import AUTOGRAD, DTYPE_MASK, DTYPE_OF, dtype_bit
 from ..execute.geometry import normalize_axis
 from ..execute.host import same_shape
 from ..execute.native import served
@@ -147,8 +148,9 @@ groups: Final[SequenceOperator] = SequenceOperator(
     many=_MANY)
 
 
-def _asked(found: tuple[Any, ...], inverse: bool, counts: bool) -> Any:
-    results = (found[0], *([found[2]] if inverse else []), *([found[3]] if counts else []))
+def _asked(operator: str, input: Any, found: tuple[Any, ...], inverse: bool, counts: bool) -> Any:
+    values = without_derivative(operator, found[0], input)
+    results = (values, *([found[2]] if inverse else []), *([found[3]] if counts else []))
     return results if len(results) > 1 else results[0]
 
 
@@ -198,7 +200,7 @@ def _unique_direct(key: int, entry: DeviceEntry, general: Callable[..., Any]) ->
     """Distinct elements of few numbers."""
     bits = key & DTYPE_MASK
     dtype = DTYPE_OF.get(bits)
-    if dtype is None or not served(dtype) or not entry.holds_data:
+    if dtype is None or not served(dtype) or not entry.holds_data or key & AUTOGRAD:
         return None
     own, integers = entry.key | bits, entry.key | dtype_bit(dtypes.int64)
 
@@ -227,7 +229,8 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     Returns:
         The elements; with ``return_inverse`` the group of every element; with ``return_counts`` the groups' sizes.
     """
-    return _asked(call(groups, input.detach(), _axis("unique", input, dim), False), return_inverse, return_counts)
+    found = call(groups, input.detach(), _axis("unique", input, dim), False)
+    return _asked("unique", input, found, return_inverse, return_counts)
 
 
 @composite("unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, "
@@ -236,7 +239,7 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
                        dim: int | None = None) -> Any:
     """The first of every run of equal elements, or of equal slices along a dimension; results as of ``unique``."""
     found = call(groups, input.detach(), _axis("unique_consecutive", input, dim), True)
-    return _asked(found, return_inverse, return_counts)
+    return _asked("unique_consecutive", input, found, return_inverse, return_counts)
 
 
 # ------------------------------------------------------------------------------------------------------ membership

@@ -15,6 +15,7 @@ from tensocket_plugins.contract.errors import DtypeError, LinAlgError, ShapeErro
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
+from ..autograd.delayed import without_derivative
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -221,7 +222,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
     result = call(ldl_factors, A.detach(), hermitian)
     if check_errors:
         check_info("linalg.ldl_factor_ex", result[2], "D has a zero block")
-    return LDLExResult(*result)
+    return LDLExResult(without_derivative("linalg_ldl_factor_ex", result[0], A), *result[1:])
 
 
 @composite("linalg_ldl_factor(Tensor A, *, bool hermitian=False) -> any", **LINALG)
@@ -234,7 +235,7 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     check_matrix("ldl_factor", A, square=True)
     factors, swaps, info = call(ldl_factors, A.detach(), hermitian)
     check_info("linalg.ldl_factor", info, "D has a zero block")
-    return LDLResult(factors, swaps)
+    return LDLResult(without_derivative("linalg_ldl_factor", factors, A), swaps)
 
 
 # ------------------------------------------------------------------------------------------------------ reflectors
@@ -360,4 +361,4 @@ def geqrf(input: Any) -> Any:
     """
     check_matrix("geqrf", input)
     turned, scales = call(geqrf_parts, input.detach())
-    return QRFactors(turned.mT, scales)
+    return QRFactors(*[without_derivative("geqrf", part, input) for part in (turned.mT, scales)])

@@ -11,6 +11,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError, ShapeEr
 
 from .. import creation
 from .._generated import functions
+from ..autograd.delayed import without_derivative
 from ..dispatch.composite import composite
 from ..dispatch.results import named_result
 from ..execute.math import arithmetic_dtype
@@ -212,7 +213,7 @@ def histogram(input: Any, bins: Any = 100, *, range: Any = None, weight: Any = N
     if weight is not None:
         _check_weight(input, weight)
     counts, edges = _histogram("histogram", input.detach().reshape(-1, 1), [bins], range, weight, density)
-    return HistogramResult(counts, edges[0])
+    return HistogramResult(*[without_derivative("histogram", part, input, bins, weight) for part in (counts, edges[0])])
 
 
 def _check_weight(input: Any, weight: Any) -> None:
@@ -248,4 +249,5 @@ def histogramdd(input: Any, bins: Any, *, range: Any = None, weight: Any = None,
         raise ShapeError("histogramdd", f"bins of {len(chosen)} coordinates for {size}",
                          "there are bins for every coordinate", "pass as many as the last dimension has")
     counts, edges = _histogram("histogramdd", input.detach().reshape(-1, size), chosen, range, weight, density)
-    return HistogramddResult(counts, tuple(edges))
+    counts, *ends = [without_derivative("histogramdd", part, input, weight, *chosen) for part in (counts, *edges)]
+    return HistogramddResult(counts, tuple(ends))

@@ -10,6 +10,7 @@ from tensocket_plugins.contract.dtypes import DType
 from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError, UndefinedDtype
 
 from .._generated import functions
+from ..autograd.delayed import without_derivative
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
@@ -73,7 +74,7 @@ def heaviside(input: Any, values: Any) -> Any:
         DtypeError: The dtypes differ, or are complex.
     """
     _steps("heaviside", input, values)
-    return call(step, input, values)
+    return without_derivative("heaviside", call(step, input.detach(), values.detach()), input, values)
 
 
 @composite("heaviside_(Tensor! input, Tensor values) -> Tensor", function=False)

@@ -16,6 +16,7 @@ from tensocket_plugins.contract.errors import (
 )
 
 from ..autograd.conjugate import wirtinger
+from ..autograd.delayed import without_derivative
 from ..autograd.derivative import Derivative
 from ..dispatch.blame import blame
 from ..dispatch.call import call
@@ -257,4 +258,5 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     else:
         added = weights.detach() if weights.dtype is dtypes.float32 else weights.detach().to(dtypes.float64)
     size = max(high + 1, minlength)
-    return added.new_zeros((size,)).scatter_add(0, input.detach().to(dtypes.int64), added)
+    totals = added.new_zeros((size,)).scatter_add(0, input.detach().to(dtypes.int64), added)
+    return without_derivative("bincount", totals, weights)

@@ -39,11 +39,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 PARTS: Final = frozenset({"positions", "raw", "coalesced", "_kind"})
 #: Rules by the name of the function: ``rule(*args, **kwargs)``, with at least one sparse tensor among the arguments.
 RULES: Final[dict[str, Callable[..., Any]]] = {}
-#: Methods that only look at geometry and device: those of plain tensors are right.
+#: Methods that look at geometry, device and history only: those of plain tensors are right.
 _PLAIN: Final = frozenset({
-    "dim", "element_size", "get_device", "is_complex", "is_floating_point", "is_same_size", "nelement", "numel",
-    "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad", "size",
-    "__len__"})
+    "detach_", "dim", "element_size", "get_device", "is_complex", "is_floating_point", "is_same_size", "nelement",
+    "numel", "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad",
+    "size", "__len__"})
 
 
 def sparse_rule(*names: str) -> Callable[[F], F]:

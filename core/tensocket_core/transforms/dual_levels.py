@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from tensocket_plugins.contract.errors import AutogradError
 
+from .._generated import functions
 from ..autograd.jacobians import ALONG
-from ..dispatch.keys import AUTOGRAD
+from ..dispatch.keys import AUTOGRAD, CONJ, LAZY, NEG
 from ..dispatch.modes import INHERITED
 from ..execute.geometry import element_strides, memory_nbytes, memory_of, memory_offset
 from .aliasing import content, make_view, root_of, shown
@@ -53,6 +54,18 @@ class LevelDual(DualTensor):
             with lowered():
                 self._value = self._value.detach()
         self.requires_grad = requires_grad
+        return self
+
+    def detach_(self) -> LevelDual:
+        """Cut this tensor off from the graph, in place; it has no tangent any more.
+
+        Raises:
+            AutogradError: It is a view.
+        """
+        super().detach_()
+        with lowered():
+            self._value = self._value.detach()
+        self._transform.move(self, None)
         return self
 
     def data_ptr(self) -> int:
@@ -240,6 +253,8 @@ def _lie_alike(primal: Any, tangent: Any) -> bool:
         return True
     x, y = primal._array, tangent._array
     shape = x.shape
+    if (primal._key ^ tangent._key) & LAZY:
+        return False
     strides = [[s for s, n in zip(element_strides(a), shape, strict=True) if n != 1] for a in (x, y)]
     return (strides[0] == strides[1] and memory_offset(x) == memory_offset(y)
             and _extent(primal) == _extent(tangent))
@@ -250,7 +265,12 @@ def _laid_out(tangent: Any, primal: Any) -> Any:
     shape, strides, offset = primal._array.shape, element_strides(primal._array), memory_offset(primal._array)
     if any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True)):
         return tangent  # elements that share memory may have different tangents
-    return tangent.new_zeros(_extent(primal)).as_strided(shape, strides, offset).copy_(tangent)
+    made = tangent.new_zeros(_extent(primal)).as_strided(shape, strides, offset)
+    if primal._key & CONJ:
+        made = made.conj()
+    if primal._key & NEG:
+        made = functions._neg_view(made)
+    return made.copy_(tangent)
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:

@@ -1,0 +1,53 @@
+"""Operators without derivative: their results belong to the graph, and a backward pass through them fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tensocket_core as torch
+from tensocket_core._generated import functions as F
+from tensocket_plugins.contract.errors import AutogradError
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "unique": lambda x: F.unique(x),
+    "unique_consecutive": lambda x: F.unique_consecutive(x, return_counts=True)[0],
+    "heaviside": lambda x: F.heaviside(x, torch.ones(4)),
+    "bincount": lambda x: F.bincount(torch.tensor([0, 2, 2, 1]), x),
+    "histogram": lambda x: F.histogram(x, 3)[1],
+    "histogramdd": lambda x: F.histogramdd(x.reshape(2, 2), [2, 2])[0],
+    "geqrf": lambda x: F.geqrf(x.reshape(2, 2))[1],
+    "linalg_ldl_factor": lambda x: F.linalg_ldl_factor(x.reshape(2, 2))[0],
+    "linalg_ldl_factor_ex": lambda x: F.linalg_ldl_factor_ex(x.reshape(2, 2))[0],
+}
+
+
+@pytest.fixture(autouse=True)
+def on_the_host() -> None:
+    pytest.importorskip("tensocket_cpu")
+    torch.set_default_device("cpu")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradients_do_not_vanish_silently(name: str) -> None:
+    x = torch.tensor([0.5, 1.5, -0.75, 2.0], requires_grad=True)
+    y = CALLS[name](x)
+    assert y.requires_grad
+    expected = re.escape(f"[backward] a result of {name}: the derivative for {name} is not implemented — gradients "
+                         f"pass through operators with a derivative only — detach() what {name} is given")
+    with pytest.raises(AutogradError, match=expected):
+        (y.sum() + x.sum()).backward()
+    with torch.no_grad():
+        assert not CALLS[name](x).requires_grad
+    assert not CALLS[name](x.detach()).requires_grad
+
+
+def test_results_that_are_integers_stay_out_of_the_graph() -> None:
+    x = torch.tensor([2.0, 1.0, 2.0], requires_grad=True)
+    values, groups, counts = F.unique(x, return_inverse=True, return_counts=True)
+    assert (values.tolist(), groups.tolist(), counts.tolist()) == ([1, 2], [1, 0, 1], [1, 2])
+    assert [t.requires_grad for t in (values, groups, counts)] == [True, False, False]
+    assert not F.histogram(x.detach(), 3)[0].requires_grad
