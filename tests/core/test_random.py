@@ -271,7 +271,7 @@ def test_bernoulli_compares_with_a_uniform_number(device: str) -> None:
     (lambda: random.uniform_(torch.zeros(2), 1.0, 0.0), ArgumentError, "[uniform_] a=1.0, b=0.0 — a is not greater"),
     (lambda: random.normal_(torch.zeros(2), 0.0, -1.0), ArgumentError, "[normal_] std=-1.0 — a standard deviation is"),
     (lambda: torch.rand(2, dtype=torch.int64), DtypeError, "[rand] dtype int64 — "),
-], ids=range(9))
+], ids=range(8))
 def test_wrong_arguments(draw: Callable[[], Any], error: type[Exception], message: str) -> None:
     before = torch.get_rng_state().tolist()
     with pytest.raises(error, match=re.escape(message)):
