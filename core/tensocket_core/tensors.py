@@ -194,6 +194,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return bool(same.any())
 
     __hash__ = object.__hash__
+    #: Names of division from Python 2, which PyTorch has still.
+    __div__, __rdiv__, __idiv__ = Operators.__truediv__, Operators.__rtruediv__, Operators.__itruediv__
 
     def __pos__(self) -> Tensor:
         return self

@@ -279,3 +279,24 @@ def test_a_dual_that_is_detached_in_place_has_no_tangent() -> None:
     assert tangent is None
     assert not primal.requires_grad
     assert primal.tolist() == [4, 8]
+
+
+def test_samples_of_duals_have_tangents_of_zeros() -> None:
+    draws: list[Callable[[Any], Any]] = [
+        torch.bernoulli, torch.poisson, lambda x: torch.normal(x, 0.5), lambda x: torch.normal(0.2, x),
+        lambda x: x.bernoulli_(), lambda x: x.geometric_(0.2), lambda x: x.uniform_(), lambda x: x.cauchy_(),
+        lambda x: x.log_normal_(), lambda x: x.normal_(), lambda x: x.exponential_(), lambda x: x.random_()]
+    for draw in draws:
+        with fwd.dual_level():
+            drawn = draw(fwd.make_dual(tensor([0.5, 1.0]), tensor([1.0, 2.0])))
+            assert fwd.unpack_dual(drawn).tangent.tolist() == [0.0, 0.0]
+
+
+def test_constants_in_place_leave_a_tangent_of_zeros_in_its_memory() -> None:
+    for write in (lambda x: x.zero_(), lambda x: x.fill_(2.0), lambda x: x.copy_(tensor([3.0, 4.0]))):
+        with fwd.dual_level():
+            given = tensor([1.0, 2.0])
+            dual = fwd.make_dual(tensor([0.5, 1.0]), given)
+            write(dual)
+            assert fwd.unpack_dual(dual).tangent is given
+            assert given.tolist() == [0.0, 0.0]

@@ -202,3 +202,11 @@ def test_powers_of_bools() -> None:
     assert (x ** 2).dtype is torch.int64
     with pytest.raises(NotImplementedError, match="pow is not defined for bool"):
         x ** x
+
+
+def test_division_has_its_older_names() -> None:
+    x = torch.tensor([1.0, 3.0])
+    assert x.__div__(2).tolist() == [0.5, 1.5]
+    assert x.__rdiv__(3).tolist() == [3.0, 1.0]
+    assert x.__idiv__(2) is x
+    assert x.tolist() == [0.5, 1.5]

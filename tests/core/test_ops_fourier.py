@@ -114,3 +114,12 @@ def test_frequencies_write_out_and_sizes_may_be_a_number():
     assert out.tolist() == [0, 0.25, -0.5, -0.25]
     assert half_frequencies(4, out=tc.zeros(3)).tolist() == [0, 0.25, 0.5]
     assert tuple(f.fft_fftn(tc.ones(3, 3), s=2).shape) == (3, 2)
+
+
+def test_one_size_is_that_of_the_last_dimension() -> None:
+    x = np.random.default_rng(3).normal(size=(3, 4)) + 0j
+    for dim, size in ((None, 5), (-1, 6), (0, 3), (-1, -1)):
+        have = [x.shape[dim or -1] * 2 - 2 if size == -1 else size]
+        want = np.fft.irfftn(x, have, axes=(-1 if dim is None else dim,))
+        got = f.fft_irfftn(tc.tensor(x.tolist(), dtype=tc.complex128), size, dim)
+        np.testing.assert_allclose(np.array(got.tolist()), want, atol=1e-12)

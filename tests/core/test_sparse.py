@@ -58,6 +58,11 @@ def same(tensor, expected, kind=None):
     np.testing.assert_allclose(got, expected, 1e-5, 1e-6)
 
 
+def test_dimensions_of_plain_tensors_are_dense():
+    for shape in ((), (2,), (2, 3)):
+        assert (tc.ones(shape).sparse_dim(), tc.ones(shape).dense_dim()) == (0, len(shape))
+
+
 def test_parts():
     s = coo()
     assert (s.is_sparse, s.is_coalesced(), s._nnz(), s.sparse_dim(), s.dense_dim()) == (True, False, 4, 2, 0)

@@ -204,7 +204,7 @@ def _one(name: str, input: Any, n: int | None, dim: int, *, halved: bool = False
 
 def _doubled(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
     axes, sizes = _several(name, input, s, dim)
-    if axes and (s is None or s[-1] == -1):
+    if axes and (s is None or (s if is_integer(s) else s[-1]) == -1):
         sizes[-1] = 2 * (sizes[-1] - 1)
     return axes, sizes
 

@@ -51,15 +51,7 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
     method=False,
 )
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = "mean") -> Any:
-    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger.
-
-    Raises:
-        ShapeError: The three have different numbers of dimensions.
-    """
-    if not input1.ndim == input2.ndim == target.ndim:
-        shapes = [list(t.shape) for t in (input1, input2, target)]
-        raise ShapeError("margin_ranking_loss", f"shapes {shapes[0]}, {shapes[1]} and {shapes[2]}",
-                         "the inputs and the target have the same number of dimensions", "reshape them")
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
     with blame("margin_ranking_loss"):
         terms = (float(margin) - target * (input1 - input2)).clamp_min(0)
     return reduced(terms, reduction, "margin_ranking_loss")

@@ -99,7 +99,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None,
             dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """Integers in [low, high), int64 unless given: 63 random bits modulo the range.
+    """Integers in [low, high), int64 unless given: random bits modulo the range.
 
     Raises:
         ArgumentError: The range is empty, or the dtype does not hold its bounds.
@@ -111,6 +111,8 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: G
     low, high, size = _bounds(low, high, size)
     if high <= low:
         raise ArgumentError("randint", f"low={low}, high={high}", "low is less than high", "exchange them")
+    if not -INT_RANGE <= low < high <= INT_RANGE:
+        raise ArgumentError("randint", f"low={low}, high={high}", "bounds are numbers of int64", "pass smaller ones")
     chosen, entry = options(
         "randint", dtype, generator.device if device is None and generator is not None else device, dtypes.int64
     )

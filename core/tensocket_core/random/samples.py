@@ -34,9 +34,9 @@ _drawn_from: Final = Custom(
 
 
 def _connected(drawn: Any, *parameters: Any) -> Any:
-    """Samples that require grad if a parameter does."""
+    """Samples that require grad, or have a tangent of zeros, if a parameter does."""
     for parameter in parameters:
-        if parameter._key & AUTOGRAD and is_grad_enabled():
+        if (parameter._key & AUTOGRAD and is_grad_enabled()) or getattr(parameter, "is_dual", False):
             drawn = call(_drawn_from, drawn, parameter)
     return drawn
 

@@ -295,6 +295,8 @@ def _only_sparse(name: str) -> Any:
     def method(self: Any, *args: Any) -> Any:
         if is_sparse(self):
             return getattr(type(self), name)(self, *args)
+        if name in ("sparse_dim", "dense_dim"):  # all dimensions of plain tensors are dense
+            return self.ndim if name == "dense_dim" else 0
         if name in _PART_LAYOUTS:
             return expect(self, _PART_LAYOUTS[name], name)
         raise LayoutError(name, f"a tensor of layout {self.layout!r}: {name} expected sparse tensor layout but got "

@@ -154,7 +154,7 @@ class Forward(Transform):
                 new = self.own(new, known)
             call(operator, *primals)
             if new is not None or content(target) is not None:
-                if new is None and target._parent is not None:
+                if new is None and (self.lenient or target._parent is not None):
                     new = target._value.new_zeros(tuple(target.shape))
                 self.move(target, new)
         return target

@@ -178,6 +178,11 @@ def _linear(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     return call(operator, tangents[0], *args[1:])
 
 
+@forward_rule("drawn_from")
+def _samples(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    return result.new_zeros(tuple(result.shape))
+
+
 @forward_rule("logcumsumexp")
 def _log_running(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if not args[0].dtype.is_floating_point or not args[0].ndim:

@@ -94,7 +94,8 @@ class Bernoulli(ExponentialFamily):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         """0 and 1."""
-        values = torch.arange(2, dtype=self.mean.dtype, device=self.mean.device)
+        like = given_parameter(self)
+        values = torch.arange(2, dtype=like.dtype, device=like.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 

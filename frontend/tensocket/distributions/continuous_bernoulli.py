@@ -46,6 +46,8 @@ class ContinuousBernoulli(ExponentialFamily):
         given = probs if logits is None else logits
         (value,) = broadcast_all(given)
         self._lims = lims
+        if logits is None and (self._validate_args if validate_args is None else validate_args):
+            self._check("probs", constraints.unit_interval, value)  # what is clamped always passes
         setattr(self, "probs" if logits is None else "logits", clamp_probs(value) if logits is None else value)
         super().__init__(batch_shape_of((given,), value), validate_args=validate_args)
 

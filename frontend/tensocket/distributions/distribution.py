@@ -12,6 +12,18 @@ from . import constraints
 from .utils import lazy_property
 
 
+class _Undefined:
+    """An attribute that subclasses define."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        raise NotImplementedError(f"{owner.__name__} does not define {self.name}")
+
+
 class Distribution:
     """A distribution, or a batch of independent ones.
 
@@ -30,9 +42,9 @@ class Distribution:
     has_enumerate_support = False
     _validate_args: bool = __debug__
     #: Names of parameters and their domains.
-    arg_constraints: ClassVar[Any] = {}
+    arg_constraints: ClassVar[Any] = _Undefined("arg_constraints")
     #: Where values are.
-    support: Any = None
+    support: Any = _Undefined("support")
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -52,11 +64,20 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            for name, constraint in self.arg_constraints.items():
+            for name, constraint in self._known_constraints().items():
                 known = name in self.__dict__ or not isinstance(getattr(type(self), name, None), lazy_property)
                 if known and not constraints.is_dependent(constraint):
                     self._check(name, constraint, getattr(self, name))
         super().__init__()
+
+    def _known_constraints(self) -> Any:
+        """Domains of the parameters; none, and a warning, where the class does not state them."""
+        try:
+            return self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(f"{type(self).__name__} does not define `arg_constraints`; set it to {{}}, or pass "
+                          "validate_args=False to turn validation off", stacklevel=4)
+            return {}
 
     def _check(self, name: str, constraint: Any, value: Any) -> None:
         valid = constraint.check(value)
@@ -199,8 +220,6 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            support = None
-        if support is None:
             warnings.warn(f"{name} does not define `support` to enable sample validation; "
                           "pass validate_args=False to turn validation off", stacklevel=3)
             return

@@ -66,7 +66,7 @@ class OneHotCategorical(Distribution):
         return self._one_hot(self.probs.argmax(-1))
 
     def _one_hot(self, categories: Any) -> Any:
-        return torch.nn.functional.one_hot(categories, self._event_shape[0]).to(self.probs.dtype)
+        return torch.nn.functional.one_hot(categories, self._event_shape[0]).to(self._param.dtype)
 
     @property
     def variance(self) -> Any:
@@ -90,7 +90,7 @@ class OneHotCategorical(Distribution):
     def enumerate_support(self, expand: bool = True) -> Any:
         """All vectors."""
         count = self._event_shape[0]
-        values = torch.eye(count, dtype=self.probs.dtype, device=self.probs.device)
+        values = torch.eye(count, dtype=self._param.dtype, device=self._param.device)
         values = values.view((count,) + (1,) * len(self._batch_shape) + (count,))
         return values.expand((count, *self._batch_shape, count)) if expand else values
 

@@ -11,6 +11,7 @@ from tensocket.nn import functional
 from ..errors import ArgumentError
 from . import constraints
 from .transform_base import Transform
+from .transform_base import _InverseTransform as _InverseTransform
 from .transform_combinations import (
     CatTransform,
     ComposeTransform,

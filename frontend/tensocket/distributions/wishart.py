@@ -123,17 +123,29 @@ class Wishart(ExponentialFamily):
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Any:
         """L A A^T L^T with Bartlett's A: roots of chi-squared numbers, and normal numbers below the diagonal.
 
+        Products that rounding makes singular are drawn again.
+
         Args:
             sample_shape: Shape of the samples.
-            max_try_correction: Without effect: diagonals are kept from 0.
+            max_try_correction: How often at most; 10 times if not given.
         """
+        sample = self._bartlett(sample_shape)
+        for _ in range(10 if max_try_correction is None else max_try_correction):
+            definite = torch.linalg.cholesky_ex(sample.detach()).info == 0
+            if definite.all():
+                break
+            sample = torch.where(definite[..., None, None], sample, self._bartlett(sample_shape))
+        return sample
+
+    def _bartlett(self, sample_shape: Any) -> Any:
         p, shape = self._event_shape[-1], self._extended_shape(sample_shape)
         degrees = self.df.unsqueeze(-1) - torch.arange(p, dtype=self.df.dtype, device=self.df.device)
         diagonal = Chi2(degrees, validate_args=False).rsample(sample_shape)
         roots = diagonal.clamp(min=torch.finfo(diagonal.dtype).eps).sqrt()
         bartlett = standard_normal(shape, self.df).tril(-1) + roots.diag_embed()
         factor = torch.matmul(self._unbroadcasted_scale_tril, bartlett)
-        return factor @ factor.mT
+        product = factor @ factor.mT
+        return (product + product.mT) / 2
 
     def _half_log_det(self) -> Any:
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ HOST_CASES = {
     "tensordot": (lambda v: torch.tensordot(v, v, 1), B16, B16, F64),
     "baddbmm": (lambda v: torch.baddbmm(v[None], v[None], v[None]), B16, B16, F64),
     "conv1d": (lambda v: F.conv1d(v[None], v[:, :, None]), B16, B16, F64),
+    "conv_tbc": (lambda v: torch.conv_tbc(v[None], v[None], v[0]), B16, B16, F64),
     "attention": (lambda v: F.scaled_dot_product_attention(v[None], v[None], v[None]), B16, B16, F64),
     "mv": (lambda v: torch.mv(v, v[0]), F32, B16, F64),
     "softmax": (lambda v: v.softmax(0), F32, B16, F64),
@@ -365,26 +367,31 @@ def test_what_cannot_be_switched_on() -> None:
         assert (X @ X).dtype == F32
 
 
+def _warned(make, *args, **named):  # type: ignore[no-untyped-def]
+    with pytest.warns(FutureWarning, match=r"`torch.cuda.amp.\w+\(args...\)` is deprecated"):
+        return make(*args, **named)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
 def test_missing_devices_switch_off() -> None:
-    for make in (lambda: torch.autocast("cuda"), torch.cuda.amp.autocast):
+    for make in (lambda: torch.autocast("cuda"), lambda: _warned(torch.cuda.amp.autocast)):
         with pytest.warns(UserWarning, match="no device of type 'cuda'"), make():
             assert (X @ X).dtype == F32
     assert torch.cuda.amp.common.amp_definitely_not_available()
 
 
 def test_older_names() -> None:
-    with torch.cpu.amp.autocast():
+    with pytest.warns(FutureWarning, match="is deprecated"), torch.cpu.amp.autocast():
         assert (X @ X).dtype == B16
 
     class Old(torch.autograd.Function):
         @staticmethod
-        @torch.cuda.amp.custom_fwd(cast_inputs=torch.float16)
+        @_warned(torch.cuda.amp.custom_fwd, cast_inputs=torch.float16)
         def forward(ctx, x):  # type: ignore[no-untyped-def]
             return x * 2
 
         @staticmethod
-        @torch.cuda.amp.custom_bwd
+        @partial(_warned, torch.cuda.amp.custom_bwd)
         def backward(ctx, grad):  # type: ignore[no-untyped-def]
             return grad * 2
 

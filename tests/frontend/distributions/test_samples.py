@@ -229,3 +229,14 @@ def test_seeds_repeat_samples() -> None:
         first = make().sample((5,))
         torch.manual_seed(3)
         assert make().sample((5,)).tolist() == first.tolist()
+
+
+def test_matrices_that_rounding_makes_singular_are_drawn_again() -> None:
+    d = D.Wishart(torch.tensor(2.1), covariance_matrix=torch.eye(3))
+    drawn = d.sample((2000,))
+    before, after = [int((np.linalg.eigvalsh(x.double().numpy()) <= 0).sum()) for x in (d._bartlett((2000,)), drawn)]
+    assert before > 100
+    assert after < before / 2  # those that rounding of eigenvalues decides
+    assert D.constraints.positive_definite.check(drawn).all()
+    assert torch.isfinite(d.log_prob(drawn)).all()
+    assert D.Wishart(torch.tensor(9.0), torch.eye(2)).rsample((3,), max_try_correction=0).shape == (3, 2, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -169,6 +169,8 @@ def test_values_are_checked() -> None:
     assert D.Uniform(0.0, 1.0, validate_args=False).log_prob(torch.tensor(2.0)).item() == -torch.inf
 
     class Bare(D.Distribution):
+        arg_constraints: ClassVar[dict[str, Any]] = {}
+
         def log_prob(self, value: Any) -> Any:
             self._validate_sample(value)
             return value
@@ -190,7 +192,7 @@ def test_default_of_checks() -> None:
 
 
 def test_base_class() -> None:
-    d = D.Distribution()
+    d = D.Distribution(validate_args=False)
     for name in ("mean", "mode", "variance"):
         with pytest.raises(NotImplementedError, match="it is not known as a formula for this distribution"):
             getattr(d, name)
@@ -200,7 +202,7 @@ def test_base_class() -> None:
     for name in ("rsample", "enumerate_support", "entropy"):
         with pytest.raises(NotImplementedError):
             getattr(d, name)()
-    family = D.ExponentialFamily()
+    family = D.ExponentialFamily(validate_args=False)
     for call in (lambda: family._natural_params, lambda: family._log_normalizer(),
                  lambda: family._mean_carrier_measure):
         with pytest.raises(NotImplementedError):
@@ -255,3 +257,28 @@ def test_gradients_of_parameters() -> None:
     d = D.Bernoulli(logits=logits)
     with torch.no_grad():
         assert d.probs.requires_grad
+
+
+def test_a_class_states_its_parameters() -> None:
+    class Bare(D.Distribution):
+        pass
+
+    with pytest.warns(UserWarning, match="Bare does not define `arg_constraints`"):
+        made = Bare()
+    for name in ("arg_constraints", "support"):
+        with pytest.raises(NotImplementedError, match=f"Bare does not define {name}"):
+            getattr(made, name)
+    Bare(validate_args=False)
+
+
+def test_probabilities_are_computed_when_they_are_asked_for() -> None:
+    d = D.Bernoulli(logits=torch.zeros(2))
+    assert d.enumerate_support().shape == (2, 2)
+    assert "probs" not in d.__dict__
+
+
+def test_probabilities_are_checked_before_they_are_clamped() -> None:
+    for wrong in (1.1, -1.0):
+        with pytest.raises(ValueError, match="parameter probs satisfies the constraint"):
+            D.ContinuousBernoulli(torch.tensor([wrong, 0.2]))
+    assert D.ContinuousBernoulli(torch.tensor([1.1]), validate_args=False).probs.item() < 1

@@ -278,3 +278,10 @@ def test_a_loss_of_classes_is_one_node():
     loss = nn.functional.cross_entropy(x, torch.tensor([1, 3]))
     assert loss.grad_fn.name() == "NllLossBackward0"
     assert loss.grad_fn.next_functions[0][0].variable is x
+
+
+def test_targets_of_rankings_broadcast_in_the_general_function_alone() -> None:
+    low, high, target = torch.zeros(2, 3), torch.ones(2, 3), torch.tensor([1.0, -1.0, 1.0])
+    assert torch.margin_ranking_loss(low, high, target, 0.5, 0).tolist() == [[1.5, 0.0, 1.5]] * 2
+    with pytest.raises(RuntimeError, match="the inputs and the target have the same number of dimensions"):
+        nn.functional.margin_ranking_loss(low, high, target)

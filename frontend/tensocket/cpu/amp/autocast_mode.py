@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 from tensocket_core import bfloat16, dtype
 
 from ... import amp
 
 
 class autocast(amp.autocast):
-    """``amp.autocast("cpu", ...)``."""
+    """``amp.autocast("cpu", ...)``, deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = bfloat16, cache_enabled: bool = True) -> None:
+        warnings.warn("`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` "
+                      "instead.", FutureWarning, stacklevel=2)
         super().__init__("cpu", dtype, enabled, cache_enabled)
 
 

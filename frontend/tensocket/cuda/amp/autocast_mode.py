@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,20 +11,28 @@ from tensocket_core import dtype, float16
 from ... import amp
 
 
+def _warn(name: str, modern: str) -> None:
+    warnings.warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({modern})` instead.",
+                  FutureWarning, stacklevel=3)
+
+
 class autocast(amp.autocast):
-    """``amp.autocast("cuda", ...)``."""
+    """``amp.autocast("cuda", ...)``, deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = float16, cache_enabled: bool = True) -> None:
+        _warn("autocast", "'cuda', args...")
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: dtype | None = None) -> Any:
-    """``amp.custom_fwd(fwd, device_type="cuda", ...)``."""
+    """``amp.custom_fwd(fwd, device_type="cuda", ...)``, deprecated."""
+    _warn("custom_fwd", "args..., device_type='cuda'")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Callable[..., Any]) -> Any:
-    """``amp.custom_bwd(bwd, device_type="cuda")``."""
+    """``amp.custom_bwd(bwd, device_type="cuda")``, deprecated."""
+    _warn("custom_bwd", "args..., device_type='cuda'")
     return amp.custom_bwd(bwd, device_type="cuda")
 
 

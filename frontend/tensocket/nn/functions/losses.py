@@ -14,6 +14,7 @@ from collections.abc import Callable
 from tensocket_core import Tensor
 from tensocket_core import functions as ops
 
+from ...errors import ShapeError
 from .reductions import reduction_of, warn_of_broadcast
 
 
@@ -238,6 +239,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     Raises:
         ShapeError: The three have different numbers of dimensions.
     """
+    if not input1.ndim == input2.ndim == target.ndim:
+        shapes = [list(t.shape) for t in (input1, input2, target)]
+        raise ShapeError("margin_ranking_loss", f"shapes {shapes[0]}, {shapes[1]} and {shapes[2]}",
+                         "the inputs and the target have the same number of dimensions", "reshape them")
     return ops.margin_ranking_loss(input1, input2, target, margin, reduction_of(size_average, reduce, reduction))
 
 
