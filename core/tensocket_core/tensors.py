@@ -194,8 +194,17 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         return bool(same.any())
 
     __hash__ = object.__hash__
-    #: Names of division from Python 2, which PyTorch has still.
-    __div__, __rdiv__, __idiv__ = Operators.__truediv__, Operators.__rtruediv__, Operators.__itruediv__
+    # Names of division from Python 2, which PyTorch has still.
+
+    def __div__(self, other: Any) -> Any:
+        return self / other
+
+    def __rdiv__(self, other: Any) -> Any:
+        return other / self
+
+    def __idiv__(self, other: Any) -> Any:
+        self /= other
+        return self
 
     def __pos__(self) -> Tensor:
         return self

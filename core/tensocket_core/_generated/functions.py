@@ -11579,11 +11579,7 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: Any = 'mean') -> Any:
-    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger.
-
-    Raises:
-        ShapeError: The three have different numbers of dimensions.
-    """
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
     try:
         key = input1._key | input2._key | target._key
     except AttributeError:
