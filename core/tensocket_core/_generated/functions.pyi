@@ -1846,11 +1846,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, re
     """``input`` where the target is 1, max(0, margin - input) where it is -1."""
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: Any = 'mean') -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger.
-
-    Raises:
-        ShapeError: The three have different numbers of dimensions.
-    """
+    """max(0, -target * (input1 - input2) + margin): with target 1, the first should be larger."""
 
 def multi_margin_loss(input: Tensor, target: Tensor, p: Scalar = 1, margin: Scalar = 1.0, weight: Tensor | None = None, reduction: Any = 'mean') -> Tensor:
     """Sum over the wrong classes i of max(0, margin - input[target] + input[i]) ** p, divided by their number C.
