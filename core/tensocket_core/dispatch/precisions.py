@@ -10,8 +10,8 @@ from typing import Final
 
 #: Operators that gain from a low precision: sums of products.
 _PRODUCTS: Final = """
-addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot linear
-lstm matmul mm prelu rnn_relu rnn_tanh scaled_dot_product_attention
+addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot
+linear lstm matmul mm prelu rnn_relu rnn_tanh scaled_dot_product_attention
 """
 _LOSSES: Final = """
 binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss huber_loss kl_div l1_loss

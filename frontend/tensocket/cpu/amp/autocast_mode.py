@@ -13,8 +13,8 @@ class autocast(amp.autocast):
     """``amp.autocast("cpu", ...)``, deprecated."""
 
     def __init__(self, enabled: bool = True, dtype: dtype = bfloat16, cache_enabled: bool = True) -> None:
-        warnings.warn("`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` "
-                      "instead.", FutureWarning, stacklevel=2)
+        warnings.warn("`torch.cpu.amp.autocast(args...)` is deprecated. Please use "
+                      "`torch.amp.autocast('cpu', args...)` instead.", FutureWarning, stacklevel=2)
         super().__init__("cpu", dtype, enabled, cache_enabled)
 
 
