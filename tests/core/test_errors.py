@@ -90,6 +90,7 @@ CASES: list[Case] = [
      "random floats have a floating-point dtype"),
     (lambda: torch.randint(3), ArgumentTypeError, TypeError, "randint", "size is a tuple of ints"),
     (lambda: torch.randint(0, (2,)), ArgumentError, RuntimeError, "randint", "low is less than high"),
+    (lambda: torch.randint(0, 1 << 64, (2,)), ArgumentError, ValueError, "randint", "bounds are numbers of int64"),
     (lambda: torch.randperm(-1), ArgumentError, RuntimeError, "randperm", "n is not negative"),
     (lambda: random.uniform_(f(2), 1, 0), ArgumentError, RuntimeError, "uniform_", "a is not greater than b"),
     (lambda: random.normal_(f(2), 0, -1), ArgumentError, RuntimeError, "normal_",
