@@ -81,7 +81,10 @@ def _type(name: str, hint: Any) -> str:
             raise _error(f"the annotation {hint} of {name}", "use one type, or one and None")
         return f"{text}?" if len(rest) < len(inner) else text
     if origin in (list, Sequence, tuple) and inner and (origin is not tuple or inner[1:] == (...,)):
-        return f"{_type(name, inner[0])}[]"
+        element = _type(name, inner[0])
+        if element.endswith(("?", "]")) and element != "Tensor?":
+            raise _error(f"the annotation {hint} of {name}, an unsupported type", "leave None out of the list")
+        return f"{element}[]"
     raise _error(f"the annotation {hint} of {name}",
                  "annotate with Tensor, int, float, bool, str, dtype, device, or lists or None of them")
 

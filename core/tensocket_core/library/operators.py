@@ -49,6 +49,7 @@ class LibraryOperator(Operator):
         self.tags = list(tags)
         self.custom = custom
         self.derivative = _RULE
+        self._listed = frozenset(k for k, p in enumerate(self.schema.parameters) if p.type.endswith("[]"))
         self.mutated = tuple(k for k, p in enumerate(self.schema.parameters) if p.mutated)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,6 +69,8 @@ class LibraryOperator(Operator):
             if other is None:
                 raise
             return other(*args, **keywords)
+        if self._listed:
+            given = tuple(_as_list(value) if k in self._listed else value for k, value in enumerate(given))
         for parameter, value in zip(self.schema.parameters, given, strict=True):
             if parameter.type == "Tensor" and type(value) in SCALAR:
                 raise ArgumentTypeError(self.name, f"{parameter.name} of type {type(value).__name__}",
@@ -150,6 +153,11 @@ class LibraryOperator(Operator):
         if self.body is not None:
             return "composite"
         return "registered" if self.explicit or entry.device.type in self.overrides else "none"
+
+
+def _as_list(value: Any) -> Any:
+    """A sequence of any class as the list that kernels are given; numbers and None as they are."""
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def count_change(value: Any) -> None:

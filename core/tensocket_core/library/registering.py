@@ -137,10 +137,18 @@ def impl(qualname: Any, types: str | Iterable[str], func: Any = None, *, lib: Li
 
 
 def register_fake(op: Any, func: Function | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register what makes results on meta: their shapes, strides and dtypes; also a decorator."""
+    """Register what makes results on meta: their shapes, strides and dtypes; also a decorator.
+
+    Raises:
+        ArgumentError: The operator is a built-in one, or a function over others.
+    """
     if func is None:
         return lambda function: register_fake(op, function, lib=lib)
-    _keep(lib, add_kernel(_own(op, "register_fake"), "meta", func, override=True))
+    operator = _own(op, "register_fake")
+    if operator.body is not None:
+        raise ArgumentError("register_fake", f"{operator.name}, registered for CompositeImplicitAutograd",
+                            "a function over other operators has their shapes", "leave it out")
+    _keep(lib, add_kernel(operator, "meta", func, override=True))
     return func
 
 
