@@ -35,6 +35,7 @@ class layout:
         name: ``strided``: every element at an offset that strides tell. ``sparse_coo``: positions and values of some
             elements. ``sparse_csr``: starts of rows, columns and values of some elements of a matrix;
             ``sparse_csc``: starts of columns, and rows. ``sparse_bsr``, ``sparse_bsc``: the same of blocks.
+            ``jagged``: tensors that differ in one dimension, one after the other, and where each begins.
     """
 
     __slots__ = ("name",)
@@ -59,12 +60,13 @@ sparse_csr: Final = layout("sparse_csr")
 sparse_csc: Final = layout("sparse_csc")
 sparse_bsr: Final = layout("sparse_bsr")
 sparse_bsc: Final = layout("sparse_bsc")
+jagged: Final = layout("jagged")
 
 _FORMATS: Final = {x.name: x for x in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
 
 
 _LAYOUTS: Final = {x.name: x for x in (
-    strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)}
+    strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)}
 
 
 def _layout_named(name: str) -> layout:
@@ -88,5 +90,5 @@ def check_format(operator: str, value: Any) -> memory_format | None:
     return value
 
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format",
-           "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]
+__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "jagged", "layout", "memory_format",
+           "preserve_format", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]

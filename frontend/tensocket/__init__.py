@@ -124,12 +124,15 @@ _LATER = frozenset({
     "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library",
     "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "functorch", "fx", "hub", "jit", "mps", "multiprocessing",
-    "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
+    "nested", "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
 })
 #: Functions of such modules.
 _LATER_NAMES = {
     "compile": "compiler", "default_generator": "random",
     "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
+    "SymInt": "nested.sizes", "_nested_from_padded": "nested.conversion",
+    "_nested_from_padded_and_nested_example": "nested.conversion", "_nested_tensor_from_mask": "nested.conversion",
+    "_nested_tensor_from_mask_left_aligned": "nested.conversion",
     "BoolStorage": "storage", "BFloat16Storage": "storage", "ComplexFloatStorage": "storage",
     "ComplexDoubleStorage": "storage", "_storage_classes": "storage", "_LegacyStorage": "storage",
     "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",

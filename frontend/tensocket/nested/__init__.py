@@ -1,0 +1,32 @@
+"""Nested tensors: batches of tensors of different shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensocket_core import Tensor
+
+from . import attention, jagged, shared, strided
+from .construction import as_nested_tensor, masked_select, narrow, nested_tensor, nested_tensor_from_jagged
+from .padding import padded
+
+
+def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: Tensor | None = None) -> Tensor:
+    """A dense tensor with the components in its corners.
+
+    Args:
+        input: A nested tensor.
+        padding: Fills the rest.
+        output_size: Shape of the result, with the size of the batch; that of the largest component if not given.
+        out: Takes the result.
+
+    Raises:
+        ArgumentError: ``input`` is not nested.
+        ShapeError: A component does not fit into ``output_size``, or layout strided has gaps.
+    """
+    result: Tensor = padded(input, padding, output_size)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+__all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
+           "to_padded_tensor"]

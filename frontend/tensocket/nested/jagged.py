@@ -1,0 +1,500 @@
+"""Functions of nested tensors of layout jagged: they run on the dense tensor in which the components follow."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensocket_core as core
+from tensocket_core import Tensor
+from tensocket_core._generated import functions
+from tensocket_core.execute.geometry import normalize_axis
+from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UnsupportedOperator
+
+from . import shared
+from .padding import cut, joined, offsets_of, padded
+from .rules import elementwise, nested_in, replaced, rule
+from .sizes import NestedInt
+from .structures import Ragged
+from .tensors import Nested, NestedTensor, components, nested, plain, ragged_size, view_of
+
+# ------------------------------------------------------------------------------------------ one element at a time
+
+
+@elementwise(NestedTensor)
+def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Run a function of one element at a time on the dense tensors; dense operands are broadcast to the components.
+
+    Raises:
+        ShapeError: Ragged structures or sizes do not fit.
+    """
+    given = list(nested_in((*args, *keywords.values())))
+    first = max(given, key=lambda x: x.ndim)
+    for other in given:
+        if not isinstance(other, NestedTensor) or not _fits(first, other):
+            raise _refused(name, first, other)
+    change = (lambda x: plain(x) if isinstance(x, Nested) else _fitted(name, first, x))
+    result = function(*replaced(args, change), **{
+        key: change(x) if isinstance(x, Tensor) else x for key, x in keywords.items()})
+    if name.endswith("_") and isinstance(args[0], Nested):
+        return args[0]
+    return nested(result, first._structure.moved(first._structure.axis, result.dim() + 1))
+
+
+def _refused(name: str, first: Any, other: Any) -> ShapeError:
+    return ShapeError(name, "tensors that do not fit", f"cannot call binary pointwise function {name}.Tensor with "
+                      f"inputs of shapes {_sizes(first)} and {_sizes(other)}",
+                      "pass tensors with the same offsets object, or dense ones that broadcast")
+
+
+def _sizes(tensor: Any) -> tuple[Any, ...]:
+    return tuple(tensor.shape) if isinstance(tensor, NestedTensor) or not isinstance(tensor, Nested) else ("nested",)
+
+
+def _fits(first: Any, other: Any) -> bool:
+    """Whether two ragged structures are the same, and the other sizes broadcast."""
+    if first.ndim != other.ndim:
+        return False
+    return all(a == b or (isinstance(a, int) and isinstance(b, int) and 1 in (a, b))
+               for a, b in zip(first.shape, other.shape, strict=True))
+
+
+def _fitted(name: str, first: Any, dense: Any) -> Any:
+    """A dense operand as it broadcasts with the dense tensor behind a nested one."""
+    ndim, axis = first.ndim, first._structure.axis
+    if dense.dim() > ndim:
+        raise _refused(name, first, dense)
+    if dense.dim() == ndim and dense.shape[0] == 1:
+        dense = dense.squeeze(0)
+    ragged = dense.dim() - (ndim - axis)
+    if ragged >= 0 and dense.shape[ragged] != 1:
+        raise _refused(name, first, dense)
+    if dense.dim() < ndim:
+        return dense
+    if dense.shape[0] != len(first) or first._structure.lengths is not None:
+        raise _refused(name, first, dense)
+    counts = core.tensor(first._structure.bounds()[1], dtype=core.int64, device=dense.device)
+    return dense.squeeze(axis).repeat_interleave(counts, 0).movedim(0, axis - 1)
+
+
+# ------------------------------------------------------------------------------------------ dimensions
+
+
+def _inner(name: str, input: Any, dim: int) -> int:
+    """A dimension of the dense tensor.
+
+    Raises:
+        UnsupportedOperator: It is that of the batch, or the ragged one.
+    """
+    axis = normalize_axis(name, dim, input.ndim)
+    if axis in (0, input._structure.axis):
+        raise _not_along(name, axis)
+    return axis - 1
+
+
+def _not_along(name: str, axis: int) -> UnsupportedOperator:
+    return UnsupportedOperator(name, f"dimension {axis}", f"{name}(): not supported for NestedTensor on dim={axis}",
+                               "pass another dimension, or use unbind()")
+
+
+@rule(NestedTensor, "transpose", "swapaxes", "swapdims")
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions exchanged; the ragged one may be one of them.
+
+    Raises:
+        UnsupportedOperator: One of them is that of the batch.
+    """
+    first, second = (normalize_axis("transpose", dim, input.ndim) for dim in (dim0, dim1))
+    if first == second:
+        return shared.alias(input)
+    if 0 in (first, second):
+        raise _not_along("transpose", 0)
+    axis = {first: second, second: first}.get(input._structure.axis, input._structure.axis)
+    return nested(plain(input).transpose(first - 1, second - 1), input._structure.moved(axis, input.ndim))
+
+
+@rule(NestedTensor, "permute")
+def permute(input: Any, *dims: Any) -> Any:
+    """Dimensions in another order; that of the batch stays first.
+
+    Raises:
+        UnsupportedOperator: It does not.
+    """
+    if len(dims) == 1 and isinstance(dims[0], (tuple, list)):
+        dims = tuple(dims[0])
+    order = [normalize_axis("permute", dim, input.ndim) for dim in dims]
+    if sorted(order) != list(range(input.ndim)):
+        raise ShapeError("permute", f"dimensions {list(dims)}", "each dimension stands once in an order", "pass all")
+    if order[0]:
+        raise _not_along("permute", 0)
+    axis = order.index(input._structure.axis)
+    return nested(plain(input).permute([k - 1 for k in order[1:]]), input._structure.moved(axis, input.ndim))
+
+
+def _layout_for(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[Any], int]:
+    """Sizes of the dense tensor for a target shape, and where the ragged dimension is."""
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    own = input._structure.axis
+    size = ragged_size(input)
+    if len(shape) < 2 or (shape[0] != -1 and shape[0] != len(input)):
+        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {_sizes(input)} as "
+                         f"{tuple(shape)}", "begin with the size of the batch and keep the ragged dimension")
+    symbols = [k for k, n in enumerate(shape) if isinstance(n, NestedInt)]
+    if symbols:
+        axis = symbols[0]
+        known = len(symbols) == 1 and shape[axis] == size
+    else:
+        axis = own
+        known = axis < len(shape) and shape[axis] == -1
+    if not known:
+        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {_sizes(input)} as "
+                         f"{tuple(shape)}", "keep the ragged dimension, as -1 or as its size")
+    values = plain(input)
+    sizes = [values.shape[own - 1] if k == axis else n for k, n in enumerate(shape)][1:]
+    return sizes, axis
+
+
+def _target(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[int], Ragged]:
+    sizes, axis = _layout_for(name, input, shape)
+    before, after = sizes[:axis - 1], sizes[axis:]
+    own = input._structure.axis
+    inner = input._array.shape
+    total = inner[own - 1]
+    full = [*_side(name, input, before, inner[:own - 1]), total, *_side(name, input, after, inner[own:])]
+    return full, input._structure.moved(axis, len(full) + 1)
+
+
+def _side(name: str, input: Any, new: list[Any], old: tuple[int, ...]) -> list[int]:
+    """Sizes on one side of the ragged dimension, with what -1 stands for.
+
+    Raises:
+        ShapeError: They have another product than the old ones.
+    """
+    found = list(new)
+    if found.count(-1) > 1:
+        found = [old[k] if n == -1 and k < len(old) else n for k, n in enumerate(found)]
+    elif -1 in found:
+        rest = math.prod(n for n in found if n != -1)
+        found[found.index(-1)] = math.prod(old) // rest if rest else 0
+    if math.prod(found) != math.prod(old):
+        raise ShapeError(name, f"sizes {new} beside the ragged dimension",
+                         f"{name}(): cannot view shape {_sizes(input)} with these sizes",
+                         f"keep the product of {list(old)}")
+    return found
+
+
+@rule(NestedTensor, "view", "_unsafe_view")
+def view(input: Any, *shape: Any) -> Any:
+    """The components in other shapes; the ragged dimension is -1 or its symbol."""
+    sizes, structure = _target("view", input, shape)
+    return nested(plain(input).view(sizes), structure)
+
+
+@rule(NestedTensor, "reshape")
+def reshape(input: Any, *shape: Any) -> Any:
+    """The components in other shapes; a view where memory allows."""
+    sizes, structure = _target("reshape", input, shape)
+    return nested(plain(input).reshape(sizes), structure)
+
+
+@rule(NestedTensor, "reshape_as", "view_as")
+def reshape_as(input: Any, other: Any) -> Any:
+    """The components in the shapes of another nested tensor."""
+    return reshape(input, *other.shape)
+
+
+@rule(NestedTensor, "flatten")
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions on one side of the ragged one as one."""
+    first, last = (normalize_axis("flatten", dim, input.ndim) for dim in (start_dim, end_dim))
+    axis = input._structure.axis
+    if first == last:
+        return input
+    if first == 0:
+        raise _not_along("flatten", 0)
+    if first <= axis <= last:
+        raise _not_along("flatten", axis)
+    moved = axis - (last - first if last < axis else 0)
+    values = plain(input).flatten(first - 1, last - 1)
+    return nested(view_of(values), input._structure.moved(moved, values.dim() + 1))
+
+
+@rule(NestedTensor, "unflatten")
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """One dimension as several."""
+    at = _inner("unflatten", input, dim)
+    values = plain(input).unflatten(at, sizes)
+    axis = input._structure.axis
+    return nested(values, input._structure.moved(axis + (len(sizes) - 1 if at < axis - 1 else 0), values.dim() + 1))
+
+
+@rule(NestedTensor, "squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Without a dimension of size 1."""
+    if dim is None:
+        raise UnsupportedOperator("squeeze", "no dim", "squeeze(): For nested tensors, squeeze without the dim "
+                                  "argument is not supported", "pass dim")
+    at = _inner("squeeze", input, dim)
+    values = plain(input).squeeze(at)
+    axis = input._structure.axis
+    removed = values.dim() + 1 < input.ndim
+    return nested(view_of(values), input._structure.moved(axis - (removed and at < axis - 1), values.dim() + 1))
+
+
+@rule(NestedTensor, "unsqueeze")
+def unsqueeze(input: Any, dim: int) -> Any:
+    """With a dimension of size 1."""
+    at = normalize_axis("unsqueeze", dim, input.ndim + 1)
+    if at == 0:
+        raise _not_along("unsqueeze", 0)
+    axis = input._structure.axis
+    return nested(plain(input).unsqueeze(at - 1), input._structure.moved(axis + (at <= axis), input.ndim + 1))
+
+
+@rule(NestedTensor, "expand", "expand_as")
+def expand(input: Any, *sizes: Any) -> Any:
+    """Dimensions of size 1 repeated; the batch and the ragged dimension stay."""
+    if len(sizes) == 1 and isinstance(sizes[0], Nested):
+        sizes = tuple(sizes[0].shape)
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    axis = input._structure.axis
+    if len(sizes) != input.ndim or sizes[0] not in (-1, len(input)) or (
+            sizes[axis] != -1 and sizes[axis] != ragged_size(input)):
+        raise ShapeError("expand", f"sizes {list(sizes)} for {_sizes(input)}",
+                         "expand(): the batch and the ragged dimension are not expanded", "pass -1 for both")
+    inner = [-1 if k == axis else n for k, n in enumerate(sizes)][1:]
+    return nested(plain(input).expand(inner), input._structure)
+
+
+@rule(NestedTensor, "select")
+def select(input: Any, dim: int, index: int) -> Any:
+    """A component, or the entry of all components at an index."""
+    axis = normalize_axis("select", dim, input.ndim)
+    if axis == 0:
+        return shared.select(input, 0, index)
+    at = _inner("select", input, dim)
+    own = input._structure.axis
+    return nested(plain(input).select(at, index), input._structure.moved(own - (at < own - 1), input.ndim - 1))
+
+
+@rule(NestedTensor, "slice", "narrow")
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """A part of a dimension."""
+    return nested(plain(input).narrow(_inner("narrow", input, dim), start, length), input._structure)
+
+
+@rule(NestedTensor, "split")
+def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Parts of a dimension."""
+    name = "split" if isinstance(split_size_or_sections, int) else "split_with_sizes"
+    at = _inner(name, input, dim)
+    return tuple([nested(x, input._structure) for x in plain(input).split(split_size_or_sections, at)])
+
+
+@rule(NestedTensor, "split_with_sizes")
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Parts of a dimension."""
+    return split(input, list(split_sizes), dim)
+
+
+@rule(NestedTensor, "chunk")
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Equal parts of a dimension, or of the batch."""
+    if normalize_axis("chunk", dim, input.ndim):
+        return tuple([nested(x, input._structure) for x in plain(input).chunk(chunks, _inner("chunk", input, dim))])
+    structure = input._structure
+    if structure.lengths is not None:
+        raise _not_along("chunk", 0)
+    starts, lengths = structure.bounds()
+    step = -(-len(input) // chunks)
+    parts = []
+    for at in range(0, len(input), step):
+        own = lengths[at:at + step]
+        values = plain(input).narrow(structure.axis - 1, starts[at], sum(own))
+        parts.append(nested(values, Ragged(offsets_of(own, structure.offsets), None, structure.axis, input.ndim)))
+    return tuple(parts)
+
+
+@rule(NestedTensor, "cat", "concat", "concatenate")
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Nested tensors of one ragged structure side by side along a dimension, or their components one after another.
+
+    Raises:
+        ArgumentError: A tensor is dense.
+        ShapeError: Structures differ.
+    """
+    if not all(isinstance(x, NestedTensor) for x in tensors):
+        raise ArgumentError("cat", "nested and dense tensors", "expected each tensor in given list to be nested",
+                            "make all of them nested")
+    first = tensors[0]
+    structure = first._structure
+    if normalize_axis("cat", dim, first.ndim) == 0:
+        parts = [part for x in tensors for part in components(x)]
+        offsets = offsets_of([x.shape[structure.axis - 1] for x in parts], structure.offsets)
+        return nested(core.cat(parts, structure.axis - 1), Ragged(offsets, None, structure.axis, first.ndim))
+    if any(x._structure.source is not structure.source or x._structure.axis != structure.axis for x in tensors):
+        raise ShapeError("cat", "nested tensors of other ragged structures", "expected all nested tensors to have "
+                         "matching ragged structures outside of the concatenated dim", "share the offsets object")
+    return nested(core.cat([plain(x) for x in tensors], _inner("cat", first, dim)), structure)
+
+
+# ------------------------------------------------------------------------------------------ reductions and rows
+
+
+#: What components are padded with where a reduction runs over the ragged dimension.
+_NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "any": 0, "all": 1}
+
+
+def _reduction(name: str) -> None:
+    @rule(NestedTensor, name)
+    def reduce(input: Any, dim: Any = None, keepdim: bool = False, **keywords: Any) -> Any:
+        return _reduced(name, input, dim, keepdim, keywords)
+
+
+for _name in ("sum", "mean", "prod", "amax", "amin", "any", "all", "var", "std", "logsumexp"):
+    _reduction(_name)
+
+
+def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
+    """A reduction over dimensions, or over everything.
+
+    Raises:
+        ShapeError: It runs over the batch and not over the ragged dimension, or over that and others without the batch.
+    """
+    function = getattr(functions, name)
+    structure = input._structure
+    without_gaps = input if structure.lengths is None else joined(components(input), input)
+    if dim is None or dim in ((), []):
+        return function(plain(without_gaps), **keywords)
+    axes = sorted({normalize_axis(name, k, input.ndim) for k in ([dim] if isinstance(dim, int) else dim)})
+    axis = structure.axis
+    if (0 in axes) != (axis in axes) and axes != [axis]:
+        raise ShapeError(name, f"dimensions {axes}", f"{name}(): applying over the ragged dimension, but not the batch "
+                         "dimension is not supported for NestedTensor", "reduce over both, or over the ragged one only")
+    if axes == [axis]:
+        return _reduced_ragged(name, function, input, keepdim, keywords)
+    inner = [k - 1 for k in axes if k]
+    values = function(plain(without_gaps), inner if len(inner) > 1 or name in ("sum", "mean", "amax", "amin", "var",
+                                                                              "std", "logsumexp") else inner[0],
+                      keepdim=keepdim, **keywords)
+    if 0 in axes:
+        return values.unsqueeze(0) if keepdim else values
+    moved = axis if keepdim else axis - len([k for k in axes if k < axis])
+    return nested(values, without_gaps._structure.moved(moved, values.dim() + 1))
+
+
+def _reduced_ragged(name: str, function: Any, input: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
+    """A reduction of each component along the ragged dimension: dense."""
+    axis = input._structure.axis
+    if name not in _NEUTRAL:
+        parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
+        return core.stack(parts)
+    if not input.dtype.is_floating_point and name in ("amax", "amin"):
+        parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
+        return core.stack(parts)
+    dense = padded(input, _NEUTRAL[name])
+    if name != "mean":
+        return function(dense, axis, keepdim=keepdim, **keywords)
+    total = dense.sum(axis, keepdim=keepdim, **keywords)
+    counts = core.tensor(input._structure.bounds()[1], dtype=total.dtype, device=total.device)
+    return total / counts.view(-1, *[1] * (total.dim() - 1))
+
+
+def _softmax(name: str) -> None:
+    function = getattr(functions, name)
+
+    @rule(NestedTensor, name)
+    def normalise(input: Any, dim: int, dtype: Any = None) -> Any:
+        axis = normalize_axis(name, dim, input.ndim)
+        if axis == 0:
+            raise UnsupportedOperator(name, "dim=0", f"{name}(): not supported when reducing across the batch "
+                                      "dimension for NestedTensor", "pass another dimension")
+        if axis != input._structure.axis:
+            return nested(function(plain(input), axis - 1, dtype=dtype), input._structure)
+        return cut(function(padded(input, -math.inf), axis, dtype=dtype), input._structure)
+
+
+for _name in ("softmax", "log_softmax"):
+    _softmax(_name)
+
+
+def _normalised(name: str, input: Any, normalized_shape: Any) -> list[int]:
+    sizes = list(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else [normalized_shape]
+    if len(sizes) > input.ndim - 1 - input._structure.axis or any(isinstance(n, NestedInt) for n in sizes):
+        raise UnsupportedOperator(name, f"normalized_shape {sizes}", f"{name}(): normalizing over ragged dim not "
+                                  "supported for nested tensors", "normalise dimensions behind the ragged one")
+    return sizes
+
+
+@rule(NestedTensor, "layer_norm")
+def layer_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
+    """Normalisation over dimensions behind the ragged one."""
+    sizes = _normalised("layer_norm", input, normalized_shape)
+    return nested(core.layer_norm(plain(input), sizes, *args, **keywords), input._structure)
+
+
+@rule(NestedTensor, "rms_norm")
+def rms_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
+    """Division by the root of the mean square over dimensions behind the ragged one."""
+    sizes = _normalised("rms_norm", input, normalized_shape)
+    return nested(core.rms_norm(plain(input), sizes, *args, **keywords), input._structure)
+
+
+@rule(NestedTensor, "linear")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias`` of all rows, in one product.
+
+    Raises:
+        UnsupportedOperator: A parameter is nested, or the ragged dimension is the last one.
+    """
+    if not isinstance(input, Nested) or isinstance(weight, Nested) or isinstance(bias, Nested):
+        raise UnsupportedOperator("linear", "nested parameters", "linear does not support nested parameters",
+                                  "pass dense ones")
+    if input._structure.axis == input.ndim - 1:
+        raise _not_along("linear", input.ndim - 1)
+    return nested(functions.linear(plain(input), weight, bias), input._structure)
+
+
+@rule(NestedTensor, "matmul", "__matmul__", "__rmatmul__", "bmm")
+def matmul(input: Any, other: Any) -> Any:
+    """Products of matrices, component by component; a dense matrix is taken for all components.
+
+    Where the ragged dimension is summed over, the result is dense.
+
+    Raises:
+        ShapeError: The tensors do not fit.
+    """
+    axis = next(nested_in((input, other)))._structure.axis
+    if isinstance(input, Nested) and not isinstance(other, Nested) and other.dim() <= 2 and axis < input.ndim - 1:
+        return nested(plain(input) @ other, input._structure.moved(axis, input.ndim - (other.dim() == 1)))
+    first, second = (components(x) if isinstance(x, Nested) else list(x.unbind(0)) for x in (input, other))
+    if len(first) != len(second) or input.dim() != other.dim():
+        raise ShapeError("matmul", f"tensors of shapes {_sizes(input)} and {_sizes(other)}",
+                         "matmul(): not supported between inputs of these shapes", "pass batches of one size")
+    parts = [a @ b for a, b in zip(first, second, strict=True)]
+    shapes = {tuple(x.shape) for x in parts}
+    kept = isinstance(input, Nested) and input._structure.axis < input.ndim - 1
+    if kept or (isinstance(other, Nested) and other._structure.axis == other.ndim - 1):
+        return _rejoined(parts, input if kept else other)
+    return core.stack(parts) if len(shapes) == 1 else joined(parts)
+
+
+def _rejoined(parts: list[Any], example: Any) -> Any:
+    """Products that are ragged like one of the factors; of two ragged dimensions, layout strided."""
+    axis = example._structure.axis
+    others = {(*x.shape[:axis - 1], *x.shape[axis:]) for x in parts}
+    return joined(parts, example) if len(others) == 1 else joined(parts)
+
+
+@rule(NestedTensor, "masked_select")
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements at which ``mask`` is true, in one line."""
+    return plain(input).masked_select(plain(mask))
+
+
+@rule(NestedTensor, "is_same_size")
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two nested tensors have the same ragged structure and sizes."""
+    return bool(input.is_same_size(other))

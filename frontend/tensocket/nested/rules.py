@@ -1,0 +1,122 @@
+"""Which functions take nested tensors, and what they do with them.
+
+A function is looked up by its name: first in the table of the tensor's layout, then in the table for both. Functions
+of one element at a time need no entry: they run on the dense tensors behind the nested ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from tensocket_core import Tensor
+from tensocket_core.dispatch.modes import thread_state
+from tensocket_core.dispatch.registry import OPERATORS
+from tensocket_plugins.contract.errors import UnsupportedOperator
+
+from .tensors import HANDLERS, Nested, NestedTensor, StridedNested
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Runs a function of one element at a time: ``(function, name, arguments, keywords)``.
+Elementwise = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], Any]
+
+_TABLES: Final[dict[type, dict[str, Callable[..., Any]]]] = {Nested: {}, StridedNested: {}, NestedTensor: {}}
+_ELEMENTWISE: Final[dict[type, Elementwise]] = {}
+
+#: Composites of functions of one element at a time.
+_COMPOSED: Final = frozenset((
+    "alpha_dropout", "bernoulli", "bernoulli_", "celu", "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "clip_",
+    "dropout", "elu", "feature_alpha_dropout", "gelu", "gelu_", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "isclose", "leaky_relu", "lerp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid",
+    "masked_fill", "masked_fill_", "mish", "mvlgamma", "nan_to_num", "nan_to_num_", "relu6", "rrelu", "selu", "silu",
+    "softplus", "softshrink", "tanhshrink", "threshold", "threshold_backward", "true_divide", "where", "addcmul",
+    "addcdiv", "rsub", "float_power", "isin", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "real",
+    "fill_", "zero_", "copy_", "uniform_", "normal_", "exponential_", "random_", "log_normal_", "cauchy_",
+    "geometric_", "native_dropout", "frac", "frac_", "square", "square_", "square", "xlogy", "maximum", "minimum",
+    "fmax", "fmin", "remainder", "fmod", "floor_divide", "pow", "pow_", "sigmoid", "logit", "deg2rad", "rad2deg",
+))
+#: Facts that the dense tensor behind a nested one shares with it.
+_SHARED: Final = frozenset((
+    "data_ptr", "dtype", "element_size", "get_device", "is_complex", "is_floating_point", "is_signed",
+    "register_hook", "requires_grad_", "retain_grad", "storage_offset", "untyped_storage", "is_pinned", "is_shared",
+))
+
+
+def rule(kind: type, *names: str) -> Callable[[F], F]:
+    """Register what functions of these names do with nested tensors of a class."""
+
+    def register(function: F) -> F:
+        for name in names:
+            _TABLES[kind][name] = function
+        return function
+
+    return register
+
+
+def elementwise(kind: type) -> Callable[[F], F]:
+    """Register what runs functions of one element at a time on nested tensors of a class."""
+
+    def register(function: F) -> F:
+        _ELEMENTWISE[kind] = function
+        return function
+
+    return register
+
+
+def name_of(function: Any) -> str:
+    """The name by which a public function is looked up."""
+    name = str(getattr(function, "__name__", None) or getattr(function, "name", function))
+    return name.removeprefix("method_")
+
+
+def is_elementwise(name: str) -> bool:
+    """Whether a function computes each element from the elements at its place."""
+    operator = OPERATORS.get(name)
+    if operator is not None and operator.kind == "pointwise":
+        return True
+    if name.endswith("_"):
+        base = OPERATORS.get(name[:-1])
+        if base is not None and base.kind == "pointwise":
+            return True
+    return name in _COMPOSED
+
+
+def run(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call a function one of whose arguments is nested.
+
+    Raises:
+        UnsupportedOperator: Nested tensors of this layout have no such function.
+    """
+    name = name_of(function)
+    first = next(nested_in((*args, *keywords.values())), None)
+    kind = type(first)
+    if name in _SHARED:
+        with thread_state(overrides_off=True):
+            return function(*args, **keywords)
+    found = _TABLES.get(kind, {}).get(name) or _TABLES[Nested].get(name)
+    if found is not None:
+        return found(*args, **keywords)
+    if kind in _ELEMENTWISE and is_elementwise(name):
+        return _ELEMENTWISE[kind](function, name, args, keywords)
+    layout = getattr(getattr(first, "layout", None), "name", "nested")
+    raise UnsupportedOperator(name, f"a nested tensor of layout {layout}",
+                              f"nested tensors of layout {layout} do not support {name}",
+                              "apply it to the components, which unbind() gives, or to to_padded_tensor()")
+
+
+def nested_in(values: Any) -> Any:
+    """Nested tensors among arguments and in their lists."""
+    for value in values:
+        if isinstance(value, Nested):
+            yield value
+        elif type(value) in (tuple, list):
+            yield from nested_in(value)
+
+
+def replaced(values: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Arguments with their tensors changed, in lists as well."""
+    return type(values)([change(x) if isinstance(x, Tensor) else replaced(x, change) if type(x) in (tuple, list) else x
+                         for x in values])
+
+
+HANDLERS.append(run)

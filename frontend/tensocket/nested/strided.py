@@ -1,0 +1,515 @@
+"""Functions of nested tensors of layout strided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensocket_core as core
+from tensocket_core import Tensor
+from tensocket_core._generated import functions
+from tensocket_core.execute.geometry import normalize_axis
+from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError, UnsupportedOperator
+
+from . import shared
+from .padding import extended, joined
+from .rules import elementwise, nested_in, replaced, rule
+from .structures import Pieces
+from .tensors import Nested, StridedNested, components, like, nested, plain, plain_geometry
+
+# ------------------------------------------------------------------------------------------ one element at a time
+
+#: Functions that take nested tensors of different strides, which PyTorch brings into one order.
+_ANY_STRIDES = frozenset(("add", "sub"))
+#: Functions of two tensors that also run on a view with gaps.
+_WITH_GAPS = frozenset(("add", "sub", "mul", "div", "eq", "ne", "ge", "gt", "le", "lt", "add_", "sub_", "mul_", "div_",
+                        "fill_", "zero_", "dropout"))
+
+
+@elementwise(StridedNested)
+def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Run a function of one element at a time on the lines of memory.
+
+    Raises:
+        ShapeError: Shapes, strides or places of the components differ, or a dense tensor takes part.
+    """
+    given = list(nested_in((*args, *keywords.values())))
+    first = given[0]
+    _check_partners(name, args)
+    for other in given[1:]:
+        if not first.is_same_size(other):
+            raise ShapeError(name, "nested tensors with components of other shapes",
+                             f"{name} does not support broadcasting when given a NestedTensor",
+                             "pass nested tensors with components of the same shapes")
+    if not all(x._structure.lies_like(first._structure) and x._array.shape == first._array.shape for x in given):
+        if name not in _ANY_STRIDES:
+            what = "strides" if any(x._structure.strides != first._structure.strides for x in given) else "offsets"
+            raise ShapeError(name, f"nested tensors with other {what}",
+                             f"{name} requires {what} to match when given NestedTensors", "call contiguous() first")
+        args = replaced(args, lambda x: shared.contiguous(x) if isinstance(x, Nested) else x)
+        first = next(nested_in(args))
+    elif len(given) == 1 and name not in _WITH_GAPS and not first.is_contiguous():
+        raise ShapeError(name, "a nested tensor that is not contiguous",
+                         "NestedTensor must be contiguous to get buffer.", "call contiguous() first")
+    result = function(*replaced(args, plain), **{key: plain(x) for key, x in keywords.items()})
+    if name.endswith("_") and isinstance(args[0], Nested):
+        return args[0]
+    return like(first, result)
+
+
+def _check_partners(name: str, args: tuple[Any, ...]) -> None:
+    pair = [x for x in args[:2] if isinstance(x, Tensor)]
+    dense = [x for x in args if isinstance(x, Tensor) and not isinstance(x, Nested)]
+    if any(x.dim() for x in dense):
+        kinds = ["nested" if isinstance(x, Nested) else "non-nested" for x in (*pair, dense[0])]
+        raise ShapeError(name, "a nested and a dense tensor",
+                         f"Expected both self and other to be nested, but got a {kinds[0]} self and {kinds[1]} other",
+                         "make both nested, or pass a number")
+    if dense and name.endswith("_") and args[0] is dense[0]:
+        raise ShapeError(name, "a number that is changed in place", "output with shape [] doesn't match the broadcast "
+                         "shape [nested]", "use the function that makes a new tensor")
+
+
+# ------------------------------------------------------------------------------------------ views
+
+
+def viewed(tensor: Any, view: Callable[[Any], Any]) -> Any:
+    """A view of every component, as a nested tensor on the same memory.
+
+    Args:
+        tensor: A nested tensor.
+        view: What a component becomes; the geometry of what it returns is taken, on the same memory.
+    """
+    line = plain_geometry(tensor)
+    first = line.storage_offset()
+    views = [view(x) for x in tensor._structure.parts(line)]
+    structure = Pieces([tuple(x.shape) for x in views], [tuple(x.stride()) for x in views],
+                       [x.storage_offset() - first for x in views], None if views else tensor.ndim)
+    return nested(plain(tensor), structure)
+
+
+@rule(StridedNested, "transpose", "swapaxes", "swapdims")
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions of all components exchanged.
+
+    Raises:
+        UnsupportedOperator: One of them is that of the batch.
+    """
+    first, second = (normalize_axis("transpose", dim, input.ndim) for dim in (dim0, dim1))
+    if first == second:
+        return input
+    if 0 in (first, second):
+        raise UnsupportedOperator("transpose", f"dimensions {dim0} and {dim1}",
+                                  "Nested tensor dimension 0 cannot be transposed", "transpose other dimensions")
+    return viewed(input, lambda x: x.transpose(first - 1, second - 1))
+
+
+@rule(StridedNested, "squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Without a dimension in which all components have size 1.
+
+    Raises:
+        UnsupportedOperator: No dimension is given, that of the batch, or the last one.
+    """
+    if dim is None:
+        raise UnsupportedOperator("squeeze", "no dim", "For nested tensors, squeeze without the dim argument is not "
+                                  "supported", "pass dim")
+    axis = normalize_axis("squeeze", dim, input.ndim)
+    if axis == 0:
+        raise UnsupportedOperator("squeeze", f"dim={dim}", "For nested tensors, squeezing dimension 0 is not supported "
+                                  "at the moment", "squeeze another dimension")
+    if input.ndim == 2:
+        raise UnsupportedOperator("squeeze", "components of one dimension", "For nested tensors, squeezing a nested "
+                                  "tensor of singleton tensors is not supported at the moment", "use unbind()")
+    if any(shape[axis - 1] != 1 for shape in input._structure.shapes):
+        return input
+    return viewed(input, lambda x: x.squeeze(axis - 1))
+
+
+@rule(StridedNested, "unsqueeze")
+def unsqueeze(input: Any, dim: int) -> Any:
+    """With a dimension of size 1 in all components.
+
+    Raises:
+        UnsupportedOperator: It would stand before that of the batch.
+    """
+    axis = normalize_axis("unsqueeze", dim, input.ndim + 1)
+    if axis == 0:
+        raise UnsupportedOperator("unsqueeze", f"dim={dim}", "For nested tensors, unsqueezing dimension 0 is not "
+                                  "supported", "unsqueeze another dimension")
+    return viewed(input, lambda x: x.unsqueeze(axis - 1))
+
+
+@rule(StridedNested, "view")
+def view(input: Any, *shape: Any) -> Any:
+    """The components in other shapes; -1 takes over an old size, or is inferred behind the old dimensions."""
+    sizes = _target("view", input, shape)
+    return viewed(input, lambda x: x.view(_sizes_of("view", x, sizes, input.ndim)))
+
+
+@rule(StridedNested, "reshape")
+def reshape(input: Any, *shape: Any) -> Any:
+    """The components in other shapes; a view where they lie side by side."""
+    sizes = _target("reshape", input, shape)
+    if input.is_contiguous():
+        return viewed(input, lambda x: x.view(_sizes_of("reshape", x, sizes, input.ndim)))
+    return joined([x.reshape(_sizes_of("reshape", x, sizes, input.ndim)) for x in components(input)])
+
+
+def _target(name: str, input: Any, shape: tuple[Any, ...]) -> list[int]:
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    if not shape:
+        raise ShapeError(name, "an empty shape", "shape '[]' is invalid for a nested tensor", "pass sizes")
+    if not len(input):
+        raise ShapeError(name, "a nested tensor without components", "empty nested tensor cannot be reshaped",
+                         "pass a tensor with components")
+    if shape[0] != len(input):
+        raise UnsupportedOperator(name, f"shape {list(shape)}", f"{name}: For now nested {name} cannot change or infer "
+                                  "the implicit batch dimension", f"begin with {len(input)}")
+    return [int(n) for n in shape[1:]]
+
+
+def _sizes_of(name: str, part: Any, sizes: list[int], ndim: int) -> list[int]:
+    """The target of one component: -1 in the place of an old dimension is its size where another one is inferred."""
+    unknown = [k for k, n in enumerate(sizes) if n == -1]
+    old = ndim - 1
+    if len(unknown) > 1:
+        raise ShapeError(name, f"{len(unknown)} sizes of -1", "only one dimension can be inferred", "pass the others")
+    found = list(sizes)
+    if unknown and unknown[0] < old:
+        found[unknown[0]] = part.shape[unknown[0]]
+    count = 1
+    for n in found:
+        count *= n
+    if -1 not in found and count != part.numel():
+        raise ShapeError(name, f"shape {sizes} for a component of shape {list(part.shape)}",
+                         f"shape '{sizes}' is invalid for input of size {part.numel()}", "pass sizes that fit")
+    return found
+
+
+@rule(StridedNested, "flatten")
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions of all components as one.
+
+    Raises:
+        UnsupportedOperator: That of the batch is among them.
+    """
+    first, last = (normalize_axis("flatten", dim, input.ndim) for dim in (start_dim, end_dim))
+    if first == 0:
+        raise UnsupportedOperator("flatten", "dimension 0", "flatten(): not supported for NestedTensor on dim=0",
+                                  "flatten other dimensions")
+    return viewed(input, lambda x: x.view(x.flatten(first - 1, last - 1).shape))
+
+
+@rule(StridedNested, "unflatten")
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """One dimension of all components as several."""
+    axis = _inner("unflatten", dim, input.ndim)
+    return viewed(input, lambda x: x.unflatten(axis, sizes))
+
+
+@rule(StridedNested, "select")
+def select(input: Any, dim: int, index: int) -> Any:
+    """A component, or the entry of all components at an index."""
+    axis = normalize_axis("select", dim, input.ndim)
+    if axis == 0:
+        return shared.select(input, 0, index)
+    return viewed(input, lambda x: x.select(axis - 1, index))
+
+
+@rule(StridedNested, "narrow")
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """Some of the components.
+
+    Raises:
+        UnsupportedOperator: ``dim`` is not that of the batch.
+        ShapeError: The tensor is not contiguous.
+    """
+    if normalize_axis("narrow", dim, input.ndim):
+        raise UnsupportedOperator("narrow", f"dim={dim}", "narrow(): only dim=0 supported for nested tensors, but got "
+                                  f"dim={dim}", "narrow the components")
+    if not input.is_contiguous():
+        raise ShapeError("narrow", "a nested tensor that is not contiguous",
+                         "narrow(): only contiguous nested tensors supported", "call contiguous() first")
+    if not 0 <= start <= start + length <= len(input):
+        raise DimensionError("narrow", f"start {start} and length {length} of {len(input)} components",
+                             "the components are within the batch", "pass others")
+    shapes = input._structure.shapes
+    starts = [*input._structure.starts, input._structure.numel()]
+    line = plain(input).narrow(0, starts[start], starts[start + length] - starts[start])
+    return nested(line, Pieces(shapes[start:start + length], ndim=input.ndim))
+
+
+@rule(StridedNested, "chunk")
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Equal parts of the last dimension.
+
+    Raises:
+        UnsupportedOperator: ``dim`` is another one, or its size is no multiple of ``chunks``.
+        ShapeError: The tensor is not contiguous.
+    """
+    size = _last("chunk", "Chunk for nested tensors is currently only supported for the last dimension.", input, dim)
+    if size % chunks:
+        raise UnsupportedOperator("chunk", f"{chunks} chunks of size {size}", "Chunk for nested tensors is only "
+                                  "supported for nested tensors with trailing dimension divisible by chunks.",
+                                  "pass another number")
+    return _split(input, [size // chunks] * chunks)
+
+
+@rule(StridedNested, "split_with_sizes", "split")
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Parts of the last dimension.
+
+    Raises:
+        UnsupportedOperator: ``dim`` is another one.
+        ShapeError: The tensor is not contiguous, or the sizes do not add up.
+    """
+    size = _last("split_with_sizes", "split_with_sizes for nested tensors is currently only supported for the last "
+                 "dimension.", input, dim)
+    if isinstance(split_sizes, int):
+        split_sizes = [min(split_sizes, size - at) for at in range(0, size, split_sizes)]
+    if sum(split_sizes) != size:
+        raise ShapeError("split_with_sizes", f"sizes {list(split_sizes)}",
+                         f"split_with_sizes expects split_sizes to sum exactly to {size}", "pass others")
+    return _split(input, list(split_sizes))
+
+
+def _last(name: str, rule_text: str, input: Any, dim: int) -> int:
+    if normalize_axis(name, dim, input.ndim) != input.ndim - 1:
+        raise UnsupportedOperator(name, f"dim={dim}", rule_text, "pass dim=-1")
+    if not input.is_contiguous():
+        raise ShapeError(name, "a nested tensor that is not contiguous", f"{name} expects `self` to be contiguous.",
+                         "call contiguous() first")
+    size: int = input.size(-1)
+    return size
+
+
+def _split(input: Any, sizes: list[int]) -> tuple[Any, ...]:
+    parts, at = [], 0
+    for n in sizes:
+        parts.append(viewed(input, lambda x, at=at, n=n: x.narrow(-1, at, n)))
+        at += n
+    return tuple(parts)
+
+
+@rule(StridedNested, "cat", "concat", "concatenate")
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Nested tensors one after the other: their components, or each component behind its partner.
+
+    Raises:
+        ArgumentError: A tensor is dense.
+        ShapeError: Structures do not fit, or a tensor is not contiguous.
+        UnsupportedOperator: Along another dimension than the first, components differ in another dimension than theirs.
+    """
+    if not all(isinstance(x, Nested) for x in tensors):
+        raise ArgumentError("cat", "nested and dense tensors", "expected each tensor in given list to be nested",
+                            "make all of them nested")
+    if not all(x.is_contiguous() for x in tensors):
+        raise ShapeError("cat", "a nested tensor that is not contiguous",
+                         "only contiguous nested tensors are supported", "call contiguous() first")
+    first = tensors[0]
+    axis = normalize_axis("cat", dim, first.ndim)
+    if axis == 0:
+        return nested(core.cat([plain(x) for x in tensors]),
+                      Pieces([shape for x in tensors for shape in x._structure.shapes], ndim=first.ndim))
+    outside = [[(*s[:axis - 1], *s[axis:]) for s in x._structure.shapes] for x in tensors]
+    if any(x.ndim != first.ndim for x in tensors) or any(shapes != outside[0] for shapes in outside):
+        raise ShapeError("cat", "nested tensors of other structures", "expected all nested tensors to have matching "
+                         "ragged structures outside of the concatenated dim", "pass tensors of one structure")
+    for x in tensors:
+        ragged = [k + 1 for k, sizes in enumerate(zip(*x._structure.shapes, strict=True)) if len(set(sizes)) > 1]
+        if ragged not in ([], [1]):
+            raise UnsupportedOperator("cat", f"ragged dimensions {ragged}", "only nested tensors with a single ragged "
+                                      "dim next to the batch dim are supported", "join the components")
+    return joined([core.cat(parts, axis - 1) for parts in zip(*map(components, tensors), strict=True)], first)
+
+
+# ------------------------------------------------------------------------------------------ rows and products
+
+
+@rule(StridedNested, "sum")
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Sums along the last dimension.
+
+    Raises:
+        UnsupportedOperator: Other dimensions are given, or ``keepdim`` is False.
+    """
+    if dim is None:
+        return (plain(input) if input.is_contiguous() else plain(shared.contiguous(input))).sum(dtype=dtype)
+    axes = [dim] if isinstance(dim, int) else list(dim)
+    if len(axes) != 1:
+        raise UnsupportedOperator("sum", f"dimensions {axes}", "NestedTensor only allows reduction of a single "
+                                  "dimension for now.", "reduce the components")
+    if normalize_axis("sum", axes[0], input.ndim) != input.ndim - 1:
+        raise UnsupportedOperator("sum", f"dim={axes[0]}", "NestedTensor can only be reduced across the last dimension "
+                                  "for now", "pass dim=-1")
+    if not keepdim:
+        raise UnsupportedOperator("sum", "keepdim=False", "NestedTensor always requires keepdim=True for now.",
+                                  "pass keepdim=True")
+    return joined([x.sum(-1, keepdim=True, dtype=dtype) for x in components(input)], input)
+
+
+@rule(StridedNested, "softmax")
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Softmax of each component along a dimension."""
+    return _rows("softmax", core.softmax, input, dim, dtype)
+
+
+@rule(StridedNested, "log_softmax")
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Logarithm of softmax of each component along a dimension."""
+    return _rows("log_softmax", core.log_softmax, input, dim, dtype)
+
+
+def _rows(name: str, function: Any, input: Any, dim: int, dtype: Any) -> Any:
+    if not len(input):
+        return shared.clone(input)
+    axis = normalize_axis(name, dim, input.ndim)
+    if axis == 0:
+        raise UnsupportedOperator(name, "dim=0", f"Cannot apply {name} across nested dimension 0",
+                                  "pass another dimension")
+    source = shared.contiguous(input)
+    rows = _rows_of(source) if axis == input.ndim - 1 else None
+    if rows is not None:
+        return like(source, function(rows, -1, dtype=dtype).reshape(-1))
+    return joined([function(x, axis - 1, dtype=dtype) for x in components(input)], input)
+
+
+def _rows_of(input: Any) -> Any:
+    """The line of a contiguous nested tensor as rows of its last dimension; None where components differ in it."""
+    sizes = {shape[-1] for shape in input._structure.shapes}
+    if len(sizes) != 1 or not input.numel():
+        return None
+    return plain(input).view(-1, sizes.pop())
+
+
+@rule(StridedNested, "layer_norm")
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+               cudnn_enable: bool = True) -> Any:
+    """Normalisation over the last dimensions.
+
+    Raises:
+        ShapeError: Components differ in these dimensions, or they have other sizes.
+    """
+    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    source = shared.contiguous(input)
+    if len(shape) >= input.ndim:
+        raise ShapeError("layer_norm", f"normalized_shape {shape}", "normalized_shape extends into irregular dimensions "
+                         "for the nested tensor", "normalise fewer dimensions")
+    for k, n in enumerate(reversed(shape)):
+        sizes = {own[len(own) - 1 - k] for own in source._structure.shapes}
+        if len(sizes) > 1:
+            raise ShapeError("layer_norm", f"normalized_shape {shape}", "normalized_shape extends into irregular "
+                             "dimensions for the nested tensor", "normalise fewer dimensions")
+        if sizes and sizes != {n}:
+            raise ShapeError("layer_norm", f"normalized_shape {shape}",
+                             f"The shape at dimension {len(shape) - 1 - k} of normalized_shape differs from the input",
+                             f"pass {sizes}")
+    made = core.layer_norm(plain(source).view(-1, *shape), shape, weight, bias, eps)
+    return like(source, made.reshape(-1))
+
+
+@rule(StridedNested, "linear")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias`` of each component, in one product.
+
+    Raises:
+        UnsupportedOperator: The weight is nested, or there are other than 3 dimensions.
+        ShapeError: The tensor is not contiguous, or sizes do not fit.
+    """
+    if isinstance(weight, Nested):
+        raise UnsupportedOperator("linear", "a nested weight", "Linear does not support nested weight when input is a "
+                                  "nested tensor.", "pass a dense weight")
+    if not isinstance(input, Nested):
+        raise UnsupportedOperator("linear", "a dense input and nested parameters",
+                                  "Linear does not support nested parameters", "pass dense parameters")
+    if input.ndim != 3 or weight.dim() != 2:
+        raise ShapeError("linear", f"{input.ndim} and {weight.dim()} dimensions",
+                         "Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: "
+                         f"{input.ndim}. Dense tensor dim: {weight.dim()}", "pass matrices")
+    if not input.is_contiguous():
+        raise ShapeError("linear", "a nested tensor that is not contiguous",
+                         "for now linear only supports contiguous nested tensor", "call contiguous() first")
+    sizes = sorted({shape[-1] for shape in input._structure.shapes})
+    if len(sizes) != 1:
+        raise ShapeError("linear", "components that differ in the last dimension", "Expected all tensors in nested "
+                         f"tensor to have the same trailing dimension, instead last dimension equals: {sizes}",
+                         "pass components of one width")
+    if sizes[0] != weight.shape[1]:
+        raise ShapeError("linear", f"components of width {sizes[0]} and a weight of {list(weight.shape)}",
+                         "Shape mismatch for NestedTensor Linear: Expected input's (a nested tensor) 'last_dim' to "
+                         f"equal 'weight.size(1), but got: last_dim = {sizes[0]}, and weight.size(1) = "
+                         f"{weight.shape[1]}", "pass another weight")
+    made = functions.linear(plain(input).view(-1, sizes[0]), weight, bias)
+    return nested(made.reshape(-1), Pieces([(*shape[:-1], weight.shape[0]) for shape in input._structure.shapes]))
+
+
+@rule(StridedNested, "bmm")
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of matrices, component by component; one of the two may be dense.
+
+    Raises:
+        ShapeError: Dimensions or sizes do not fit.
+    """
+    for k, x in enumerate((input, mat2), 1):
+        if x.dim() != 3:
+            raise ShapeError("bmm", f"batch{k} of {x.dim()} dimensions", f"batch{k} must be a 3D tensor",
+                             "pass batches of matrices")
+    first, second = _batch(input), _batch(mat2)
+    if len(first) != len(second):
+        raise ShapeError("bmm", f"batches of {len(first)} and {len(second)}", "Expected size for the 1st dimension of "
+                         f"batch2 tensor to be: {len(first)} but got: {len(second)}.", "pass batches of one size")
+    for k, (a, b) in enumerate(zip(first, second, strict=True)):
+        if a.shape[1] != b.shape[0]:
+            raise ShapeError("bmm", "matrices that do not fit", f"{k}-th nested matrices in batch cannot be multiplied "
+                             f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})", "pass others")
+    return joined([a @ b for a, b in zip(first, second, strict=True)], input if isinstance(input, Nested) else mat2)
+
+
+def _batch(tensor: Any) -> list[Any]:
+    return components(tensor) if isinstance(tensor, Nested) else list(tensor.unbind(0))
+
+
+@rule(StridedNested, "matmul", "__matmul__", "__rmatmul__")
+def matmul(input: Any, other: Any) -> Any:
+    """Products of matrices, component by component; a dense matrix is taken for all components.
+
+    Raises:
+        ShapeError: Dimensions or sizes do not fit, or one of the two is dense.
+    """
+    kinds = ["nested" if isinstance(x, Nested) else "non-nested" for x in (input, other)]
+    if kinds == ["nested", "non-nested"] and other.dim() == 2 and input.ndim >= 3:
+        return joined([x @ other for x in components(input)], input)
+    if "non-nested" in kinds and not (input.dim() == other.dim() == 3):
+        raise ShapeError("matmul", "a nested and a dense tensor", "Expected both to be nested, but got a "
+                         f"{kinds[0]} self and {kinds[1]} other", "make both nested")
+    for k, x in enumerate((input, other)):
+        if x.dim() < 3:
+            raise ShapeError("matmul", f"a nested tensor of {x.dim()} dimensions", "matmul: For nested tensors, only "
+                             f"inputs with >= 3 dims are currently supported. {'1st' if k == 0 else '2nd'} input has "
+                             f"rank: {x.dim()}", "pass batches of matrices")
+    first, second = _batch(input), _batch(other)
+    if len(first) != len(second):
+        raise ShapeError("matmul", f"batches of {len(first)} and {len(second)}", "matmul: Expected size for the 1st "
+                         f"dimension of 2nd input tensor to be: {len(first)} but got: {len(second)}.",
+                         "pass batches of one size")
+    for a, b in zip(first, second, strict=True):
+        if a.shape[:-2] != b.shape[:-2]:
+            raise ShapeError("matmul", f"components of shapes {list(a.shape)} and {list(b.shape)}",
+                             "matmul(): For nested tensors, batch dimensions must have the same sizes, got "
+                             f"{list(a.shape[:-2])} and {list(b.shape[:-2])}", "pass others")
+        if a.shape[-1] != b.shape[-2]:
+            raise ShapeError("matmul", f"components of shapes {list(a.shape)} and {list(b.shape)}",
+                             "matmul(): Nested tensors cannot be matrix multiplied (last and second-last sizes differ)",
+                             "pass others")
+    return joined([a @ b for a, b in zip(first, second, strict=True)], input if isinstance(input, Nested) else other)
+
+
+def _inner(name: str, dim: int, ndim: int) -> int:
+    axis = normalize_axis(name, dim, ndim)
+    if axis == 0:
+        raise UnsupportedOperator(name, f"dim={dim}", f"{name}(): not supported for NestedTensor on dim=0",
+                                  "pass another dimension")
+    return axis - 1
+
