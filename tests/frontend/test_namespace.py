@@ -42,7 +42,7 @@ take take_along_dim tan tensordot tile topk trace tril triu unique unique_consec
 MATRICES = """
 addbmm addmv baddbmm chain_matmul cholesky cholesky_inverse cholesky_solve corrcoef cov
 cumulative_trapezoid einsum geqrf inner kron logdet lu lu_solve lu_unpack matrix_exp matrix_power norm orgqr ormqr
-pca_lowrank pinverse qr renorm slogdet sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+pca_lowrank pinverse qr renorm slogdet jagged sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
 sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr
 sparse_csr_tensor svd svd_lowrank trapezoid trapz triangular_solve vander
 """

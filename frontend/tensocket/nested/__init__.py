@@ -6,7 +6,12 @@ from typing import Any
 
 from tensocket_core import Tensor
 
-from . import attention, jagged, shared, strided
+from . import attention as attention
+from . import jagged as jagged
+from . import jagged_products as jagged_products
+from . import shared as shared
+from . import strided as strided
+from . import strided_products as strided_products
 from .construction import as_nested_tensor, masked_select, narrow, nested_tensor, nested_tensor_from_jagged
 from .padding import padded
 

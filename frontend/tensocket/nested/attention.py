@@ -40,8 +40,8 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
     options: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
     if ragged and query.ndim == 4 and all(x._structure.lies_like(query._structure) and x._structure.axis == 1
                                           for x in given):
-        dense = functions.scaled_dot_product_attention(*[plain(x) for x in given], None, **options)
+        dense = functions.scaled_dot_product_attention(*[plain(x) for x in given], **options)
         return nested(dense, query._structure)
-    parts = [functions.scaled_dot_product_attention(*[x.unsqueeze(0) for x in each], None, **options).squeeze(0)
+    parts = [functions.scaled_dot_product_attention(*[x.unsqueeze(0) for x in each], **options).squeeze(0)
              for each in zip(*map(components, given), strict=True)]
     return joined(parts, query)

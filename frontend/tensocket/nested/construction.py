@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import tensocket_core as core
@@ -28,7 +29,7 @@ def from_list(operator: str, parts: list[Any], layout: Any, dtype: Any = None, d
     """Tensors, which gradients flow back into, as a nested tensor."""
     dtype = dtype if dtype is not None else parts[0].dtype if parts else get_default_dtype()
     ranks = [x.dim() for x in parts]
-    for k, (before, rank) in enumerate(zip(ranks, ranks[1:], strict=False), 1):
+    for k, (before, rank) in enumerate(pairwise(ranks), 1):
         if rank != before:
             raise ShapeError(operator, "components of several numbers of dimensions",
                              "All Tensors given to nested_tensor must have the same dimension. Found dimension "

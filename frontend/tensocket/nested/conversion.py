@@ -59,7 +59,7 @@ def _nested_from_padded(padded: Tensor, cpu_nested_shape_example: Tensor,
     rows = [tuple(row) for row in np.asarray(cpu_nested_shape_example.tolist(), np.int64).tolist()]
     if fuse_transform_0213:
         padded = padded.transpose(1, 2).flatten(2)
-    return joined([entry[tuple([slice(n) for n in shape])] for entry, shape in zip(padded.unbind(0), rows, strict=True)])
+    return joined(_corners(padded, rows))
 
 
 def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Any) -> Any:
@@ -67,8 +67,11 @@ def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Any) -> A
     shapes = [tuple(x.shape) for x in described(nt_example)]
     if padded.dim() == 4 and nt_example.dim() == 3:
         padded = padded.transpose(1, 2).flatten(2)
-    return joined([entry[tuple([slice(n) for n in shape])]
-                   for entry, shape in zip(padded.unbind(0), shapes, strict=True)])
+    return joined(_corners(padded, shapes))
+
+
+def _corners(padded: Tensor, shapes: list[tuple[int, ...]]) -> list[Any]:
+    return [entry[tuple([slice(n) for n in shape])] for entry, shape in zip(padded.unbind(0), shapes, strict=True)]
 
 
 __all__ = ["_nested_from_padded", "_nested_from_padded_and_nested_example", "_nested_tensor_from_mask",

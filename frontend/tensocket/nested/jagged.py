@@ -7,12 +7,11 @@ from typing import Any
 
 import tensocket_core as core
 from tensocket_core import Tensor
-from tensocket_core._generated import functions
 from tensocket_core.execute.geometry import normalize_axis
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UnsupportedOperator
 
 from . import shared
-from .padding import cut, joined, offsets_of, padded
+from .padding import offsets_of
 from .rules import elementwise, nested_in, replaced, rule
 from .sizes import NestedInt
 from .structures import Ragged
@@ -33,7 +32,10 @@ def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[st
     for other in given:
         if not isinstance(other, NestedTensor) or not _fits(first, other):
             raise _refused(name, first, other)
-    change = (lambda x: plain(x) if isinstance(x, Nested) else _fitted(name, first, x))
+
+    def change(x: Any) -> Any:
+        return plain(x) if isinstance(x, Nested) else _fitted(name, first, x)
+
     result = function(*replaced(args, change), **{
         key: change(x) if isinstance(x, Tensor) else x for key, x in keywords.items()})
     if name.endswith("_") and isinstance(args[0], Nested):
@@ -43,11 +45,12 @@ def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[st
 
 def _refused(name: str, first: Any, other: Any) -> ShapeError:
     return ShapeError(name, "tensors that do not fit", f"cannot call binary pointwise function {name}.Tensor with "
-                      f"inputs of shapes {_sizes(first)} and {_sizes(other)}",
+                      f"inputs of shapes {sizes_of(first)} and {sizes_of(other)}",
                       "pass tensors with the same offsets object, or dense ones that broadcast")
 
 
-def _sizes(tensor: Any) -> tuple[Any, ...]:
+def sizes_of(tensor: Any) -> tuple[Any, ...]:
+    """The shape, as errors show it."""
     return tuple(tensor.shape) if isinstance(tensor, NestedTensor) or not isinstance(tensor, Nested) else ("nested",)
 
 
@@ -88,11 +91,12 @@ def _inner(name: str, input: Any, dim: int) -> int:
     """
     axis = normalize_axis(name, dim, input.ndim)
     if axis in (0, input._structure.axis):
-        raise _not_along(name, axis)
+        raise not_along(name, axis)
     return axis - 1
 
 
-def _not_along(name: str, axis: int) -> UnsupportedOperator:
+def not_along(name: str, axis: int) -> UnsupportedOperator:
+    """The error for the dimension of the batch, and for the ragged one."""
     return UnsupportedOperator(name, f"dimension {axis}", f"{name}(): not supported for NestedTensor on dim={axis}",
                                "pass another dimension, or use unbind()")
 
@@ -108,7 +112,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     if first == second:
         return shared.alias(input)
     if 0 in (first, second):
-        raise _not_along("transpose", 0)
+        raise not_along("transpose", 0)
     axis = {first: second, second: first}.get(input._structure.axis, input._structure.axis)
     return nested(plain(input).transpose(first - 1, second - 1), input._structure.moved(axis, input.ndim))
 
@@ -126,7 +130,7 @@ def permute(input: Any, *dims: Any) -> Any:
     if sorted(order) != list(range(input.ndim)):
         raise ShapeError("permute", f"dimensions {list(dims)}", "each dimension stands once in an order", "pass all")
     if order[0]:
-        raise _not_along("permute", 0)
+        raise not_along("permute", 0)
     axis = order.index(input._structure.axis)
     return nested(plain(input).permute([k - 1 for k in order[1:]]), input._structure.moved(axis, input.ndim))
 
@@ -138,7 +142,7 @@ def _layout_for(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[Any
     own = input._structure.axis
     size = ragged_size(input)
     if len(shape) < 2 or (shape[0] != -1 and shape[0] != len(input)):
-        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {_sizes(input)} as "
+        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {sizes_of(input)} as "
                          f"{tuple(shape)}", "begin with the size of the batch and keep the ragged dimension")
     symbols = [k for k, n in enumerate(shape) if isinstance(n, NestedInt)]
     if symbols:
@@ -148,7 +152,7 @@ def _layout_for(name: str, input: Any, shape: tuple[Any, ...]) -> tuple[list[Any
         axis = own
         known = axis < len(shape) and shape[axis] == -1
     if not known:
-        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {_sizes(input)} as "
+        raise ShapeError(name, f"shape {list(shape)}", f"{name}(): cannot view shape {sizes_of(input)} as "
                          f"{tuple(shape)}", "keep the ragged dimension, as -1 or as its size")
     values = plain(input)
     sizes = [values.shape[own - 1] if k == axis else n for k, n in enumerate(shape)][1:]
@@ -179,7 +183,7 @@ def _side(name: str, input: Any, new: list[Any], old: tuple[int, ...]) -> list[i
         found[found.index(-1)] = math.prod(old) // rest if rest else 0
     if math.prod(found) != math.prod(old):
         raise ShapeError(name, f"sizes {new} beside the ragged dimension",
-                         f"{name}(): cannot view shape {_sizes(input)} with these sizes",
+                         f"{name}(): cannot view shape {sizes_of(input)} with these sizes",
                          f"keep the product of {list(old)}")
     return found
 
@@ -212,9 +216,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if first == last:
         return input
     if first == 0:
-        raise _not_along("flatten", 0)
+        raise not_along("flatten", 0)
     if first <= axis <= last:
-        raise _not_along("flatten", axis)
+        raise not_along("flatten", axis)
     moved = axis - (last - first if last < axis else 0)
     values = plain(input).flatten(first - 1, last - 1)
     return nested(view_of(values), input._structure.moved(moved, values.dim() + 1))
@@ -247,7 +251,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     """With a dimension of size 1."""
     at = normalize_axis("unsqueeze", dim, input.ndim + 1)
     if at == 0:
-        raise _not_along("unsqueeze", 0)
+        raise not_along("unsqueeze", 0)
     axis = input._structure.axis
     return nested(plain(input).unsqueeze(at - 1), input._structure.moved(axis + (at <= axis), input.ndim + 1))
 
@@ -262,7 +266,7 @@ def expand(input: Any, *sizes: Any) -> Any:
     axis = input._structure.axis
     if len(sizes) != input.ndim or sizes[0] not in (-1, len(input)) or (
             sizes[axis] != -1 and sizes[axis] != ragged_size(input)):
-        raise ShapeError("expand", f"sizes {list(sizes)} for {_sizes(input)}",
+        raise ShapeError("expand", f"sizes {list(sizes)} for {sizes_of(input)}",
                          "expand(): the batch and the ragged dimension are not expanded", "pass -1 for both")
     inner = [-1 if k == axis else n for k, n in enumerate(sizes)][1:]
     return nested(plain(input).expand(inner), input._structure)
@@ -294,7 +298,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, .
 
 
 @rule(NestedTensor, "split_with_sizes")
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+def split_withsizes_of(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
     """Parts of a dimension."""
     return split(input, list(split_sizes), dim)
 
@@ -306,7 +310,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         return tuple([nested(x, input._structure) for x in plain(input).chunk(chunks, _inner("chunk", input, dim))])
     structure = input._structure
     if structure.lengths is not None:
-        raise _not_along("chunk", 0)
+        raise not_along("chunk", 0)
     starts, lengths = structure.bounds()
     step = -(-len(input) // chunks)
     parts = []
@@ -338,163 +342,3 @@ def cat(tensors: Any, dim: int = 0) -> Any:
         raise ShapeError("cat", "nested tensors of other ragged structures", "expected all nested tensors to have "
                          "matching ragged structures outside of the concatenated dim", "share the offsets object")
     return nested(core.cat([plain(x) for x in tensors], _inner("cat", first, dim)), structure)
-
-
-# ------------------------------------------------------------------------------------------ reductions and rows
-
-
-#: What components are padded with where a reduction runs over the ragged dimension.
-_NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "any": 0, "all": 1}
-
-
-def _reduction(name: str) -> None:
-    @rule(NestedTensor, name)
-    def reduce(input: Any, dim: Any = None, keepdim: bool = False, **keywords: Any) -> Any:
-        return _reduced(name, input, dim, keepdim, keywords)
-
-
-for _name in ("sum", "mean", "prod", "amax", "amin", "any", "all", "var", "std", "logsumexp"):
-    _reduction(_name)
-
-
-def _reduced(name: str, input: Any, dim: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """A reduction over dimensions, or over everything.
-
-    Raises:
-        ShapeError: It runs over the batch and not over the ragged dimension, or over that and others without the batch.
-    """
-    function = getattr(functions, name)
-    structure = input._structure
-    without_gaps = input if structure.lengths is None else joined(components(input), input)
-    if dim is None or dim in ((), []):
-        return function(plain(without_gaps), **keywords)
-    axes = sorted({normalize_axis(name, k, input.ndim) for k in ([dim] if isinstance(dim, int) else dim)})
-    axis = structure.axis
-    if (0 in axes) != (axis in axes) and axes != [axis]:
-        raise ShapeError(name, f"dimensions {axes}", f"{name}(): applying over the ragged dimension, but not the batch "
-                         "dimension is not supported for NestedTensor", "reduce over both, or over the ragged one only")
-    if axes == [axis]:
-        return _reduced_ragged(name, function, input, keepdim, keywords)
-    inner = [k - 1 for k in axes if k]
-    values = function(plain(without_gaps), inner if len(inner) > 1 or name in ("sum", "mean", "amax", "amin", "var",
-                                                                              "std", "logsumexp") else inner[0],
-                      keepdim=keepdim, **keywords)
-    if 0 in axes:
-        return values.unsqueeze(0) if keepdim else values
-    moved = axis if keepdim else axis - len([k for k in axes if k < axis])
-    return nested(values, without_gaps._structure.moved(moved, values.dim() + 1))
-
-
-def _reduced_ragged(name: str, function: Any, input: Any, keepdim: bool, keywords: dict[str, Any]) -> Any:
-    """A reduction of each component along the ragged dimension: dense."""
-    axis = input._structure.axis
-    if name not in _NEUTRAL:
-        parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
-        return core.stack(parts)
-    if not input.dtype.is_floating_point and name in ("amax", "amin"):
-        parts = [function(x, axis - 1, keepdim=keepdim, **keywords) for x in components(input)]
-        return core.stack(parts)
-    dense = padded(input, _NEUTRAL[name])
-    if name != "mean":
-        return function(dense, axis, keepdim=keepdim, **keywords)
-    total = dense.sum(axis, keepdim=keepdim, **keywords)
-    counts = core.tensor(input._structure.bounds()[1], dtype=total.dtype, device=total.device)
-    return total / counts.view(-1, *[1] * (total.dim() - 1))
-
-
-def _softmax(name: str) -> None:
-    function = getattr(functions, name)
-
-    @rule(NestedTensor, name)
-    def normalise(input: Any, dim: int, dtype: Any = None) -> Any:
-        axis = normalize_axis(name, dim, input.ndim)
-        if axis == 0:
-            raise UnsupportedOperator(name, "dim=0", f"{name}(): not supported when reducing across the batch "
-                                      "dimension for NestedTensor", "pass another dimension")
-        if axis != input._structure.axis:
-            return nested(function(plain(input), axis - 1, dtype=dtype), input._structure)
-        return cut(function(padded(input, -math.inf), axis, dtype=dtype), input._structure)
-
-
-for _name in ("softmax", "log_softmax"):
-    _softmax(_name)
-
-
-def _normalised(name: str, input: Any, normalized_shape: Any) -> list[int]:
-    sizes = list(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else [normalized_shape]
-    if len(sizes) > input.ndim - 1 - input._structure.axis or any(isinstance(n, NestedInt) for n in sizes):
-        raise UnsupportedOperator(name, f"normalized_shape {sizes}", f"{name}(): normalizing over ragged dim not "
-                                  "supported for nested tensors", "normalise dimensions behind the ragged one")
-    return sizes
-
-
-@rule(NestedTensor, "layer_norm")
-def layer_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
-    """Normalisation over dimensions behind the ragged one."""
-    sizes = _normalised("layer_norm", input, normalized_shape)
-    return nested(core.layer_norm(plain(input), sizes, *args, **keywords), input._structure)
-
-
-@rule(NestedTensor, "rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, *args: Any, **keywords: Any) -> Any:
-    """Division by the root of the mean square over dimensions behind the ragged one."""
-    sizes = _normalised("rms_norm", input, normalized_shape)
-    return nested(core.rms_norm(plain(input), sizes, *args, **keywords), input._structure)
-
-
-@rule(NestedTensor, "linear")
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``x @ weight.T + bias`` of all rows, in one product.
-
-    Raises:
-        UnsupportedOperator: A parameter is nested, or the ragged dimension is the last one.
-    """
-    if not isinstance(input, Nested) or isinstance(weight, Nested) or isinstance(bias, Nested):
-        raise UnsupportedOperator("linear", "nested parameters", "linear does not support nested parameters",
-                                  "pass dense ones")
-    if input._structure.axis == input.ndim - 1:
-        raise _not_along("linear", input.ndim - 1)
-    return nested(functions.linear(plain(input), weight, bias), input._structure)
-
-
-@rule(NestedTensor, "matmul", "__matmul__", "__rmatmul__", "bmm")
-def matmul(input: Any, other: Any) -> Any:
-    """Products of matrices, component by component; a dense matrix is taken for all components.
-
-    Where the ragged dimension is summed over, the result is dense.
-
-    Raises:
-        ShapeError: The tensors do not fit.
-    """
-    axis = next(nested_in((input, other)))._structure.axis
-    if isinstance(input, Nested) and not isinstance(other, Nested) and other.dim() <= 2 and axis < input.ndim - 1:
-        return nested(plain(input) @ other, input._structure.moved(axis, input.ndim - (other.dim() == 1)))
-    first, second = (components(x) if isinstance(x, Nested) else list(x.unbind(0)) for x in (input, other))
-    if len(first) != len(second) or input.dim() != other.dim():
-        raise ShapeError("matmul", f"tensors of shapes {_sizes(input)} and {_sizes(other)}",
-                         "matmul(): not supported between inputs of these shapes", "pass batches of one size")
-    parts = [a @ b for a, b in zip(first, second, strict=True)]
-    shapes = {tuple(x.shape) for x in parts}
-    kept = isinstance(input, Nested) and input._structure.axis < input.ndim - 1
-    if kept or (isinstance(other, Nested) and other._structure.axis == other.ndim - 1):
-        return _rejoined(parts, input if kept else other)
-    return core.stack(parts) if len(shapes) == 1 else joined(parts)
-
-
-def _rejoined(parts: list[Any], example: Any) -> Any:
-    """Products that are ragged like one of the factors; of two ragged dimensions, layout strided."""
-    axis = example._structure.axis
-    others = {(*x.shape[:axis - 1], *x.shape[axis:]) for x in parts}
-    return joined(parts, example) if len(others) == 1 else joined(parts)
-
-
-@rule(NestedTensor, "masked_select")
-def masked_select(input: Any, mask: Any) -> Any:
-    """The elements at which ``mask`` is true, in one line."""
-    return plain(input).masked_select(plain(mask))
-
-
-@rule(NestedTensor, "is_same_size")
-def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two nested tensors have the same ragged structure and sizes."""
-    return bool(input.is_same_size(other))

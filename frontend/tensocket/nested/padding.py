@@ -90,7 +90,7 @@ def _padded_shape(shapes: list[tuple[int, ...]], output_size: Any) -> tuple[int,
 
 def _places(shapes: list[tuple[int, ...]], shape: tuple[int, ...], none: int) -> Any:
     """For each element of the padded tensor which element of the line it is, ``none`` for padding."""
-    places = np.full(shape, none, np.int64)
+    places: Any = np.full(shape, none, np.int64)
     at = 0
     for k, own in enumerate(shapes):
         count = math.prod(own)

@@ -6,14 +6,15 @@ from typing import Any
 
 import tensocket_core as core
 from tensocket_core import Tensor
+from tensocket_core._generated import functions
 from tensocket_core.autograd import differentiate
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError, UnsupportedOperator
 
 from . import padding
 from .rules import rule
-from .tensors import Nested, components, gradient_for, like, nested, plain, plain_geometry, shaped_like
 from .structures import Ragged
+from .tensors import Nested, components, gradient_for, like, nested, plain, plain_geometry, shaped_like
 
 
 @rule(Nested, "unbind")
@@ -170,7 +171,7 @@ def fill_(input: Any, value: Any) -> Any:
 
 
 @rule(Nested, "embedding")
-def embedding(input: Any, weight: Any, *args: Any, **keywords: Any) -> Any:
+def embedding(weight: Any, indices: Any, *args: Any, **keywords: Any) -> Any:
     """Rows of ``weight`` at the indices that the components hold.
 
     Raises:
@@ -179,21 +180,21 @@ def embedding(input: Any, weight: Any, *args: Any, **keywords: Any) -> Any:
     if isinstance(weight, Nested):
         raise ArgumentError("embedding", "a nested table of embeddings", "only the indices may be nested",
                             "pass a dense table")
-    indices = contiguous(input)
-    made = core.embedding(plain(indices), weight, *args, **keywords)
+    indices = contiguous(indices)
+    made = functions.embedding(weight, plain(indices), *args, **keywords)
     return padding.extended(indices, made, (weight.shape[1],))
 
 
 @rule(Nested, "equal")
 def equal(input: Any, other: Any) -> bool:
     """Whether two nested tensors have the same components."""
-    return _compared(input, other, lambda a, b: a.shape == b.shape and core.equal(a, b))
+    return _compared(input, other, lambda a, b: a.shape == b.shape and functions.equal(a, b))
 
 
 @rule(Nested, "allclose")
 def allclose(input: Any, other: Any, *args: Any, **keywords: Any) -> bool:
     """Whether the components of two nested tensors are close."""
-    return _compared(input, other, lambda a, b: core.allclose(a, b, *args, **keywords))
+    return _compared(input, other, lambda a, b: functions.allclose(a, b, *args, **keywords))
 
 
 def _compared(input: Any, other: Any, same: Any) -> bool:

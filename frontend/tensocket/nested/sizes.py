@@ -60,7 +60,7 @@ class NestedInt(SymInt):
         return not self > other
 
     def _above(self, operator: str, other: Any, known: bool) -> bool:
-        if known or isinstance(other, NestedInt) and self == other or isinstance(other, int) and other <= _LEAST:
+        if known or (isinstance(other, NestedInt) and self == other) or (isinstance(other, int) and other <= _LEAST):
             return known
         raise ArgumentError(operator, f"the ragged size {self} and {other}",
                             "the order of a ragged size and another size is unknown", "compare nt.offsets().diff()")

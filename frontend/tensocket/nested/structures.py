@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from tensocket_plugins.contract.errors import ShapeError
@@ -48,6 +49,10 @@ class Pieces:
         first = line.storage_offset()
         return [line.as_strided(shape, steps, first + start)
                 for shape, steps, start in zip(self.shapes, self.strides, self.starts, strict=True)]
+
+    def places(self, line: Any) -> list[int]:
+        """Where each component begins in memory."""
+        return self.starts
 
     def lies_like(self, other: Any) -> bool:
         """Whether components of another structure have the same shapes and places."""
@@ -99,7 +104,7 @@ class Ragged:
         """Beginnings and lengths of the components, on the host; read once."""
         if self._bounds is None:
             places = self.offsets.tolist()
-            lengths = ([b - a for a, b in zip(places, places[1:], strict=False)] if self.lengths is None
+            lengths = ([b - a for a, b in pairwise(places)] if self.lengths is None
                        else self.lengths.tolist())
             self._bounds = places[:-1], lengths
         return self._bounds
@@ -115,8 +120,8 @@ class Ragged:
         return min(self.bounds()[1], default=0) if self._shortest is None else self._shortest
 
     def is_contiguous(self, values: Any) -> bool:
-        """Whether the components lie side by side, each of them row by row."""
-        if self.axis != 1 or not values.is_contiguous():
+        """Whether the dense tensor lies row by row, and has no gaps between components."""
+        if not values.is_contiguous():
             return False
         starts, lengths = self.bounds()
         return self.lengths is None or all(
@@ -140,6 +145,11 @@ class Ragged:
                              "unbind(): nested tensor offsets and lengths do not match ragged_idx dimension "
                              f"{self.axis}", "pass offsets and lengths within the values")
         return [values.narrow(axis, a, n) for a, n in zip(starts, lengths, strict=True)]
+
+    def places(self, values: Any) -> list[int]:
+        """Where each component begins in memory."""
+        step = values.stride(self.axis - 1)
+        return [start * step for start in self.bounds()[0]]
 
     def lies_like(self, other: Any) -> bool:
         """Whether components of another structure have the same places."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+import tensocket_core as core
 from tensocket_core import Size, Tensor
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.subclasses import Subclassed, retyped
 from tensocket_core.execute.geometry import normalize_axis
-from tensocket_core.formats import jagged, layout, strided
+from tensocket_core.formats import jagged, strided
+from tensocket_core.formats import layout as Layout
 from tensocket_plugins.contract.errors import ArgumentError, AutogradError, UnsupportedOperator
 
 from .sizes import NestedInt, size_of
@@ -33,7 +35,7 @@ class Nested(Tensor):
     """
 
     _structure: Any
-    is_nested = True  # type: ignore[assignment]
+    is_nested = True
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (),
@@ -63,18 +65,17 @@ class Nested(Tensor):
         """Whether the components lie side by side in order, each of them row by row."""
         return bool(self._structure.is_contiguous(plain_geometry(self)))
 
-    def _nested_tensor_size(self) -> Tensor:
+    def _nested_tensor_size(self) -> Any:
         """Shapes of the components, one per row."""
         return matrix([tuple(x.shape) for x in described(self)])
 
-    def _nested_tensor_strides(self) -> Tensor:
+    def _nested_tensor_strides(self) -> Any:
         """Strides of the components, one per row."""
         return matrix([tuple(x.stride()) for x in described(self)])
 
-    def _nested_tensor_storage_offsets(self) -> Tensor:
+    def _nested_tensor_storage_offsets(self) -> Any:
         """Where each component begins."""
-        first = plain_geometry(self).storage_offset()
-        return matrix([x.storage_offset() - first for x in described(self)])
+        return matrix(self._structure.places(plain_geometry(self)))
 
     def is_same_size(self, other: Any) -> bool:
         """Whether another nested tensor has components of the same shapes."""
@@ -148,7 +149,7 @@ class StridedNested(Nested):
     _structure: Pieces
 
     @property
-    def layout(self) -> layout:
+    def layout(self) -> Layout:
         """``strided``."""
         return strided
 
@@ -195,11 +196,11 @@ class StridedNested(Nested):
 
     nelement = numel
 
-    def values(self) -> Tensor:
+    def values(self) -> Any:
         """All elements, as they lie in memory."""
         return plain(self)
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         with thread_state(function_modes=()):
             lines = [_indented(repr(x.detach())) for x in components(self)]
         grad = _history(self)
@@ -227,7 +228,7 @@ class NestedTensor(Nested):
         return nested(view_of(values), structure)
 
     @property
-    def layout(self) -> layout:
+    def layout(self) -> Layout:
         """``jagged``."""
         return jagged
 
@@ -250,20 +251,20 @@ class NestedTensor(Nested):
         steps = (self.shape[at + 1] * inner[at], *inner) if inner else (1,)
         return steps if dim is None else steps[normalize_axis("stride", dim, self.ndim)]
 
-    def values(self) -> Tensor:
+    def values(self) -> Any:
         """The dense tensor in which the components follow one another."""
         return plain(self)
 
-    def offsets(self) -> Tensor:
+    def offsets(self) -> Any:
         """Where each component begins, and where the last one ends."""
         return self._structure.offsets
 
-    def lengths(self) -> Tensor | None:
+    def lengths(self) -> Any:
         """Sizes of the components along the ragged dimension, where they leave gaps."""
         return self._structure.lengths
 
     @property
-    def _values(self) -> Any:  # type: ignore[override]
+    def _values(self) -> Any:
         return plain(self)
 
     _offsets = property(offsets)
@@ -281,7 +282,7 @@ class NestedTensor(Nested):
     def _min_seqlen(self) -> int:
         return self._structure.shortest
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         lengths = "" if self._structure.lengths is None else f", lengths={self._structure.lengths}"
         return (f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets}{lengths}{_history(self)}, "
                 f"contiguous={self.is_contiguous()})")
@@ -375,8 +376,6 @@ def gradient_for(tensor: Nested, gradient: Any) -> Any:
 
 def matrix(rows: list[Any]) -> Any:
     """Rows of integers as an int64 tensor of the host."""
-    import tensocket_core as core
-
     return core.tensor(rows, dtype=core.int64)
 
 

@@ -11,7 +11,7 @@ from ..sizes import NestedInt, size_of
 from ..tensors import NestedTensor
 
 
-def buffer_from_jagged(jagged: NestedTensor) -> Tensor:
+def buffer_from_jagged(jagged: NestedTensor) -> Any:
     """The dense tensor in which the components follow one another."""
     return jagged.values()
 
