@@ -38,7 +38,8 @@ _COMPOSED: Final = frozenset((
 #: Facts that the dense tensor behind a nested one shares with it.
 _SHARED: Final = frozenset((
     "data_ptr", "dtype", "element_size", "get_device", "is_complex", "is_floating_point", "is_signed",
-    "register_hook", "requires_grad_", "retain_grad", "storage_offset", "untyped_storage", "is_pinned", "is_shared", "numel", "nelement",
+    "register_hook", "requires_grad_", "retain_grad", "storage_offset", "untyped_storage", "is_pinned", "is_shared",
+    "nelement", "numel",
 ))
 
 
