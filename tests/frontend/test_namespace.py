@@ -212,8 +212,8 @@ def test_names_of_the_package():
      softmax spdiags sum"""),
     (torch.fft, """fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn irfft
      irfft2 irfftn rfft rfft2 rfftfreq rfftn"""),
-    (torch.masked, """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize
-     prod softmax softmin std sum var"""),
+    (torch.masked, """MaskedTensor amax amin argmax argmin as_masked_tensor cumprod cumsum is_masked_tensor log_softmax
+     logaddexp logsumexp masked_tensor mean median norm normalize prod softmax softmin std sum var"""),
     (torch.signal, "windows"),
     (torch.signal.windows, """bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann
      kaiser nuttall"""),

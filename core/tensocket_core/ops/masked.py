@@ -29,6 +29,66 @@ _SPREAD: Final = ("(Tensor input, any dim=None, bool? unbiased=None, *, Scalar? 
                   "dtype? dtype=None, Tensor? mask=None) -> Tensor")
 
 
+def extreme(dtype: DType, largest: bool) -> Any:
+    """The largest or smallest element of a dtype."""
+    if dtype.category >= 2:
+        return math.inf if largest else -math.inf
+    if dtype.kind == "bool":
+        return largest
+    bits = 8 * dtype.itemsize - (dtype.kind == "int")
+    return (1 << bits) - 1 if largest else -(1 << bits) if dtype.kind == "int" else 0
+
+
+def _lowest(dtype: DType, *options: Any) -> Any:
+    return extreme(dtype, False)
+
+
+def _highest(dtype: DType, *options: Any) -> Any:
+    return extreme(dtype, True)
+
+
+def _zero(dtype: DType, *options: Any) -> Any:
+    return 0
+
+
+def _one(dtype: DType, *options: Any) -> Any:
+    return 1
+
+
+def _nan(dtype: DType, *options: Any) -> Any:
+    return math.nan
+
+
+def _norm_identity(dtype: DType, ord: Any = 2.0) -> Any:
+    """Powers with negative exponents of infinity are 0, so that it adds nothing."""
+    return math.inf if ord is not None and ord < 0 else 0
+
+
+#: What an element that the mask leaves out is replaced by, by operation and dtype: it does not change the result.
+#: Means and variances have none, because they count elements.
+IDENTITIES: Final[dict[str, Callable[..., Any]]] = {
+    "sum": _zero, "cumsum": _zero, "prod": _one, "cumprod": _one, "all": _one, "any": _zero, "norm": _norm_identity,
+    "amax": _lowest, "argmax": _lowest, "logsumexp": _lowest, "logaddexp": _lowest, "softmax": _lowest,
+    "log_softmax": _lowest, "amin": _highest, "argmin": _highest, "softmin": _highest, "median": _nan}
+
+
+def identity_of(name: str, dtype: DType, *options: Any) -> Any:
+    """The identity of an operation on elements of a dtype.
+
+    Args:
+        name: Of the operation, as in ``IDENTITIES``.
+        dtype: Of the elements.
+        options: The order, for norms.
+
+    Raises:
+        ArgumentError: The operation has none.
+    """
+    if name not in IDENTITIES:
+        raise ArgumentError(f"masked.{name}", f"dtype {dtype.name}", "the operation has no identity",
+                            "combine the tensor and the mask for one of " + ", ".join(sorted(IDENTITIES)))
+    return IDENTITIES[name](dtype, *options)
+
+
 def _broadcast(name: str, input: Any, mask: Any) -> Any:
     """The mask as bools of the input's shape.
 
@@ -42,10 +102,11 @@ def _broadcast(name: str, input: Any, mask: Any) -> Any:
         return mask.detach().to(dtypes.bool_).expand(tuple(input.shape))
 
 
-def _kept(name: str, input: Any, mask: Any, identity: Any) -> Any:
-    """The tensor with ``identity`` where the mask does not hold."""
+def kept(name: str, input: Any, mask: Any, *options: Any, fold: str | None = None) -> Any:
+    """The tensor with the identity of ``fold``, by default of ``name``, where the mask does not hold."""
     if mask is None:
         return input
+    identity = identity_of(fold or name, input.dtype, *options)
     return functions.where(_broadcast(name, input, mask), input, input.new_full((), identity))
 
 
@@ -59,56 +120,44 @@ def _summable(dtype: Any, input: Any) -> Any:
     return input.to(wanted)
 
 
-def _extreme(dtype: DType, largest: bool) -> Any:
-    """The largest or smallest element of a dtype."""
-    if dtype.category >= 2:
-        return math.inf if largest else -math.inf
-    if dtype.kind == "bool":
-        return largest
-    bits = 8 * dtype.itemsize - (dtype.kind == "int")
-    return (1 << bits) - 1 if largest else -(1 << bits) if dtype.kind == "int" else 0
-
-
 # -------------------------------------------------------------------------------------------------------- reductions
 
 
 @composite(f"masked_sum{_SEVERAL}", **_MASKED)
 def masked_sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Sum of the elements that the mask holds; int64 for integers and bools."""
-    return _kept("sum", _summable(dtype, input), mask, 0).sum(_axes("sum", input, dim), keepdim)
+    return kept("sum", _summable(dtype, input), mask).sum(_axes("sum", input, dim), keepdim)
 
 
 @composite(f"masked_prod{_SEVERAL}", **_MASKED)
 def masked_prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Product of the elements that the mask holds; int64 for integers and bools."""
-    return _kept("prod", _summable(dtype, input), mask, 1).prod(_axes("prod", input, dim), keepdim)
+    return kept("prod", _summable(dtype, input), mask).prod(_axes("prod", input, dim), keepdim)
 
 
-def _bounded(name: str, input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any, fold: Callable[..., Any],
-             largest: bool) -> Any:
-    """A fold of the elements, with ``largest`` or smallest ones for those left out."""
-    input = input if dtype is None else input.to(dtype)
+def _bounded(name: str, input: Any, dim: Any, keepdim: bool, mask: Any, fold: Callable[..., Any]) -> Any:
+    """A fold of the elements, with its identity for those left out."""
     with blame(f"masked.{name}"):
-        return fold(_kept(name, input, mask, _extreme(input.dtype, largest)), dim, keepdim)
+        return fold(kept(name, input, mask), dim, keepdim)
 
 
 @composite(f"masked_amax{_SEVERAL}", **_MASKED)
 def masked_amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Largest element that the mask holds; the smallest number of the dtype where it holds none."""
-    return _bounded("amax", input, dim, keepdim, dtype, mask, functions.amax, False)
+    return _bounded("amax", input, dim, keepdim, mask, functions.amax).to(dtype or input.dtype)
 
 
 @composite(f"masked_amin{_SEVERAL}", **_MASKED)
 def masked_amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Smallest element that the mask holds; the largest number of the dtype where it holds none."""
-    return _bounded("amin", input, dim, keepdim, dtype, mask, functions.amin, True)
+    return _bounded("amin", input, dim, keepdim, mask, functions.amin).to(dtype or input.dtype)
 
 
 @composite(f"masked_argmax{_PLACE}", **_MASKED)
 def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
                   mask: Any = None) -> Any:
     """Position of the largest element that the mask holds, the first of equals, in the dtype of the elements."""
-    places = _bounded("argmax", input, dim, keepdim, dtype, mask, functions.argmax, False)
+    places = _bounded("argmax", input, dim, keepdim, mask, functions.argmax)
     return places.to(input.dtype if dtype is None else dtype)
 
 
@@ -116,7 +165,7 @@ def masked_argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, 
 def masked_argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
                   mask: Any = None) -> Any:
     """Position of the smallest element that the mask holds, the first of equals, in the dtype of the elements."""
-    places = _bounded("argmin", input, dim, keepdim, dtype, mask, functions.argmin, True)
+    places = _bounded("argmin", input, dim, keepdim, mask, functions.argmin)
     return places.to(input.dtype if dtype is None else dtype)
 
 
@@ -141,7 +190,7 @@ def masked_mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: An
         raise ArgumentError("masked.mean", f"dtype {input.dtype.name}", "means are of floating-point numbers",
                             "pass a float dtype")
     axes = _axes("mean", input, dim)
-    return _kept("mean", input, mask, 0).sum(axes, keepdim) / _counts("mean", input, axes, keepdim, mask)
+    return kept("mean", input, mask, fold="sum").sum(axes, keepdim) / _counts("mean", input, axes, keepdim, mask)
 
 
 @composite("masked_median(Tensor input, int dim=-1, *, bool keepdim=False, dtype? dtype=None, Tensor? mask=None) "
@@ -155,7 +204,7 @@ def masked_median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: An
     input = input if dtype is None else input.to(dtype)
     wide = input if input.dtype.is_floating_point else input.to(dtypes.float32)
     axis = normalize_axis("masked.median", dim, input.ndim)
-    found = functions.nanmedian(_kept("median", wide, mask, math.nan), axis, keepdim)[0]
+    found = functions.nanmedian(kept("median", wide, mask), axis, keepdim)[0]
     if input.dtype.is_floating_point:
         return found
     if true_somewhere(found != found):
@@ -170,8 +219,7 @@ def masked_norm(input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool 
                 mask: Any = None) -> Any:
     """``linalg.vector_norm`` of the elements that the mask holds."""
     input = input if dtype is None else input.to(dtype)
-    kept = _kept("norm", input, mask, math.inf if ord < 0 else 0)
-    return functions.linalg_vector_norm(kept, ord, _axes("norm", input, dim), keepdim)
+    return functions.linalg_vector_norm(kept("norm", input, mask, ord), ord, _axes("norm", input, dim), keepdim)
 
 
 def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction: float | None, keepdim: bool,
@@ -186,11 +234,13 @@ def _variance(name: str, input: Any, dim: Any, unbiased: bool | None, correction
                                 "only one of both is given", "pass correction alone")
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
     wanted = dtype or (input.dtype if input.dtype.category >= 2 else dtypes.float32)
-    input, axes = input.to(wanted), _axes(name, input, dim)
+    axes = _axes(name, input, dim)
     count = _counts(name, input, axes, True, mask)
-    distance = input - _kept(name, input, mask, 0).sum(axes, True) / count
+    # Elements that are left out may be NaN, which gradients would meet.
+    input = kept(name, input.to(wanted), mask, fold="sum")
+    distance = input - input.sum(axes, True) / count
     squares = (distance * distance.conj()).real if input.dtype.is_complex else distance * distance
-    total = _kept(name, squares, mask, 0).sum(axes, keepdim)
+    total = kept(name, squares, mask, fold="sum").sum(axes, keepdim)
     return (total / (count.reshape(tuple(total.shape)) - less).clamp(min=0)).to(wanted)
 
 
@@ -212,7 +262,7 @@ def masked_std(input: Any, dim: Any = None, unbiased: bool | None = None, *, cor
 def masked_logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """Logarithm of the sum of exponentials of the elements that the mask holds."""
     input = input if dtype is None else input.to(dtype)
-    return functions.logsumexp(_kept("logsumexp", input, mask, _extreme(input.dtype, False)),
+    return functions.logsumexp(kept("logsumexp", input, mask),
                                _axes("logsumexp", input, dim), keepdim).to(input.dtype)
 
 
@@ -222,8 +272,8 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
                      other_mask: Any = None) -> Any:
     """``logaddexp`` of elements, with exp(x) = 0 for those that their mask leaves out."""
     input, other = (x if dtype is None else x.to(dtype) for x in (input, other))
-    return functions.logaddexp(_kept("logaddexp", input, input_mask, -math.inf),
-                               _kept("logaddexp", other, other_mask, -math.inf))
+    return functions.logaddexp(kept("logaddexp", input, input_mask),
+                               kept("logaddexp", other, other_mask))
 
 
 # --------------------------------------------------------------------------------------------------- along a dimension
@@ -232,34 +282,34 @@ def masked_logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: A
 @composite(f"masked_cumsum{_ALONG}", **_MASKED)
 def masked_cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Sums of the elements up to each one that the mask holds."""
-    return _kept("cumsum", _summable(dtype, input), mask, 0).cumsum(dim)
+    return kept("cumsum", input.to(dtype or input.dtype), mask).cumsum(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_cumprod{_ALONG}", **_MASKED)
 def masked_cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Products of the elements up to each one that the mask holds."""
-    return _kept("cumprod", _summable(dtype, input), mask, 1).cumprod(dim)
+    return kept("cumprod", input.to(dtype or input.dtype), mask).cumprod(dim).to(dtype or input.dtype)
 
 
 @composite(f"masked_softmax{_ALONG}", **_MASKED)
 def masked_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """``softmax`` of the elements that the mask holds; 0 for others, NaN where it holds none."""
     input = input if dtype is None else input.to(dtype)
-    return functions.softmax(_kept("softmax", input, mask, _extreme(input.dtype, False)), dim)
+    return functions.softmax(kept("softmax", input, mask), dim)
 
 
 @composite(f"masked_log_softmax{_ALONG}", **_MASKED)
 def masked_log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Logarithm of ``masked.softmax``."""
     input = input if dtype is None else input.to(dtype)
-    return functions.log_softmax(_kept("log_softmax", input, mask, _extreme(input.dtype, False)), dim)
+    return functions.log_softmax(kept("log_softmax", input, mask), dim)
 
 
 @composite(f"masked_softmin{_ALONG}", **_MASKED)
 def masked_softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """``masked.softmax`` of the negated elements."""
     input = input if dtype is None else input.to(dtype)
-    return functions.softmax(-_kept("softmin", input, mask, _extreme(input.dtype, True)), dim)
+    return functions.softmax(-kept("softmin", input, mask), dim)
 
 
 @composite("masked_normalize(Tensor input, Scalar ord, int dim, *, float eps=1e-12, dtype? dtype=None, "
@@ -269,4 +319,4 @@ def masked_normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dt
     """Elements that the mask holds, divided by their norm along a dimension, ``eps`` at least; 0 for others."""
     input = input if dtype is None else input.to(dtype)
     norm = masked_norm(input, ord, dim, keepdim=True, mask=mask)
-    return _kept("normalize", input, mask, 0) / norm.clamp(min=eps)
+    return kept("normalize", input, mask, fold="sum") / norm.clamp(min=eps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import inplace as inplace  # registers rules
+from . import masked as masked
 from .arithmetic import log_softmax, softmax
 from .arithmetic import sparse_sum as sum
 from .compressed import (
