@@ -351,7 +351,8 @@ def test_a_saved_input_that_is_detached_in_place_is_noticed(size: int) -> None:
     a.detach_()
     assert a._version == 0
     with pytest.raises(AutogradError, match=r"Trying to use a saved tensor that has been detached in-place, by "
-                                            r"SinBackward0 — a tensor that is needed .* — use \.detach\(\) instead"):
+                                            r"SinBackward0 — a tensor that is needed for the gradient keeps its "
+                                            r"history — use \.detach\(\) instead"):
         b.sum().backward()
 
 

@@ -225,3 +225,13 @@ def test_classes_are_decorated_with_a_warning() -> None:
     made = Made()
     assert made.recording is False
     assert made.method() is True
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_views_of_inference_tensors_take_no_part_in_graphs(requires_grad: bool) -> None:
+    with torch.inference_mode():
+        x = torch.ones(2, 3, requires_grad=requires_grad)
+    for view in (x.view(-1), x.transpose(0, 1), x[0]):
+        assert view.is_inference()
+        assert view.is_leaf
+        assert not view.requires_grad

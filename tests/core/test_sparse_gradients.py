@@ -161,3 +161,27 @@ def test_sparse_tensors_are_detached_in_place():
     assert not y.requires_grad
     assert y.grad_fn is None
     same(y.to_dense(), 2 * DENSE)
+
+
+def test_gradients_of_changes_of_layout_have_the_layout_of_the_operand():
+    x = t(DENSE).to_sparse_csr().requires_grad_()
+    (grad,) = tc.autograd.grad(x.to_sparse(), x, t(RIGHT[:2, [0, 1, 1]]).to_sparse())
+    assert grad.layout is tc.sparse_csr
+    same(grad.to_dense(), RIGHT[:2, [0, 1, 1]])
+
+
+def test_sparse_gradients_with_gaps_are_copied():
+    class Spread(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            values = t([[1.0, 2.0, 3.0]]).expand(2, 3)
+            return tc.sparse_coo_tensor(tc.tensor([[0]]).expand(1, 2), values, (2, 3))
+
+    x = t(DENSE).requires_grad_()
+    Spread.apply(x).backward(t(DENSE))
+    assert x.grad._values().is_contiguous()
+    same(x.grad.to_dense(), [[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]])

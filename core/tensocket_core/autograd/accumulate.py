@@ -133,6 +133,8 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
 def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & (AUTOGRAD | LAZY):
         return False
+    if grad._key & WRAPPER and grad.is_sparse:
+        return bool(grad._values().is_contiguous() and grad._indices().is_contiguous())
     x, y = leaf._array, grad._array
     if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
         return False

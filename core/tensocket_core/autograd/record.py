@@ -134,4 +134,4 @@ def version_of(value: Any) -> int:
     if not hasattr(value, "_key"):
         return -1
     counter = value._version_counter
-    return 0 if counter is None else counter[0]  # type: ignore[no-any-return]
+    return 0 if counter is None else counter[0]

@@ -11,9 +11,10 @@ from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError
 
 from .. import tensors
 from ..autograd.conjugate import wirtinger
+from ..autograd.inference import COUNTER
 from ..autograd.rebase import note_view
 from ..device import DeviceEntry
-from ..dispatch.keys import CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
+from ..dispatch.keys import AUTOGRAD, CONJ, DIM0, DTYPE_MASK, DTYPE_OF, LAZY, NEG, SCALAR_MASK, dtype_bit
 from ..dispatch.operator import Direct, Operator, check_dtype
 from .kept import kept
 from .lazy import flipped
@@ -181,6 +182,10 @@ def _noted(record: Callable[..., Any]) -> Callable[..., Any]:
 
     def record_view(*args: Any) -> Any:
         view = record(*args)
+        if view._version_counter is COUNTER:  # of an inference tensor: it takes no part in any graph
+            view._grad_fn = None
+            view._key &= ~AUTOGRAD
+            return view
         note_view(view)
         fixed = args[0]._fixed_view
         if view._fixed_view is not fixed:  # below a dispatch mode, nothing was recorded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._generated import functions
+from .layouts import block_of
 
 
 def dense(grad: Any) -> Any:
@@ -164,4 +165,9 @@ def of_to_dense(grad: Any, input: Any, dtype: Any = None, *, masked_grad: bool |
 
 def of_to_sparse(grad: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """Of changes of layout: the gradient in the operand's one."""
-    return grad if hasattr(input, "_kind") else dense(grad)
+    if not hasattr(input, "_kind"):
+        return dense(grad)
+    kind = input._kind
+    if not hasattr(grad, "_kind") or grad._kind is kind:
+        return grad
+    return grad.to_sparse(layout=kind, blocksize=block_of(input))
