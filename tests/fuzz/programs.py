@@ -126,9 +126,11 @@ class Program:
             seen = self._fresh(value, got, recorded and model.requires)
         elif seen is not model:
             if name == "detach()":
-                seen.detached, seen.fixed = True, False
-            elif not recorded and model.requires:
-                seen.detached = seen.fixed = True
+                seen.detached, seen.fixed, seen.unrecorded = True, False, False
+            elif not recorded:
+                seen.unrecorded = True
+                seen.detached = seen.detached or model.requires
+                seen.fixed = seen.fixed or model.requires
             elif name.startswith(("unbind", "split")):
                 seen.fixed = seen.fixed or (recorded and model.requires)
             seen.part = seen.part or name.startswith(("unbind", "split"))
@@ -221,9 +223,9 @@ class Program:
         self.text.append(text)
 
     def _forget_unrecorded(self, changed: Var) -> None:
-        """Drop unrecorded views of what was changed, whose gradients may be old or new ones, and parts that refuse."""
+        """Drop unrecorded views of what was changed, and parts, which refuse to be used."""
         kept = [k for k, (model, _) in enumerate(self.vars)
-                if not (model.buffer is changed.buffer and ((model.detached and model.fixed) or model.part))]
+                if not (model.buffer is changed.buffer and (model.unrecorded or model.part))]
         self.vars, self.names = [self.vars[k] for k in kept], [self.names[k] for k in kept]
 
     # -------------------------------------------------------------------------------------------------- compare
@@ -313,7 +315,7 @@ def _broadcast(x: Var, y: Var) -> bool:
 
 def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | None:
     """Why a change is refused; None where it is not."""
-    if noted and model.fixed:
+    if noted and (model.fixed or model.unrecorded):
         return "the view is fixed"
     if noted and model.buffer.leaf and not model.detached:
         return "a leaf, or a view of one"

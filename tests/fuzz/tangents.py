@@ -52,6 +52,8 @@ class Var:
         detached: Whether it has no gradient although its memory has.
         fixed: Whether it is not modified while gradients are recorded.
         part: Whether it is one of several views that a function made, or a view of one.
+        unrecorded: Whether it is a view made while no gradients were recorded, or a view of one: recorded changes of its
+            memory are refused through it, and it is of no use after others.
     """
 
     buffer: Buffer
@@ -60,6 +62,7 @@ class Var:
     detached: bool = False
     fixed: bool = False
     part: bool = False
+    unrecorded: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -145,7 +148,7 @@ class Var:
     def view(self, places: Array, is_complex: bool | None = None) -> Var:
         """A tensor on the same memory."""
         kind = self.is_complex if is_complex is None else is_complex
-        return Var(self.buffer, places, kind, self.detached, self.fixed, self.part)
+        return Var(self.buffer, places, kind, self.detached, self.fixed, self.part, self.unrecorded)
 
     def strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, is_complex: bool) -> Var:
         """Any geometry; strides and offset count positions from the first element."""
