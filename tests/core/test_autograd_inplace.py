@@ -383,3 +383,32 @@ def test_a_saved_result_may_be_detached_in_place(make: Any) -> None:
     b.detach_()
     c.sum().backward()
     assert x.grad.item() == pytest.approx(2 * (math.exp(0.5) if make(x).item() > 1 else 1 - math.tanh(0.5) ** 2))
+
+
+#: Functions that arrange what they return by views of something of their own.
+ARRANGING = {
+    "repeat_interleave": lambda x: x.repeat_interleave(2, 1), "roll": lambda x: x.roll(1), "rot90": lambda x: x.rot90(),
+    "take": lambda x: x.take(tc.tensor([0, 1])), "mask": lambda x: x[x == 0], "reshape": lambda x: x.t().reshape(9),
+    "kron": lambda x: tc.kron(x, x), "median": lambda x: x.median(0)[0], "diag_embed": lambda x: x.diag_embed(),
+    "tensordot": lambda x: tc.tensordot(x, x, 1), "repeat": lambda x: x.repeat(2, 1),
+}
+
+
+@pytest.mark.parametrize("name", ARRANGING)
+def test_results_that_were_not_recorded_are_no_views_and_can_be_modified(name):
+    with tc.no_grad():
+        result = ARRANGING[name](tc.zeros(3, 3))
+    assert result._base is None
+    factor = tc.ones(result.shape, requires_grad=True)
+    result.add_(factor * 3)
+    result.sum().backward()
+    assert np.array_equal(factor.grad.tolist(), np.full(result.shape, 3.0))
+
+
+def test_views_of_arguments_that_were_not_recorded_stay_fixed():
+    base, factor = tc.zeros(3, 3), tc.ones(3, 3, requires_grad=True)
+    with tc.no_grad():
+        view, flat = base.t(), base.reshape(9)
+    for fixed in (view, flat):
+        with pytest.raises(AutogradError, match="created in no_grad mode"):
+            fixed.add_(factor.reshape(fixed.shape))

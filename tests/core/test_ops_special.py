@@ -113,10 +113,31 @@ inf, nan = math.inf, math.nan
     (lambda x: f.special_zeta(2.5, x), [-1.5], [nan]),
     (lambda x: f.special_chebyshev_polynomial_t(x, -1), [2.0], [0]),
     (lambda x: f.special_hermite_polynomial_h(x, 600), [2.0], [nan]),
+    # Step by step, these would take minutes.
+    (lambda x: f.special_chebyshev_polynomial_t(x, 1e18), [1.0, -1.0], [1, 1]),
+    (lambda x: f.special_chebyshev_polynomial_u(x, 100001), [1.0, -1.0], [100002, -100002]),
+    (lambda x: f.special_chebyshev_polynomial_v(x, 100001), [1.0, -1.0], [1, -200003]),
+    (lambda x: f.special_chebyshev_polynomial_w(x, 100001), [1.0, -1.0], [200003, -1]),
+    (lambda x: f.special_shifted_chebyshev_polynomial_t(x, 100001), [1.0, 0.0], [1, -1]),
+    (lambda x: f.special_legendre_polynomial_p(x.expand(4000), inf)[:1], [0.5], [0]),
+    (lambda x: f.special_laguerre_polynomial_l(x, nan), [0.5], [nan]),
 ])
 def test_special_values(function, given, expected):
     got = function(torch.tensor(given, dtype=torch.float64))
     assert np.array_equal(np.array(got.tolist()), np.asarray(expected, np.float64), equal_nan=True)
+
+
+@pytest.mark.parametrize("degree", [63, 64, 65, 66, 500, 5000])
+def test_chebyshev_polynomials_of_high_degree(degree):
+    x = np.concatenate([uniform(-1, 1), [-0.999999, 0.999999, 0.0]])
+    angle, n = np.arccos(x), degree
+    expected = {"t": np.cos(n * angle), "u": np.sin((n + 1) * angle) / np.sin(angle),
+                "v": np.cos((n + 0.5) * angle) / np.cos(angle / 2), "w": np.sin((n + 0.5) * angle) / np.sin(angle / 2)}
+    for kind, values in expected.items():
+        got = getattr(f, f"special_chebyshev_polynomial_{kind}")(torch.tensor(x), degree)
+        assert np.allclose(np.array(got.tolist()), values, rtol=1e-7, atol=1e-8 * np.abs(values).max())
+        moved = getattr(f, f"special_shifted_chebyshev_polynomial_{kind}")(torch.tensor((x + 1) / 2), degree)
+        assert np.allclose(np.array(moved.tolist()), values, rtol=1e-6, atol=1e-7 * np.abs(values).max())
 
 
 #: Numbers at and beside zeros of log|gamma|, with its values to 40 digits, rounded.

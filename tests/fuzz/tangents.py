@@ -52,8 +52,8 @@ class Var:
         detached: Whether it has no gradient although its memory has.
         fixed: Whether it is not modified while gradients are recorded.
         part: Whether it is one of several views that a function made, or a view of one.
-        unrecorded: Whether it is a view made while no gradients were recorded, or a view of one: recorded changes of its
-            memory are refused through it, and it is of no use after others.
+        unrecorded: Whether it is a view made while no gradients were recorded, or a view of one: recorded changes are
+            refused through it, and it is of no use after those of its memory.
     """
 
     buffer: Buffer

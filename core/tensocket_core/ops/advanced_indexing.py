@@ -218,7 +218,7 @@ def index_tensors(input: Any, indices: Any) -> Any:
     rows = selection.rows(input)
     chosen = call(gather_valid, rows, 0, rows_index(selection.position, tuple(rows.shape), 0))
     result = selection.result(chosen).contiguous()
-    result._base = None  # nobody else has what was gathered
+    result._base = result._fixed_view = None  # nobody else has what was gathered
     return result
 
 

@@ -100,7 +100,8 @@ def _asin(m: Any, x: Any) -> Any:
     return m.where(size <= 0.5, _small_asin(m, x), _with_sign(m, high - (2.0 * half - low), x))
 
 
-def _acos(m: Any, x: Any) -> Any:
+def arc_cosine(m: Any, x: Any) -> Any:
+    """The formula of ``acos`` for real numbers."""
     size = m.abs(x)
     high, low = _split(m, *_PI_2)
     half = 2.0 * _small_asin(m, m.sqrt((1.0 - size) * 0.5))
@@ -147,7 +148,8 @@ asin: Final = Pointwise(
     aliases=("arcsin",),
     derivative=Derivative(input=lambda grad, input: grad * (1 - input * input).rsqrt()), **_ANY_FLOAT)
 acos: Final = Pointwise(
-    "acos(Tensor input) -> Tensor", "Arccosine in radians, from 0 to pi.", _real_or("acos", _acos), aliases=("arccos",),
+    "acos(Tensor input) -> Tensor", "Arccosine in radians, from 0 to pi.", _real_or("acos", arc_cosine),
+    aliases=("arccos",),
     derivative=Derivative(input=lambda grad, input: -grad * (1 - input * input).rsqrt()), **_ANY_FLOAT)
 atan: Final = Pointwise(
     "atan(Tensor input) -> Tensor", "Arctangent in radians, from -pi/2 to pi/2.", _real_or("atan", _atan),

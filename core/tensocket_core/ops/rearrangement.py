@@ -106,7 +106,7 @@ def repeat(input: Any, *repeats: Any) -> Any:
     result = grown.clone(memory_format=contiguous_format).view(
         tuple(count * size for count, size in zip(counts, shape, strict=True))
     )
-    result._base = None  # nobody else has the copy
+    result._base = result._fixed_view = None  # nobody else has the copy
     return result
 
 

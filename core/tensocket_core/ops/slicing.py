@@ -49,7 +49,7 @@ def reshape(input: Any, *shape: Any) -> Any:
         return input.view(wanted)
     except ShapeError:
         copied = input.clone(memory_format=contiguous_format).view(wanted)
-        copied._base = None  # nobody else has the copy
+        copied._base = copied._fixed_view = None  # nobody else has the copy
         return copied
 
 
