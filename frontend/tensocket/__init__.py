@@ -133,6 +133,7 @@ _LATER_NAMES = {
     "SymInt": "nested.sizes", "_nested_from_padded": "nested.conversion",
     "_nested_from_padded_and_nested_example": "nested.conversion", "_nested_tensor_from_mask": "nested.conversion",
     "_nested_tensor_from_mask_left_aligned": "nested.conversion",
+    "_native_multi_head_attention": "nested.encoder", "_transform_bias_rescale_qkv": "nested.encoder",
     "BoolStorage": "storage", "BFloat16Storage": "storage", "ComplexFloatStorage": "storage",
     "ComplexDoubleStorage": "storage", "_storage_classes": "storage", "_LegacyStorage": "storage",
     "ByteStorage": "storage", "CharStorage": "storage", "DoubleStorage": "storage", "FloatStorage": "storage",

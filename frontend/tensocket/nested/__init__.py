@@ -7,6 +7,7 @@ from typing import Any
 from tensocket_core import Tensor
 
 from . import attention as attention
+from . import encoder as encoder
 from . import jagged as jagged
 from . import jagged_products as jagged_products
 from . import shared as shared

@@ -138,6 +138,10 @@ class Nested(Tensor):
         """A dense tensor with the components in its corners; see ``nested.to_padded_tensor``."""
         return HANDLERS[0](Nested.to_padded_tensor, (self, padding, output_size), {})
 
+    def _multi_head_attention(self, *args: Any) -> Any:
+        """Attention of a layer to keys and values; see ``nested.encoder``."""
+        return HANDLERS[0](Nested._multi_head_attention, (self, *args), {})
+
     def tolist(self) -> list[Any]:
         """A list of the components' nested lists."""
         return [x.tolist() for x in components(self)]

@@ -112,7 +112,8 @@ class MultiheadAttention(Module):
         """Outputs, shaped as queries, and weights (N, L, S), or (N, heads, L, S), or None.
 
         Args:
-            query: (L, N, embed_dim), (N, L, embed_dim) with ``batch_first``, or (L, embed_dim).
+            query: (L, N, embed_dim), (N, L, embed_dim) with ``batch_first``, or (L, embed_dim); nested tensors
+                (N, ragged, embed_dim) with ``batch_first``.
             key: (S, N, kdim), likewise.
             value: (S, N, vdim), likewise.
             key_padding_mask: (N, S): keys to leave out (bool), or what is added to their scores.
@@ -125,6 +126,11 @@ class MultiheadAttention(Module):
             ShapeError: The shapes do not fit.
             ArgumentError: ``is_causal`` without a mask.
         """
+        if query.is_nested:
+            nested: Any = query
+            result: tuple[Tensor, Tensor | None] = nested._multi_head_attention(
+                self, key, value, (key_padding_mask, attn_mask), need_weights, average_attn_weights)
+            return result
         batched = self.batch_first and query.dim() == 3
         if batched:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
+from tensocket.amp.autocast_mode import is_autocast_enabled
 from tensocket.errors import ArgumentError, ShapeError
 from tensocket.nn import functional as F
 from tensocket.nn import init
-from tensocket_core import Tensor, full
+from tensocket_core import Tensor, full, is_grad_enabled
 
+from .activation import GELU, ReLU
 from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
@@ -20,6 +23,8 @@ from .module import Module
 from .normalization import LayerNorm
 
 Activation = Callable[[Tensor], Tensor]
+#: Whether encoders may leave out padding; ``backends.mha`` sets it.
+FAST_PATH: Final = [True]
 
 
 def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
@@ -221,8 +226,9 @@ class TransformerEncoder(Module):
         encoder_layer: The layer.
         num_layers: How often.
         norm: The normalisation.
-        enable_nested_tensor: Kept as it is; padding stays in tensors here.
-        mask_check: Kept as it is.
+        enable_nested_tensor: Whether padded steps are left out where nothing is trained and no gradient is recorded:
+            layers take a nested tensor then, and padded steps of the result are zeros.
+        mask_check: Whether this is done only where padding comes behind the steps of each example.
     """
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
@@ -232,6 +238,7 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
+        self.use_nested_tensor = enable_nested_tensor and _takes_nested(encoder_layer)
         self.mask_check = mask_check
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
@@ -240,10 +247,39 @@ class TransformerEncoder(Module):
         first: Any = self.layers[0]
         length = _get_seq_len(src, first.self_attn.batch_first) if hasattr(first, "self_attn") else None
         causal = _detect_is_causal_mask(mask, is_causal, length)
-        output = src
+        padding = src_key_padding_mask
+        output, padding = self._without_padding(src, mask, padding)
         for layer in self.layers:
-            output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+            output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if output.is_nested and not src.is_nested:
+            output = output.to_padded_tensor(0.0, tuple(src.shape))
         return output if self.norm is None else self.norm(output)
+
+
+    def _without_padding(self, src: Tensor, mask: Tensor | None,
+                         padding: Tensor | None) -> tuple[Any, Tensor | None]:
+        """``src`` as a nested tensor where padding can be left out, and the padding mask that remains."""
+        first: Any = self.layers[0]
+        if (padding is None or mask is not None or not getattr(self, "use_nested_tensor", False) or first.training
+                or src.dim() != 3 or src.is_nested or is_autocast_enabled() or not FAST_PATH[0]
+                or (is_grad_enabled() and any(x.requires_grad for x in (src, *first.parameters())))):
+            return src, padding
+        conversion = import_module("tensocket.nested.conversion")
+        kept = padding.logical_not()
+        if getattr(self, "mask_check", True) and not conversion._nested_tensor_from_mask_left_aligned(src, kept):
+            return src, padding
+        return conversion._nested_tensor_from_mask(src, kept, False), None
+
+
+def _takes_nested(layer: Module) -> bool:
+    """Whether PyTorch gives copies of a layer nested tensors."""
+    if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first:
+        return False
+    attention: Any = layer.self_attn
+    known = layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (ReLU, GELU))
+    return bool(known and attention.batch_first and attention._qkv_same_embed_dim
+                and attention.in_proj_bias is not None and attention.num_heads % 2 == 0
+                and layer.norm1.eps == layer.norm2.eps)
 
 
 class TransformerDecoder(Module):

@@ -1,0 +1,18 @@
+"""The switch for leaving padding out in ``nn.TransformerEncoder`` (``enable_nested_tensor``)."""
+
+from __future__ import annotations
+
+from ..nn.modules.transformer import FAST_PATH
+
+
+def get_fastpath_enabled() -> bool:
+    """Whether encoders leave out padding where nothing is trained."""
+    return FAST_PATH[0]
+
+
+def set_fastpath_enabled(value: bool) -> None:
+    """Say whether encoders leave out padding where nothing is trained."""
+    FAST_PATH[0] = bool(value)
+
+
+__all__ = ["get_fastpath_enabled", "set_fastpath_enabled"]
