@@ -1,15 +1,25 @@
 # ruff: noqa: N999
-"""Names that programs import from PyTorch's native module: guards that switch parts of dispatch off."""
+"""Names that programs import from PyTorch's native module: guards that switch parts of dispatch off, and autograd."""
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from types import SimpleNamespace
+from typing import Any, Final
 
+from tensocket_core import is_grad_enabled
+from tensocket_core.autograd.delayed import DelayedError, UndefinedGrad
+from tensocket_core.autograd.engine import current_pass
+from tensocket_core.autograd.inspection import SavedTensor
+from tensocket_core.autograd.node import AccumulateGrad
+from tensocket_core.autograd.saved import hooks_are_enabled
 from tensocket_core.dispatch.keys import AUTOGRAD, WRAPPER
 from tensocket_core.dispatch.modes import STATE, thread_state, update_state
 from tensocket_core.dispatch.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from tensocket_core.dispatch.overrides import disabled_torch_dispatch as _disabled_torch_dispatch_impl
 from tensocket_core.dispatch.overrides import disabled_torch_function as _disabled_torch_function_impl
+from tensocket_core.transforms.dual_levels import is_forward_grad_enabled as _is_fwd_grad_enabled
+from tensocket_core.transforms.dual_levels import set_forward_grad_enabled
 
 
 class _AutoDispatchBelowAutograd(thread_state):
@@ -52,9 +62,46 @@ def _get_dispatch_modes() -> tuple[Any, ...]:
     return STATE.dispatch_modes
 
 
+class _WeakTensorRef:
+    """A reference to a tensor that does not keep it alive.
+
+    Args:
+        tensor: The tensor.
+    """
+
+    __slots__ = ("_reference",)
+
+    def __init__(self, tensor: Any) -> None:
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._reference() is None
+
+
+def _current_graph_task_id() -> int:
+    """The number of the innermost backward pass that this thread is in; -1 where it is in none."""
+    running = current_pass()
+    return -1 if running is None else running.number
+
+
+def _set_fwd_grad_enabled(enabled: bool) -> None:
+    """Set whether tangents are computed."""
+    set_forward_grad_enabled(enabled)
+
+
+#: Nodes that programs make or look for.
+_functions: Final = SimpleNamespace(AccumulateGrad=AccumulateGrad, DelayedError=DelayedError,
+                                    UndefinedGrad=UndefinedGrad)
+#: What programs ask about saved tensors.
+_autograd: Final = SimpleNamespace(SavedTensor=SavedTensor, _saved_tensors_hooks_is_enabled=hooks_are_enabled)
+
+
 __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "_disabled_torch_dispatch_impl",
     "_disabled_torch_function_impl",
+    "_is_fwd_grad_enabled",
+    "is_grad_enabled",
 ]

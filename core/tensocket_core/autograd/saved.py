@@ -180,6 +180,11 @@ class save_on_cpu(saved_tensors_hooks):
         self.device_type = device_type
 
 
+def hooks_are_enabled() -> bool:
+    """Whether this thread may have hooks on saved tensors."""
+    return _THREAD.refusal is None
+
+
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """While entered, hooks on saved tensors are refused with this message.
