@@ -185,3 +185,19 @@ def test_sparse_gradients_with_gaps_are_copied():
     Spread.apply(x).backward(t(DENSE))
     assert x.grad._values().is_contiguous()
     same(x.grad.to_dense(), [[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("kind", ["sparse_coo", "sparse_csr", "sparse_csc"])
+@pytest.mark.parametrize("lead", [(), (4,), (2, 2)])
+def test_sparse_weights_of_linear_layers(kind, lead):
+    rng = np.random.default_rng(3)
+    inputs, shift, seed = rng.random((*lead, 3)), rng.random(2), rng.random((*lead, 2))
+    x, weight, bias = t(inputs).requires_grad_(), t(DENSE).to_sparse(layout=getattr(tc, kind)), t(shift)
+    weight.requires_grad_()
+    y = f.linear(x, weight, bias)
+    same(y, inputs @ DENSE.T + shift)
+    y.backward(t(seed))
+    same(x.grad, seed @ DENSE)
+    grad = weight.grad.to_dense() if weight.grad.layout is not tc.strided else weight.grad
+    same(grad, seed.reshape(-1, 2).T @ inputs.reshape(-1, 3))
+    same(f.linear(weight.detach(), t(RIGHT.T)), DENSE @ RIGHT)

@@ -136,6 +136,19 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return input * beta + result
 
 
+@sparse_rule("linear")
+def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """``input @ weight.T + bias``; all dimensions of a dense input in front of the last one are rows."""
+    if is_sparse(input):
+        product = _mm(input, weight.t())
+    elif input.ndim == 1:
+        product = _mm(weight, input)
+    else:
+        rows = _mm(weight, input.reshape((-1, input.shape[-1])).mT).mT
+        product = rows.reshape((*input.shape[:-1], weight.shape[0]))
+    return product if bias is None else product + bias
+
+
 @sparse_rule("addmm", "saddmm")
 def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     plain = not (is_sparse(input) or (is_sparse(mat1) and is_sparse(mat2)))
