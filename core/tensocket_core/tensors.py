@@ -19,7 +19,7 @@ from tensocket_plugins.contract.naming import package_name
 
 from ._generated.methods import Operators
 from .autograd.detached import detached_counter
-from .autograd.inference import check_outside
+from .autograd.inference import check_outside, detached
 from .autograd.methods import Recorded, check_grad, check_untransformed, warn_of_no_leaf
 from .autograd.rebase import require_with_views
 from .complex_attributes import ComplexAttributes, real_number, warn_of_number
@@ -281,7 +281,7 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
 
     @property
     def _version(self) -> int:
-        return 0 if self._version_counter is None else int(self._version_counter[0])
+        return 0 if self._version_counter is None else int(self._version_counter[-1])
 
     def detach_(self) -> Tensor:
         """Cut this tensor off from the graph, in place.
@@ -304,7 +304,8 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
         """A tensor on the same memory that is cut off from the graph."""
         if ACTIVE or self._key & WRAPPER:
             return call(_DETACH, self)  # type: ignore[no-any-return]
-        return self._cut()
+        alias = self._cut()
+        return alias if type(alias._version_counter) is list else detached(alias)
 
     def _cut(self) -> Tensor:
         """``detach`` as recording needs it: of a tensor of a transform, it cuts that transform's graph only."""
@@ -322,7 +323,7 @@ class Tensor(Subclassed, Operators, ComplexAttributes, Surface, Exchange, Record
     def data(self) -> Tensor:
         """The same memory without autograd, which does not notice what is written there."""
         alias = self.detach()
-        if type(alias) is Tensor:
+        if type(alias) is Tensor and type(alias._version_counter) is list:
             alias._version_counter = None
         return alias
 
@@ -417,7 +418,7 @@ def wrap(array: Any, key: int) -> Tensor:
 
 _DETACH: Final = Custom(
     "detach(Tensor input) -> Tensor~", "The same memory, cut off from the graph.",
-    lambda entry, input: Tensor._cut(input), function=False, method=False,
+    lambda entry, input: detached(Tensor._cut(input)), function=False, method=False,
 )
 _DETACH.public = Tensor.detach
 _ITEM: Final = Custom(

@@ -235,3 +235,22 @@ def test_views_of_inference_tensors_take_no_part_in_graphs(requires_grad: bool) 
         assert view.is_inference()
         assert view.is_leaf
         assert not view.requires_grad
+
+
+@pytest.mark.parametrize("detach", [lambda x: x.detach(), lambda x: x.data, lambda x: x[:].detach()[1:]])
+def test_what_is_detached_from_an_inference_tensor_may_be_modified(detach: Any) -> None:
+    with torch.inference_mode():
+        x = torch.tensor([1.0, 2.0]) * 1
+    alias = detach(x)
+    assert alias.is_inference()
+    alias.mul_(torch.tensor([3.0] * len(alias)))
+    alias.add_(1)
+    alias[0] = alias[0] * 2
+    assert x.tolist()[1:] == ([7.0] if len(alias) == 2 else [14.0])
+    assert alias._version == 3
+    with pytest.raises(AutogradError, match="saved for backward"):
+        _ = alias * torch.ones(len(alias), requires_grad=True)
+    with pytest.raises(AutogradError, match="not modified"):
+        x.mul_(2)
+    with torch.inference_mode():
+        assert alias.detach().is_inference()

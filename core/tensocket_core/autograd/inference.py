@@ -14,7 +14,8 @@ from ..dispatch.modes import STATE, enable_grad, no_grad, update_state
 class InferenceCounter:
     """Stands where other tensors count in-place changes; inference tensors do not.
 
-    Who looks at the count wants to save the tensor for backward or has modified it: only inference mode allows that.
+    Who looks at the count wants to save the tensor for backward (index 0) or modifies it (index -1): only inference
+    mode allows that.
     """
 
     __slots__ = ()
@@ -36,6 +37,21 @@ class InferenceCounter:
 COUNTER: Final = InferenceCounter()
 
 
+class DetachedCounter(InferenceCounter):
+    """The counter of what is detached from an inference tensor outside of inference mode: that may be modified."""
+
+    __slots__ = ("_changes",)
+
+    def __init__(self) -> None:
+        self._changes = 0
+
+    def __getitem__(self, index: int) -> int:
+        return self._changes if index == -1 else super().__getitem__(index)
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self._changes = value
+
+
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode."""
     return STATE.inference is not None
@@ -43,7 +59,7 @@ def is_inference_mode_enabled() -> bool:
 
 def is_inference(tensor: Any) -> bool:
     """Whether a tensor was made in inference mode."""
-    return tensor._version_counter is COUNTER
+    return isinstance(tensor._version_counter, InferenceCounter)
 
 
 def check_outside(tensor: Any) -> None:
@@ -52,9 +68,16 @@ def check_outside(tensor: Any) -> None:
     Raises:
         AutogradError: It is one.
     """
-    if tensor._version_counter is COUNTER and STATE.inference is None:
+    if is_inference(tensor) and STATE.inference is None:
         raise AutogradError("requires_grad", "True for an inference tensor",
                             "inference tensors take no part in autograd outside of inference mode", "clone() it first")
+
+
+def detached(alias: Any) -> Any:
+    """``alias``, which was detached from a tensor; of an inference tensor, with a counter of its own."""
+    if STATE.inference is None and is_inference(alias):
+        alias._version_counter = DetachedCounter()
+    return alias
 
 
 def mark(result: Any) -> Any:

@@ -258,7 +258,7 @@ def inplace(kernel: Kernel, dtype: DType, convert: Convert, with_number: bool, u
         if counter is None:
             target._version_counter = [1]
         else:
-            counter[0] += 1
+            counter[-1] += 1
         return target
 
     return direct_inplace

@@ -34,7 +34,7 @@ def bump(target: Any) -> None:
     if counter is None:
         target._version_counter = [1]
     else:
-        counter[0] += 1
+        counter[-1] += 1
 
 
 def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
@@ -46,7 +46,7 @@ def check_writable(operator: str, target: Any, repeated: bool = False) -> None:
         ArgumentError: The memory is somebody else's, who shares it for reading only.
     """
     if target._version_counter is not None:
-        target._version_counter[0]  # refuses
+        target._version_counter[-1]  # refuses
     array = plain_handle(target._array)
     if repeated:
         pass
