@@ -129,7 +129,7 @@ def test_a_graph_is_freed_and_changes_are_noticed() -> None:
     factor = torch.ones(3, dtype=torch.float64)
     scaled = (x * factor).sum()
     factor.add_(1.0)
-    with pytest.raises(RuntimeError, match="in-place"):
+    with pytest.raises(RuntimeError, match="inplace operation"):
         scaled.backward()
 
 
