@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final
 
-from tensocket_core import Tensor, maximum, minimum
+from tensocket_core import Tensor, float32, float64, maximum, minimum, result_type
 from tensocket_core._generated.functions import amax, linalg_vector_norm
 from tensocket_core.execute.list_reductions import NORMS
 from tensocket_core.execute.lists import ListFunction
+from tensocket_core.execute.math import arithmetic_dtype
+from tensocket_core.execute.numbers import check_range
 
 from .errors import ArgumentError, ArgumentTypeError
 
@@ -30,6 +32,41 @@ def _each(name: str, tensors: Tensors, other: Any) -> Iterable[Any]:
         raise ArgumentError(f"_foreach_{name}", f"{len(tensors)} tensors and {len(other)} operands",
                             "the lists are equally long", "pass one operand for each tensor, or one for all")
     return other
+
+
+#: Finite numbers that all dtypes hold which the functions here compute in.
+_HELD: Final = 65504.0
+
+
+def _check_numbers(name: str, tensors: Tensors, numbers: Any, dtype: Callable[[Any], Any] = lambda x: x.dtype) -> None:
+    """Refuse finite numbers that floats of a tensor's dtype do not hold, as operators of one tensor do.
+
+    Args:
+        name: The function.
+        tensors: The tensors.
+        numbers: One for all, or one for each.
+        dtype: The dtype that a tensor's number has.
+
+    Raises:
+        ArgumentError: There is such a number.
+    """
+    given = numbers if isinstance(numbers, (list, tuple)) else (numbers,)
+    if all(type(n) not in (int, float) or -_HELD <= n <= _HELD for n in given):
+        return
+    for x, n in zip(tensors, _each(name, tensors, numbers), strict=False):
+        if type(n) in (int, float) and x.is_floating_point():
+            check_range(f"_foreach_{name}", n, dtype(x))
+
+
+def _checked(name: str, function: Callable[..., list[Tensor]],
+             dtype: Callable[[Any], Any] = lambda x: x.dtype) -> Callable[[Tensors, Operand], list[Tensor]]:
+    """A function whose second operand is converted to the dtype of the first, or another one."""
+
+    def apply(tensors: Tensors, other: Operand) -> list[Tensor]:
+        _check_numbers(name, tensors, other, dtype)
+        return function(tensors, other)
+
+    return apply
 
 
 def _function(name: str, rule: Callable[..., Any], row: Callable[..., Any]) -> Callable[..., list[Tensor]]:
@@ -91,7 +128,16 @@ def _by_tensor(name: str) -> Callable[[Tensors], list[Tensor]]:
 
 def _with_alpha(name: str, rule: Callable[..., Any]) -> Callable[..., list[Tensor]]:
     method = getattr(Tensor, name)
-    return _function(name, rule, lambda x, y, alpha: method(x, y, alpha=alpha))
+    function = _function(name, rule, lambda x, y, alpha: method(x, y, alpha=alpha))
+
+    def apply(tensors: Tensors, other: Any, alpha: Any) -> list[Tensor]:
+        if not -_HELD <= alpha <= _HELD:
+            for x, y in zip(tensors, _each(name, tensors, other), strict=False):
+                if (common := result_type(x, y)).is_floating_point:
+                    check_range(f"_foreach_{name}", alpha, common)
+        return function(tensors, other, alpha)
+
+    return apply
 
 
 _scaled_sum, _scaled_sum_ = (_with_alpha(name, lambda x, y, alpha: x + y * alpha) for name in ("add", "add_"))
@@ -146,7 +192,7 @@ clamp_ = _function("clamp_", lambda x, low, high: x.maximum(low).minimum(high), 
 
 
 def _limit(name: str, rule: str, row: Callable[..., Any]) -> Callable[[Tensors, Operand], list[Tensor]]:
-    return _function(name, lambda x, y: getattr(x, rule)(y), row)
+    return _checked(name, _function(name, lambda x, y: getattr(x, rule)(y), row))
 
 
 clamp_min = _limit("clamp_min", "maximum", lambda x, y: x.clamp(min=y))
@@ -170,7 +216,9 @@ def power(tensors: Tensors | float, exponent: Any) -> list[Tensor]:
     return [base**y for y in exponent]
 
 
-_power = _method("pow")
+# Exponents of float32 are float64, as those of one tensor are.
+_power, _power_ = (_checked(name, _method(name), lambda x: float64 if x.dtype is float32 else x.dtype)
+                   for name in ("pow", "pow_"))
 
 
 def _ternary(name: str) -> Callable[..., list[Tensor]]:
@@ -183,6 +231,7 @@ def _ternary(name: str) -> Callable[..., list[Tensor]]:
         factors: Any = scalars if value is None else value
         if isinstance(factors, Tensor):
             factors = factors.tolist() if factors.ndim else factors.item()
+        _check_numbers(name, tensors, factors, lambda x: arithmetic_dtype(x.dtype))
         return function(tensors, tensor1, tensor2, factors)
 
     return apply
@@ -246,6 +295,6 @@ FUNCTIONS: Final[dict[str, Callable[..., list[Tensor]]]] = {
     "clamp_max": clamp_max, "clamp_max_": clamp_max_, "clamp_min": clamp_min, "clamp_min_": clamp_min_,
     "clone": clone, "copy_": copy_, "div": div, "div_": div_, "lerp": lerp, "lerp_": lerp_, "max": largest,
     "maximum": larger, "maximum_": larger_, "minimum": smaller, "minimum_": smaller_, "mm": product,
-    "mul": mul, "mul_": mul_, "norm": norm, "pow": power, "pow_": _method("pow_"), "powsum": powsum,
+    "mul": mul, "mul_": mul_, "norm": norm, "pow": power, "pow_": _power_, "powsum": powsum,
     "sub": sub, "sub_": sub_, "zero_": zero_,
 }

@@ -87,3 +87,28 @@ def test_weights_of_interpolations_by_name():
     assert torch._foreach_lerp(starts, tensors1=ends, weights=[torch.tensor(0.5)])[0].tolist() == [2, 3]
     torch._foreach_lerp_(starts, ends, weight=0.25)
     assert starts[0].tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize("name", ["clamp_min", "clamp_max", "maximum", "minimum", "pow"])
+@pytest.mark.parametrize("form", ["", "_"])
+def test_numbers_that_halves_do_not_hold_are_refused(name, form):
+    function = getattr(torch, f"_foreach_{name}{form}")
+    for dtype, number in ((torch.float16, 65520), (torch.float16, -70000.0), (torch.bfloat16, 1e40)):
+        with pytest.raises(ArgumentError, match=rf"\[_foreach_{name}{form}\] .+ — the dtype holds numbers up to"):
+            function([torch.ones(2, dtype=dtype)], number)
+        with pytest.raises(ArgumentError, match="the dtype holds numbers up to"):
+            function([torch.ones(2), torch.ones(2, dtype=dtype)], [1, number])
+    assert len(function([torch.ones(2, dtype=torch.float16)], float("inf"))) == 1
+
+
+def test_factors_that_sums_do_not_hold_are_refused():
+    half, single = torch.ones(2, dtype=torch.float16), torch.ones(2)
+    for name in ("add", "sub", "add_", "sub_"):
+        for x, alpha in ((half, 70000), (single, 1e40)):
+            with pytest.raises(ArgumentError, match=rf"\[_foreach_{name}\] .+ — the dtype holds numbers up to"):
+                getattr(torch, f"_foreach_{name}")([x], [x], alpha=alpha)
+    assert values(torch._foreach_add([single], [half], alpha=70000)) == [[70001.0, 70001.0]]
+    for name in ("addcmul", "addcdiv"):
+        with pytest.raises(ArgumentError, match=rf"\[_foreach_{name}\] .+ — the dtype holds numbers up to"):
+            getattr(torch, f"_foreach_{name}")([single], [single], [single], 1e40)
+    assert values(torch._foreach_addcmul([half], [half * 0.5], [half], 70000)) == [[35008.0, 35008.0]]

@@ -50,7 +50,7 @@ from .kept import kept
 from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
-from .numbers import NUMBER_TYPES, Convert, converter
+from .numbers import NUMBER_TYPES, Convert, check_range, converter
 from .primitive import run_formula
 from .private import private
 
@@ -95,6 +95,8 @@ class Pointwise(Operator):
         stored: Whether numbers among narrow floats are rounded first, as elements were; by default they are computed
             with in float32.
         holds_extras: Whether numbers among the further arguments must fit into the dtype that is computed in.
+        stored_extras: Positions of further arguments that must fit into the dtype of the operands, which narrow floats
+            are not computed in.
         keywords: Further keyword-only arguments of the public function that are settled before dispatch: name to
             default and the statement (over ``input``, ``other`` and the name) that runs where the default was not
             given.
@@ -108,7 +110,8 @@ class Pointwise(Operator):
                  kinds: str = "bif", bools: bool = True, guard: Callable[[DType, Sequence[Any]], None] | None = None,
                  guard_values: bool = False, launched: bool = False,
                  holds: Callable[[DType], DType | None] = _anything, stored: bool = False, holds_extras: bool = True,
-                 keywords: dict[str, tuple[str, str]] | None = None, **record: Any) -> None:
+                 stored_extras: tuple[int, ...] = (), keywords: dict[str, tuple[str, str]] | None = None,
+                 **record: Any) -> None:
         super().__init__(schema, doc, **record)
         self.formula = formula
         self.result = result
@@ -122,6 +125,7 @@ class Pointwise(Operator):
         self.holds = holds
         self.stored = stored
         self.holds_extras = holds_extras
+        self.stored_extras = stored_extras
         self.keywords = keywords or {}
         self._derived: dict[DType, Kernel] = {}
         self._exact: dict[tuple[DeviceEntry, DType], bool] = {}
@@ -211,8 +215,8 @@ class Pointwise(Operator):
             return None
         if self.guard is not None and (dtype.category < 2 or arithmetic_dtype(dtype) is not dtype):
             return None  # it may refuse the operands
-        if self.extras and dtype.category < 2:
-            return None  # extra numbers are of a dtype of their own
+        if self.extras and (dtype.category < 2 or (self.stored_extras and arithmetic_dtype(dtype) is not dtype)):
+            return None  # extra numbers are of a dtype of their own, or have to fit into that of the operands
         direct_kernel = self.direct_kernel(entry, compute, result)
         least = 0 if direct_kernel is None else direct_kernel.limit
         if least is None:
@@ -380,6 +384,8 @@ class Pointwise(Operator):
             self.guard(compute, operands)
         shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
         typed = [self._typed(k, x, compute) for k, x in enumerate(operands)]
+        for position in self.stored_extras:
+            check_range(self.name, extras[position], compute)
         convert = self._converter_of_extras(compute)
         extras = tuple([convert(x) if type(x) in _EXTRAS else x for x in extras])
         out = None

@@ -16,6 +16,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
+from ..execute.numbers import check_range
 from ..execute.pointwise import Pointwise
 from ..random import rand_like
 from .numeric import is_nan
@@ -44,7 +45,7 @@ elu_slope: Final[Pointwise] = Pointwise(
 scaled_elu: Final = Pointwise(
     "scaled_elu(Tensor input, Scalar alpha, Scalar scale, Scalar input_scale) -> Tensor",
     "scale * input where positive, else scale * alpha * expm1(input * input_scale).",
-    lambda m, x, alpha, scale, steep: m.where(x <= 0, alpha * scale * m.expm1(x * steep), x * scale), kinds="f",
+    lambda m, x, alpha, scale, steep: m.where(x < 0, alpha * scale * m.expm1(x * steep), x * scale), kinds="f",
     derivative=Derivative(input=lambda grad, input, alpha, scale, input_scale: (
         grad * call(elu_slope, input, alpha, scale, input_scale))), **_INNER)
 
@@ -156,7 +157,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Limited to the range from min_val to max_val.
 
     Raises:
-        ArgumentError: min_val is above max_val.
+        ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
         DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
     """
     if min_val > max_val:
@@ -167,6 +168,9 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
                          "limits of unsigned numbers are not negative", "convert to a signed dtype")
     if input.dtype.kind == "uint":
         min_val, max_val = int(min_val), int(max_val)
+    if input.dtype.kind == "float":
+        for limit in (min_val, max_val):
+            check_range("hardtanh", limit, input.dtype)
     return call(limited, input, min_val, max_val)
 
 
@@ -192,6 +196,8 @@ hardswish: Final = Pointwise(
 
 def _as_stored(m: Any, number: Any) -> Any:
     """A number as the operand's dtype holds it, so that elements which were rounded alike are equal to it."""
+    if type(number) is bool:
+        return float(number)
     return number if m.stored is m.dtype else m.cast(m.cast(number, m.stored), m.dtype)
 
 
@@ -204,7 +210,7 @@ outside: Final = _flat("outside(Tensor input, Scalar lambd)",
                        lambda m, x, lambd: m.where(_within(m, x, lambd), 0.0, 1.0))
 hardshrink: Final = Pointwise(
     "hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor", "0 from -lambd to lambd, else input.",
-    lambda m, x, lambd: m.where(_within(m, x, lambd), 0.0, x), kinds="f",
+    lambda m, x, lambd: m.where(_within(m, x, lambd), 0.0, x), kinds="f", stored_extras=(0,),
     derivative=Derivative(input=lambda grad, input, lambd: grad * call(outside, input, lambd)))
 shrunk: Final = Pointwise(
     "shrunk(Tensor input, Scalar lambd) -> Tensor", "Moved by lambd towards 0.",
@@ -217,16 +223,17 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Moved by lambd towards 0, and 0 from -lambd to lambd.
 
     Raises:
-        ArgumentError: lambd is negative.
+        ArgumentError: lambd is negative, or the dtype does not hold it.
     """
     if not lambd >= 0:
         raise ArgumentError("softshrink", f"lambd={lambd}", "lambd is not negative", "pass a number from 0")
+    check_range("softshrink", lambd, input.dtype)
     return call(shrunk, input, lambd)
 
 
 threshold: Final = Pointwise(
     "threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor", "value up to the threshold, input above.",
-    lambda m, x, limit, value: m.where(x <= limit, value, x), kinds="if", method=False,
+    lambda m, x, limit, value: m.where(x <= limit, value, x), kinds="if", method=False, stored_extras=(1,),
     derivative=Derivative(input=lambda grad, input, threshold: grad.masked_fill(input <= threshold, 0)))
 
 # ---------------------------------------------------------------------------------------------------- leaky and gated

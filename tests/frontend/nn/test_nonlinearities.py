@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import tensocket as torch
 from tensocket import nn
-from tensocket.errors import ShapeError
+from tensocket.errors import ArgumentError, ShapeError
+from tensocket.nn import functional as F
 
 X = np.array([-4.0, -1.5, -0.3, 0.0, 0.4, 2.5, 7.0])
 
@@ -89,3 +92,33 @@ def test_the_gradient_of_a_threshold_in_place():
     x = torch.tensor(X, dtype=torch.float64, requires_grad=True)
     nn.functional.threshold_(x * 1, 0.1, 20).sum().backward()
     assert x.grad.tolist() == [float(value > 0.1) for value in X]
+
+
+@pytest.mark.parametrize(("name", "call"), [
+    ("threshold", lambda x: F.threshold(x, 1, 70000)), ("threshold", lambda x: F.threshold_(x, 1, -65505.0)),
+    ("hardtanh", lambda x: F.hardtanh(x, -1, 70000)), ("hardtanh", lambda x: F.hardtanh(x, -1e6, 1)),
+    ("hardshrink", lambda x: F.hardshrink(x, 65520.0)), ("softshrink", lambda x: F.softshrink(x, 70000)),
+], ids=range(6))
+@pytest.mark.parametrize("count", [3, 300_000])
+def test_limits_that_halves_do_not_hold_are_refused(name, call, count):
+    with pytest.raises(ArgumentError, match=rf"^\[{name}\] .+ for float16 — the dtype holds numbers up to 65504"):
+        call(torch.ones(count, dtype=torch.float16))
+    call(torch.ones(count))
+
+
+def test_what_is_compared_in_float32_may_exceed_halves():
+    half = torch.tensor([1.0, 60000.0], dtype=torch.float16)
+    assert F.threshold(half, 70000, 2).tolist() == [2.0, 2.0]
+    assert F.threshold(half, 2, math.inf).tolist() == [math.inf, 60000.0]
+
+
+def test_a_bool_is_a_limit():
+    for count in (1, 300_000):
+        x = torch.tensor([1.0, 3.0]).repeat(count)
+        assert F.hardshrink(x, True)[:2].tolist() == [0.0, 3.0]
+
+
+def test_exponential_units_with_infinite_tails_are_zero_at_zero():
+    x = torch.tensor([-1.0, 0.0, 2.0])
+    assert F.elu(x, math.inf).tolist() == [-math.inf, 0.0, 2.0]
+    assert F.celu(x, math.inf)[1:].tolist() == [0.0, 2.0]
