@@ -9129,7 +9129,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Limited to the range from min_val to max_val.
 
     Raises:
-        ArgumentError: min_val is above max_val.
+        ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
         DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
     """
     try:
@@ -9164,7 +9164,7 @@ def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """Moved by lambd towards 0, and 0 from -lambd to lambd.
 
     Raises:
-        ArgumentError: lambd is negative.
+        ArgumentError: lambd is negative, or the dtype does not hold it.
     """
     if out is not None:
         if overridden(input, out):

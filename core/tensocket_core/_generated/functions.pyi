@@ -1255,7 +1255,7 @@ def hardtanh(input: Tensor, min_val: Scalar = -1.0, max_val: Scalar = 1.0) -> Te
     """Limited to the range from min_val to max_val.
 
     Raises:
-        ArgumentError: min_val is above max_val.
+        ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
         DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
     """
 
@@ -1266,7 +1266,7 @@ def softshrink(input: Tensor, lambd: Scalar = 0.5, *, out: Any = None) -> Tensor
     """Moved by lambd towards 0, and 0 from -lambd to lambd.
 
     Raises:
-        ArgumentError: lambd is negative.
+        ArgumentError: lambd is negative, or the dtype does not hold it.
     """
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
