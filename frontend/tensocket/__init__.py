@@ -121,7 +121,7 @@ pi = math.pi
 #: Modules that few programs need: imported when they are first asked for.
 _LATER = frozenset({
     "__future__", "_VF", "_jit_internal", "_tensor", "_vmap_internals", "futures",
-    "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library",
+    "__config__", "_custom_op", "_custom_ops", "_dynamo", "_functorch", "_library", "_subclasses",
     "_inductor", "_utils", "array_api", "as_torch", "backends", "compiler",
     "distributed", "distributions", "export", "functional", "functorch", "fx", "hub", "jit", "mps", "multiprocessing",
     "nested", "onnx", "profiler", "quasirandom", "return_types", "storage", "testing", "torch_version", "types", "xpu",
