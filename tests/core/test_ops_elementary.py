@@ -165,9 +165,9 @@ def test_complex_expm1_of_infinities_is_that_of_exp(values, host):
     np.testing.assert_array_equal(host(f.expm1(tc.tensor(values, dtype=tc.complex128))), expected)
 
 
-def test_the_next_number_moves_with_the_first_operand_until_both_meet() -> None:
+def test_the_next_number_moves_with_the_first_operand_where_they_differ() -> None:
     x = tc.tensor([1.0, 2.0, 3.0], dtype=tc.float64, requires_grad=True)
     y = tc.tensor([1.0, 5.0, 0.0], dtype=tc.float64, requires_grad=True)
     tc.nextafter(x, y).backward(tc.tensor([2.0, 3.0, 4.0], dtype=tc.float64))
     assert x.grad.tolist() == [0.0, 3.0, 4.0]
-    assert y.grad.tolist() == [2.0, 0.0, 0.0]
+    assert y.grad.tolist() == [0.0, 0.0, 0.0]

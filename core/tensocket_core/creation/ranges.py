@@ -145,8 +145,19 @@ def _spaced(entry: DeviceEntry, start: Any, end: Any, steps: int, dtype: DType) 
     made = unmade(entry, steps, dtype)
     if made is not None:
         return made
-    spaced = np.linspace(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
+    spaced = _even_steps(start, end, steps) if dtype.category > 1 else _whole_steps(int(start), int(end), steps)
     return from_host(entry, to_dtype(spaced, dtype), dtype)
+
+
+def _even_steps(start: Any, end: Any, steps: int) -> Any:
+    """Evenly spaced numbers, each counted from the nearer end, so that both ends are exact."""
+    if steps < 2:
+        return np.full(steps, start)
+    ends = np.asarray([start, end], complex if isinstance(start + end, complex) else float)
+    places = np.arange(steps)
+    with np.errstate(all="ignore"):
+        step = (ends[1] - ends[0]) / (steps - 1)
+        return np.where(places < steps // 2, ends[0] + step * places, ends[1] - step * (steps - 1 - places))
 
 
 def _whole_steps(start: int, end: int, steps: int) -> Any:
@@ -194,6 +205,6 @@ def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, d
     made = unmade(entry, steps, dtype)
     if made is not None:
         return made
-    exponents = np.linspace(start, end, steps)
+    exponents = _even_steps(start, end, steps)
     values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
     return from_host(entry, to_dtype(values, dtype), dtype)

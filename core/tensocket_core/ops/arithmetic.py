@@ -66,7 +66,7 @@ div: Final = Pointwise(
     compute="float",
     kinds="fc",
     derivative=Derivative(
-        input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * input / (other * other)
+        input=lambda grad, other: grad / other, other=lambda grad, input, other: -grad * (input / other / other)
     ),
     aliases=("divide", "true_divide"),
     dunder=("__truediv__", "__rtruediv__"),
@@ -238,7 +238,7 @@ clamp: Final = Pointwise(
     derivative=Derivative(
         input=lambda grad, input, min, max: grad.masked_fill(((input >= min) & (input <= max)).logical_not(), 0),
         min=lambda grad, input, min, max: grad.masked_fill(((min < max) & (input < min)).logical_not(), 0),
-        max=lambda grad, input, min, max: grad.masked_fill(((max >= min) & (input <= max)), 0),
+        max=lambda grad, input, min, max: grad.masked_fill(((max < min) | (input > max)).logical_not(), 0),
     ),
 )
 where: Final = Pointwise(

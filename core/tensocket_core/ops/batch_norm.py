@@ -280,16 +280,19 @@ def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
 )
 def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
                       momentum: float, eps: float) -> Any:
-    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+
+    They have no gradient, and the dtype of the weight if there is one.
 
     Raises:
         ShapeError: The shapes do not fit.
         ArgumentError: Not training, and there are no running statistics.
     """
     result, mean, var = _checked(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    dtype = next((x.dtype for x in (weight, bias, running_mean) if x is not None), input.dtype)
     if mean is None:
-        return result, input.new_zeros((0,)), input.new_zeros((0,))
-    return result, mean.reshape(-1), (var.reshape(-1) + eps).rsqrt()
+        return result, input.new_zeros((0,), dtype=dtype), input.new_zeros((0,), dtype=dtype)
+    return result, mean.detach().reshape(-1).to(dtype), (var.detach().reshape(-1) + eps).rsqrt().to(dtype)
 
 
 @composite("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) -> "

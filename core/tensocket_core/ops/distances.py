@@ -34,7 +34,7 @@ def lengths(x: Any, p: float, dim: Any, keepdim: bool = False) -> Any:
         return call(length, x, (dim,) if is_integer(dim) else dim, keepdim)
     dtype, size = widened(x.abs())
     if p == 0:
-        return ((x != 0).to(size.dtype).sum(dim, keepdim) + 0 * size.sum(dim, keepdim)).to(dtype)
+        return size.masked_fill(x != 0, 1).sum(dim, keepdim).to(dtype)  # with a gradient, of zeros
     if p == 1:
         return size.sum(dim, keepdim).to(dtype)
     if math.isinf(p):

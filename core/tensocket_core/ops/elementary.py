@@ -207,6 +207,12 @@ def _acosh(m: Any, x: Any) -> Any:
     return m.where(x < 1.0, math.nan, found)
 
 
+def _acosh_slope(x: Any) -> Any:
+    """1 / sqrt(x * x - 1), without overflow; beyond -1, too, where masks multiply slopes of NaN with 0."""
+    size = x if x.is_complex() else x.abs()
+    return (size - 1).rsqrt() * (size + 1).rsqrt()
+
+
 def _atanh(m: Any, x: Any) -> Any:
     size = m.abs(x)
     return _with_sign(m, 0.5 * m.log1p(2.0 * size / (1.0 - size)), x)
@@ -224,7 +230,7 @@ asinh: Final = Pointwise(
 acosh: Final = Pointwise(
     "acosh(Tensor input) -> Tensor", "Inverse of cosh, from 0; NaN below 1.", _real_or("acosh", _acosh),
     aliases=("arccosh",),
-    derivative=Derivative(input=lambda grad, result: grad / result.sinh()), **_ANY_FLOAT)
+    derivative=Derivative(input=lambda grad, input: grad * _acosh_slope(input)), **_ANY_FLOAT)
 atanh: Final = Pointwise(
     "atanh(Tensor input) -> Tensor", "Inverse of tanh; NaN beyond -1 and 1.", _real_or("atanh", _atanh),
     aliases=("arctanh",),
@@ -335,9 +341,9 @@ copysign: Final = Pointwise(
     "copysign(Tensor input, Operand other) -> Tensor", "The size of input with the sign of other.",
     lambda m, x, y: m.where(_is_negative(m, x) ^ _is_negative(m, y), -x, x),
     derivative=Derivative(input=lambda grad, input, result: grad * (result / input).masked_fill(input == 0, 0),
-                          other=lambda grad: grad * 0), **_FLOAT)
+                          other=lambda grad: grad.new_zeros(grad.shape)), **_FLOAT)
 nextafter: Final = Pointwise(
     "nextafter(Tensor input, Tensor other) -> Tensor",
     "The next representable number from input towards other.", _nextafter, kinds="f", inplace=True,
-    derivative=Derivative(input=lambda grad, input, other: grad * (input != other),
-                          other=lambda grad, input, other: grad * (input == other)))
+    derivative=Derivative(input=lambda grad, input, other: grad.masked_fill(input == other, 0),
+                          other=lambda grad: grad.new_zeros(grad.shape)))

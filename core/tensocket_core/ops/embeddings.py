@@ -331,12 +331,12 @@ def bag_sums(weight: Any, index: Any, starts: Any, factors: Any, mean: bool, ski
 
 
 def _largest_of_even(rows: Any, shape: tuple[int, int], kept: Any) -> Any:
-    """Largest elements of bags of one size: those of a dimension."""
+    """Largest elements of bags of one size: those of a dimension; gradients flow to the first of equals."""
     rows = rows.reshape((*shape, rows.shape[1]))
     if kept is None:
-        return rows.amax(1)
+        return rows.max(1)[0]
     held = kept.reshape(shape)
-    return rows.masked_fill(~held.unsqueeze(2), float("-inf")).amax(1).masked_fill(~held.any(1, True), 0)
+    return rows.masked_fill(~held.unsqueeze(2), float("-inf")).max(1)[0].masked_fill(~held.any(1, True), 0)
 
 
 def _check_bags(input: Any, weight: Any, offsets: Any, mode: str, by_freq: bool, factors: Any) -> None:
@@ -379,14 +379,21 @@ def _bags(input: Any, offsets: Any, last: bool) -> tuple[Any, int]:
 
 
 def _largest(rows: Any, bag: Any, count: int, kept: Any) -> Any:
-    """Largest elements of each bag; 0 of none."""
+    """Largest elements of each bag, 0 of none; gradients flow to the first of equals."""
     index = bag.unsqueeze(1).expand(tuple(rows.shape))
     low = float("-inf")
     rows = rows if kept is None else rows.masked_fill(~kept.unsqueeze(1), low)
     ones = rows.new_ones((rows.shape[0],)) if kept is None else kept.to(rows.dtype)
     empty = rows.new_zeros((count,)).index_add(0, bag, ones) == 0
-    start = rows.new_full((count, rows.shape[1]), low)
-    return start.scatter_reduce(0, index, rows, "amax").masked_fill(empty.unsqueeze(1), 0)
+    if not rows.shape[0]:
+        return rows.sum(0, True).expand((count, rows.shape[1])).clone()
+    values = rows.detach()
+    top = values.new_full((count, rows.shape[1]), low).scatter_reduce(0, index, values, "amax")
+    found = (values == top.index_select(0, bag)) | (values != values)
+    places = index.new_arange(0, rows.shape[0], 1).unsqueeze(1).expand(tuple(rows.shape))
+    first = index.new_zeros((count, rows.shape[1])).scatter_reduce(
+        0, index, places.masked_fill(~found, rows.shape[0]), "amin", include_self=False)
+    return rows.gather(0, first).masked_fill(empty.unsqueeze(1), 0)
 
 
 @composite("one_hot(Tensor input, int num_classes=-1) -> Tensor", method=False, namespace="nn.functional")

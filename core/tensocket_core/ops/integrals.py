@@ -64,6 +64,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     Raises:
         ShapeError: The input has more than two dimensions.
         DtypeError: The input is boolean.
+        ArgumentError: Weights are negative, or sum to zero.
     """
     if input.ndim > 2:
         raise ShapeError("cov", f"a tensor of shape {list(input.shape)}", "variables are rows of a matrix",
@@ -77,6 +78,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             _check_weights(name, weights, count, whole=name == "fweights")
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     total = count if weights is None else weights.sum()
+    if weights is not None and total.detach().item() == 0:
+        raise ArgumentError("cov", "weights that sum to zero", "the sum of weights is what sums are divided by",
+                            "pass a positive weight")
     mean = (rows if weights is None else rows * weights).sum(1) / total
     norm = _freedom(count, weights, aweights, total, correction)
     centred = rows - mean.unsqueeze(1)

@@ -9,6 +9,7 @@ import numpy as np
 from tensocket_plugins.contract.errors import DtypeError, ShapeError
 from tensocket_plugins.kit import host_linalg
 
+from .._generated import functions
 from ..autograd.conjugate import wirtinger
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
@@ -206,11 +207,14 @@ determinant: Final[HostOperator] = HostOperator(
 
 
 def _slogdet_gradient(grad: Any, matrix: Any, result: Any) -> Any:
-    """Of the logarithm, grad * inv(A).mH; the sign of complex matrices turns with the imaginary part."""
+    """Of the logarithm, grad * inv(A).mH; the sign of complex matrices turns with the imaginary part.
+
+    The gradient of a singular matrix is NaN, and does not disturb the others of a batch.
+    """
     scale = grad.select(-1, 1)
     if grad.dtype.is_complex:
         scale = scale.real - (grad.select(-1, 0).conj() * result.select(-1, 0)).imag * 1j
-    return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(call(inverse, matrix))
+    return scale.unsqueeze(-1).unsqueeze(-1) * adjoint(functions.linalg_inv_ex(matrix)[0])
 
 
 def _slogdet(matrix: Any) -> Any:

@@ -16,6 +16,7 @@ from ..dispatch.composite import composite
 from ..dispatch.registry import COMPOSITES
 from ..execute.math import arithmetic_dtype
 from ..limits import finfo
+from .choices import widened
 from .normalized import normalize_rms, normalize_rows
 from .normalized_parts import normalize_parts
 
@@ -170,12 +171,15 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
     """
     result = layer_norm(input, normalized_shape, weight, bias, eps)
     dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
-    return result, *_statistics(input.detach(), dims, eps, True)
+    return result, *_statistics(input.detach(), dims, eps, True, weight)
 
 
-def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:
-    """Mean and reciprocal standard deviation."""
-    return input.mean(dims, keepdim), (input.var(dims, keepdim=keepdim, correction=0) + eps).rsqrt()
+def _statistics(input: Any, dims: tuple[int, ...], eps: float, keepdim: bool, weight: Any) -> tuple[Any, Any]:
+    """Mean and reciprocal standard deviation, in the dtype of the weight if there is one."""
+    dtype, input = widened(input)
+    mean, var = input.mean(dims, keepdim), input.var(dims, keepdim=keepdim, correction=0)
+    kept = dtype if weight is None else weight.dtype
+    return mean.to(kept), (var + eps).rsqrt().to(kept)
 
 
 def _by_channel(x: Any, rank: int) -> Any:
@@ -228,7 +232,7 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
         raise ShapeError("native_group_norm", f"input {list(input.shape)} for N={N}, C={C}, HxW={HxW}",
                          "the input has N * C * HxW elements", "pass the sizes of the input")
     result = group_norm(input, group, weight, bias, eps)
-    return result, *_statistics(input.reshape(N, group, C * HxW // max(group, 1)), (2,), eps, False)
+    return result, *_statistics(input.reshape(N, group, C * HxW // max(group, 1)), (2,), eps, False, weight)
 
 
 def _check_channels(operator: str, input: Any, **values: Any) -> None:

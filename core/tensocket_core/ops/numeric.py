@@ -220,7 +220,7 @@ def _logit(m: Any, x: Any, eps: Any) -> Any:
 
 
 def _logit_gradient(grad: Any, x: Any, eps: float | None) -> Any:
-    slope = grad / (x * (1 - x))
+    slope = grad / (x * (1 - x)).masked_fill(x == 0, 0)  # not -0
     if eps is None:
         return slope.masked_fill((x < 0) | (x > 1), math.nan)
     return slope.masked_fill((x < eps) | (x > 1 - eps), 0)

@@ -160,9 +160,18 @@ length: Final = Reduction(
     method=False,
     function=False,
     decompose=lambda x, dim, keepdim: call(square_sum, x, dim, keepdim).sqrt(),
-    derivative=Derivative(input=lambda grad, input, result, dim, keepdim: restore(
-        (grad / result).masked_fill(result == 0, 0), tuple(input.shape), dim, keepdim) * input),
+    derivative=Derivative(input=lambda grad, input, result, dim, keepdim: _length_gradient(
+        grad, input, result, dim, keepdim)),
 )
+
+
+def _length_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
+    """Grad * input / result, and 0 at 0, in float32 for narrow floats: the quotient grad / result may be infinite."""
+    dtype, grad, wide, size = widened(grad, input, result)
+    slope = grad / size.masked_fill(size == 0, math.inf)
+    return (restore(slope, tuple(input.shape), dim, keepdim) * wide).to(dtype)
+
+
 _SPREAD_DIMS: Final = f"{_DIMS}, float correction=1.0"
 
 
@@ -198,7 +207,7 @@ deviation: Final = Reduction(
     function=False,
     decompose=lambda x, dim, keepdim, correction: call(variance, x, dim, keepdim, correction).sqrt(),
     derivative=Derivative(input=lambda grad, input, result, dim, keepdim, correction: _variance_gradient(
-        (grad / (result * 2)).masked_fill(result == 0, 0), input, dim, keepdim, correction)),
+        grad / (result * 2).masked_fill(result == 0, math.inf), input, dim, keepdim, correction)),
 )
 prod: Final = Reduction(
     f"prod({_DIMS}, *, dtype? dtype=None) -> Tensor",

@@ -46,8 +46,8 @@ solve_with_info: Final[HostOperator] = HostOperator(
     "solve_ex(Tensor A, Tensor B) -> (Tensor, Tensor)", "Solutions, and what failed.", lapack.solve,
     label="linalg.solve_ex", shape=lambda a, b: [(*_batch(a, b), *b[-2:]), _batch(a, b)], result=("same", "int32"),
     derivative=wirtinger(Derivative(
-        A=lambda grads, A, result0: -(call(solution, adjoint(A), grads[0]) @ adjoint(result0)),
-        B=lambda grads, A: call(solution, adjoint(A), grads[0]))), **MATRIX)
+        A=lambda grads, A, result0: -(call(solve_with_info, adjoint(A), grads[0])[0] @ adjoint(result0)),
+        B=lambda grads, A: call(solve_with_info, adjoint(A), grads[0])[0])), **MATRIX)
 
 
 @composite("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> any", **LINALG)

@@ -183,6 +183,16 @@ def _samples(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     return result.new_zeros(tuple(result.shape))
 
 
+@forward_rule("div")
+def _quotient(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
+    """(t - u * result) / other: one division, which is infinite, not NaN, where other is 0."""
+    dividend, divisor = tangents[:2]
+    if divisor is None or result.dtype.kind not in ("float", "complex"):
+        return pointwise(operator, args, tangents, result)
+    moved = divisor.to(result.dtype) * result
+    return (-moved if dividend is None else dividend.to(result.dtype) - moved) / args[1]
+
+
 @forward_rule("logcumsumexp")
 def _log_running(operator: Any, args: Any, tangents: Any, result: Any) -> Any:
     if not args[0].dtype.is_floating_point or not args[0].ndim:
