@@ -10208,6 +10208,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     Raises:
         ShapeError: The input has more than two dimensions.
         DtypeError: The input is boolean.
+        ArgumentError: Weights are negative, or sum to zero.
     """
     try:
         key = input._key | (0 if fweights is None else fweights._key) | (0 if aweights is None else aweights._key)
@@ -12376,7 +12377,9 @@ def batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
 
 
 def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> Any:
-    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+
+    They have no gradient, and the dtype of the weight if there is one.
 
     Raises:
         ShapeError: The shapes do not fit.

@@ -1490,6 +1490,7 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
     Raises:
         ShapeError: The input has more than two dimensions.
         DtypeError: The input is boolean.
+        ArgumentError: Weights are negative, or sum to zero.
     """
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -2191,7 +2192,9 @@ def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runnin
     """
 
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> Any:
-    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; empty statistics when not training.
+    """(batch_norm(input), mean, 1 / sqrt(var + eps)) of the batch; statistics are empty when not training.
+
+    They have no gradient, and the dtype of the weight if there is one.
 
     Raises:
         ShapeError: The shapes do not fit.

@@ -1330,6 +1330,7 @@ class Operators:
         Raises:
             ShapeError: The input has more than two dimensions.
             DtypeError: The input is boolean.
+            ArgumentError: Weights are negative, or sum to zero.
         """
 
     def corrcoef(self) -> Tensor:
