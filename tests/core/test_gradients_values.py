@@ -1,4 +1,4 @@
-"""Values and gradients where formulas divide zeros, overflow, or tie: norms at 0, ends of domains, singular matrices."""
+"""Values and gradients where formulas divide zeros, overflow or tie: norms at 0, ends of domains, singular matrices."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from . import lapack
 from .choices import true_somewhere
 from .decompositions import LINALG, MATRIX, adjoint, check_matrix
 from .factorizations import check_info, lu_permutation, triangular
-from .inverses import pinv, solution
+from .inverses import pinv
 from .selection import positions
 
 #: Results with PyTorch's names.
