@@ -143,7 +143,8 @@ def test_statistics_of_native_normalisations(weight, expected):
     x = tc.tensor(np.arange(48.0).reshape(2, 4, 6), dtype=tc.bfloat16, requires_grad=True)
     given = None if weight is None else tc.ones(4, dtype=weight)
     batch = F.native_batch_norm(x, given, None, None, None, True, 0.1, 0.0)
-    known = F.native_batch_norm(x, given, None, tc.zeros(4, dtype=expected), tc.ones(4, dtype=expected), False, 0.1, 0.0)
+    running = tc.zeros(4, dtype=expected), tc.ones(4, dtype=expected)
+    known = F.native_batch_norm(x, given, None, *running, False, 0.1, 0.0)
     group = F.native_group_norm(x, given, None, 2, 4, 6, 2, 0.0)
     rows = F.native_layer_norm(x, [6], None if weight is None else tc.ones(6, dtype=weight), None, 0.0)
     for made in (batch, known, group, rows):
