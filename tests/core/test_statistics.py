@@ -184,3 +184,15 @@ def test_masks_without_elements() -> None:
 def test_spreads_without_degrees_of_freedom_warn(call):
     with pytest.warns(UserWarning, match="degrees of freedom is <= 0"):
         assert not math.isfinite(call(torch.tensor([1.0, 2.0])).item())
+
+
+@pytest.mark.parametrize("broken", [complex(math.nan, 0), complex(0, math.nan), complex(math.nan, math.nan)])
+@pytest.mark.parametrize("other", [1 + 1j, complex(-math.inf, 0), complex(-math.inf, 1), complex(math.inf, 0)])
+def test_logarithms_of_complex_sums_keep_nan(broken: complex, other: complex) -> None:
+    for first, second in ((broken, other), (other, broken)):
+        x, y = torch.tensor([first]), torch.tensor([second])
+        added = torch.logaddexp(x, y)
+        for result in (added, torch.logcumsumexp(torch.cat([x, y]), 0)[1:]):
+            assert torch.view_as_real(result).isnan().all()
+    rows = torch.tensor([other, broken, other] * 100).reshape(100, 3)
+    assert torch.view_as_real(torch.logcumsumexp(rows, 1)[:, 1:]).isnan().all()

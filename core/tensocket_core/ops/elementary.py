@@ -265,11 +265,12 @@ log10: Final = Pointwise(
 
 
 def added_logarithms(m: Any, x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)) of complex numbers, on the branch of the one with the larger real part."""
+    """log(exp(x) + exp(y)) of complex numbers, on the branch of the one with the larger real part; NaN of any NaN."""
     swapped = m.real(x) < m.real(y)
     large, small = m.where(swapped, y, x), m.where(swapped, x, y)
     nothing = m.eq(m.real(large), -math.inf)
-    return m.where(nothing, large, large + m.log(1.0 + m.exp(small - m.where(nothing, 0.0, large))))
+    added = m.where(nothing, large, large + m.log(1.0 + m.exp(small - m.where(nothing, 0.0, large))))
+    return m.where(m.ne(x, x) | m.ne(y, y), x * y, added)  # both parts of the product are NaN
 
 
 def _logaddexp(m: Any, x: Any, y: Any) -> Any:
