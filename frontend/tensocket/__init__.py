@@ -128,7 +128,7 @@ _LATER = frozenset({
 })
 #: Functions of such modules.
 _LATER_NAMES = {
-    "compile": "compiler", "default_generator": "random",
+    "_assert": "overrides", "compile": "compiler", "default_generator": "random",
     "Future": "futures", "ScriptFunction": "jit", "ScriptModule": "jit",
     "SymInt": "nested.sizes", "_nested_from_padded": "nested.conversion",
     "_nested_from_padded_and_nested_example": "nested.conversion", "_nested_tensor_from_mask": "nested.conversion",

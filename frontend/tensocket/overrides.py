@@ -65,6 +65,18 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
     return decorate
 
 
+def _assert(condition: Any, message: Any) -> None:
+    """``assert`` as a function, which classes with ``__torch_function__`` see.
+
+    Raises:
+        AssertionError: ``condition`` is false.
+    """
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        handle_torch_function(_assert, (condition,), condition, message)
+    elif not condition:
+        raise AssertionError(message)
+
+
 def is_tensor_like(inp: Any) -> bool:
     """Whether ``inp`` is a tensor or overrides functions."""
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
