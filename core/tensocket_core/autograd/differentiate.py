@@ -81,6 +81,8 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
                             "there is one gradient for each tensor", "pass None where it is implied")
     roots = []
     for root, gradient in zip(outputs, gradients, strict=True):
+        if hasattr(root, "_root"):  # a tensor that stands for another one, as nested tensors do
+            root, gradient = root._root(gradient)
         edge = _edge(operator, root, "an output")
         if edge is None:
             root, gradient = _recorded(root), _recorded(gradient)

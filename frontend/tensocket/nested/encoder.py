@@ -49,8 +49,9 @@ def nested_attention(query: Any, module: Any, key: Any, value: Any, masks: tuple
                             "the batch of a nested tensor comes first", "make the layer with batch_first=True")
     keys = _dense(key)
     made, weights = F.multi_head_attention_forward(
-        *[x.transpose(0, 1) for x in (_dense(query), keys, _dense(value))], module.embed_dim, module.num_heads,
-        module.in_proj_weight, module.in_proj_bias, module.bias_k, module.bias_v, module.add_zero_attn, module.dropout,
+        _dense(query).transpose(0, 1), keys.transpose(0, 1), _dense(value).transpose(0, 1), module.embed_dim,
+        module.num_heads, module.in_proj_weight, module.in_proj_bias, module.bias_k, module.bias_v,
+        module.add_zero_attn, module.dropout,
         module.out_proj.weight, module.out_proj.bias, module.training, _padding_mask(key, keys.shape[1]), need_weights,
         None, not module._qkv_same_embed_dim, module.q_proj_weight, module.k_proj_weight, module.v_proj_weight,
         average_attn_weights=average_attn_weights)
@@ -99,11 +100,12 @@ def _native_multi_head_attention(
                             "NestedTensor with mask is not supported yet", "leave the mask out")
     padding = mask if mask_type == 1 else None
     scores = None if mask is None or mask_type == 1 else mask.flatten(0, 1) if mask.dim() == 4 else mask
-    given = [_dense(x) if nested else x for x in (query, key, value)]
+    queries, keys, values = (_dense(x) if nested else x for x in (query, key, value))
     if nested:
-        padding = _padding_mask(key, given[1].shape[1])
+        padding = _padding_mask(key, keys.shape[1])
     made, weights = F.multi_head_attention_forward(
-        *[x.transpose(0, 1) for x in given], embed_dim, num_head, qkv_weight, qkv_bias, None, None, False, 0.0,
+        queries.transpose(0, 1), keys.transpose(0, 1), values.transpose(0, 1), embed_dim, num_head, qkv_weight,
+        qkv_bias, None, None, False, 0.0,
         proj_weight, proj_bias, False, padding, need_weights, scores, average_attn_weights=average_attn_weights)
     result = made.transpose(0, 1)
     return (_cut(result, query) if nested else result), weights

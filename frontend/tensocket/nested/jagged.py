@@ -11,7 +11,7 @@ from tensocket_core.execute.geometry import normalize_axis
 from tensocket_plugins.contract.errors import ArgumentError, ShapeError, UnsupportedOperator
 
 from . import shared
-from .padding import offsets_of
+from .padding import cut, offsets_of
 from .rules import elementwise, nested_in, replaced, rule
 from .sizes import NestedInt
 from .structures import Ragged
@@ -67,6 +67,10 @@ def _fitted(name: str, first: Any, dense: Any) -> Any:
     ndim, axis = first.ndim, first._structure.axis
     if dense.dim() > ndim:
         raise _refused(name, first, dense)
+    gapless = first._structure.lengths is None
+    if gapless and dense.dim() == ndim and (dense.shape[0], dense.shape[axis]) == (
+            len(first), first._structure.longest) and dense.shape[axis] != 1:
+        return plain(cut(dense, first._structure.moved(axis, ndim)))  # padded components
     if dense.dim() == ndim and dense.shape[0] == 1:
         dense = dense.squeeze(0)
     ragged = dense.dim() - (ndim - axis)
@@ -74,7 +78,7 @@ def _fitted(name: str, first: Any, dense: Any) -> Any:
         raise _refused(name, first, dense)
     if dense.dim() < ndim:
         return dense
-    if dense.shape[0] != len(first) or first._structure.lengths is not None:
+    if dense.shape[0] != len(first) or not gapless:
         raise _refused(name, first, dense)
     counts = core.tensor(first._structure.bounds()[1], dtype=core.int64, device=dense.device)
     return dense.squeeze(axis).repeat_interleave(counts, 0).movedim(0, axis - 1)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import tensocket_core as core
+from tensocket_core import Tensor
 from tensocket_core._generated import functions
 from tensocket_core.execute.geometry import normalize_axis
 from tensocket_plugins.contract.errors import ShapeError, UnsupportedOperator
@@ -28,6 +29,30 @@ def _reduction(name: str) -> None:
 
 for _name in ("sum", "mean", "prod", "amax", "amin", "any", "all", "logsumexp"):
     _reduction(_name)
+
+
+def _extremes(name: str) -> None:
+    function = getattr(functions, name)
+
+    @rule(NestedTensor, name)
+    def find(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if isinstance(dim, Tensor):
+            return getattr(functions, f"{name}imum")(input, dim)
+        if dim is None:
+            return function(plain(input if input._structure.lengths is None else joined(components(input), input)))
+        axis = normalize_axis(name, dim, input.ndim)
+        if axis in (0, input._structure.axis):
+            raise not_along(name, axis)
+        found = function(plain(input), axis - 1, keepdim)
+        moved = input._structure.axis - (not keepdim and axis < input._structure.axis)
+        structure = input._structure.moved(moved, input.ndim - (not keepdim))
+        if isinstance(found, Tensor):
+            return nested(found, structure)
+        return type(found)(*[nested(x, structure) for x in found])
+
+
+for _name in ("max", "min", "argmax", "argmin"):
+    _extremes(_name)
 
 
 def _spread(name: str) -> None:

@@ -25,21 +25,17 @@ _ELEMENTWISE: Final[dict[type, Elementwise]] = {}
 
 #: Composites of functions of one element at a time.
 _COMPOSED: Final = frozenset((
-    "alpha_dropout", "bernoulli", "bernoulli_", "celu", "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "clip_",
-    "dropout", "elu", "feature_alpha_dropout", "gelu", "gelu_", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "isclose", "leaky_relu", "lerp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid",
-    "masked_fill", "masked_fill_", "mish", "mvlgamma", "nan_to_num", "nan_to_num_", "relu6", "rrelu", "selu", "silu",
-    "softplus", "softshrink", "tanhshrink", "threshold", "threshold_backward", "true_divide", "where", "addcmul",
-    "addcdiv", "rsub", "float_power", "isin", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "real",
-    "fill_", "zero_", "copy_", "uniform_", "normal_", "exponential_", "random_", "log_normal_", "cauchy_",
-    "geometric_", "native_dropout", "frac", "frac_", "square", "square_", "square", "xlogy", "maximum", "minimum",
-    "fmax", "fmin", "remainder", "fmod", "floor_divide", "pow", "pow_", "sigmoid", "logit", "deg2rad", "rad2deg",
+    "alpha_dropout", "bernoulli", "bernoulli_", "cauchy_", "celu", "clip", "clip_", "dropout", "elu",
+    "exponential_", "feature_alpha_dropout", "float_power", "geometric_", "hardtanh", "isclose", "isin", "isreal",
+    "log_normal_", "masked_fill", "masked_fill_", "mvlgamma", "nan_to_num", "nan_to_num_", "native_dropout",
+    "normal_", "positive", "random_", "real", "relu6", "rrelu", "rsub", "selu", "softshrink", "softsign",
+    "tanhshrink", "true_divide", "uniform_", "zero_",
 ))
 #: Facts that the dense tensor behind a nested one shares with it.
 _SHARED: Final = frozenset((
     "data_ptr", "dtype", "element_size", "get_device", "is_complex", "is_floating_point", "is_signed",
     "register_hook", "requires_grad_", "retain_grad", "storage_offset", "untyped_storage", "is_pinned", "is_shared",
-    "nelement", "numel",
+    "nelement", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "numel",
 ))
 
 

@@ -237,13 +237,28 @@ def get_item(input: Any, index: Any) -> Any:
         UnsupportedOperator: The batch is indexed by anything but an integer.
     """
     first, *rest = index if isinstance(index, tuple) else (index,)
-    if first is Ellipsis and not rest:
-        return alias(input)
+    if first is Ellipsis and all(type(k) is int for k in rest) and len(rest) < input.ndim:
+        found = alias(input)
+        for k in rest:
+            found = functions.select(found, input.ndim - len(rest), k)
+        return found
+    found, rest = _component(input, first, rest)
+    return found[tuple(rest)] if rest else found
+
+
+@rule(Nested, "__setitem__")
+def set_item(input: Any, index: Any, value: Any) -> None:
+    """Write a component, or an element or part of one."""
+    first, *rest = index if isinstance(index, tuple) else (index,)
+    found, rest = _component(input, first, rest)
+    found[tuple(rest) or ...] = value
+
+
+def _component(input: Any, first: Any, rest: list[Any]) -> tuple[Any, list[Any]]:
     if isinstance(first, bool) or not hasattr(first, "__index__"):
         raise UnsupportedOperator("__getitem__", f"an index of type {type(first).__name__} in dimension 0",
                                   "the batch of a nested tensor is indexed by integers", "index the components")
-    found = select(input, 0, first.__index__())
-    return found[tuple(rest)] if rest else found
+    return select(input, 0, first.__index__()), rest
 
 
 def select(input: Any, dim: int, index: int) -> Any:

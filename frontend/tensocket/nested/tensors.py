@@ -116,10 +116,15 @@ class Nested(Tensor):
         Raises:
             AutogradError: There is no gradient, or it has another structure.
         """
+        dense, first = self._root(gradient)
+        dense.backward(first, retain_graph, create_graph, inputs)
+
+    def _root(self, gradient: Any) -> tuple[Any, Any]:
+        """The dense tensor from which backward starts, and its gradient."""
         if gradient is None:
             raise AutogradError("backward", "a nested tensor without a gradient",
                                 "grad can be implicitly created only for scalar outputs", "pass a nested tensor")
-        plain(self).backward(gradient_for(self, gradient), retain_graph, create_graph, inputs)
+        return plain(self), gradient_for(self, gradient)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._grad_fn is not None:

@@ -220,7 +220,7 @@ JAGGED = [
     (lambda: J.chunk(2, 1), UnsupportedOperator, "chunk(): not supported for NestedTensor on dim=1"),
     (lambda: J * K, ShapeError, "cannot call binary pointwise function mul.Tensor with inputs of shapes "
      f"(2, {J.size(1)}, 4) and (2, {K.size(1)}, 4)"),
-    (lambda: J * dense(2, 3, 4), ShapeError, "cannot call binary pointwise function mul.Tensor with inputs of shapes"),
+    (lambda: J * dense(2, 4, 4), ShapeError, "cannot call binary pointwise function mul.Tensor with inputs of shapes"),
     (lambda: J.matmul(dense(3, 4, 2)), ShapeError, "matmul(): not supported between inputs of these shapes"),
     (lambda: F.linear(J, J), UnsupportedOperator, "linear does not support nested parameters"),
     (lambda: F.layer_norm(J, (3, 4)), UnsupportedOperator,

@@ -18,6 +18,7 @@ from tensocket.nested._internal.nested_tensor import (
     get_tensor_symint,
     nested_view_from_values_offsets_lengths,
 )
+from tensocket_plugins.contract.errors import UnsupportedOperator
 
 LAYOUTS = [torch.strided, torch.jagged]
 SHAPES = [(2, 4), (0, 4), (5, 4), (3, 4)]
@@ -237,6 +238,44 @@ def test_reductions_of_jagged(keepdim):
     assert (x > 0).all(-1, keepdim=keepdim).unbind()[0].tolist() == (parts[0] > 0).all(-1, keepdims=keepdim).tolist()
 
 
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_extremes_of_jagged(keepdim):
+    parts, x = pair(torch.jagged, ((2, 3, 4), (1, 3, 4), (5, 3, 4)))
+    for k in (1, 2):
+        largest = x.max(k + 1, keepdim=keepdim)
+        agree(largest.values, [p.max(k, keepdims=keepdim) for p in parts])
+        agree(largest.indices, [p.argmax(k, keepdims=keepdim) for p in parts])
+        agree(x.argmin(k + 1, keepdim=keepdim), [p.argmin(k, keepdims=keepdim) for p in parts])
+    turned = x.transpose(1, 2)
+    agree(turned.min(1, keepdim=keepdim)[0], [p.transpose(1, 0, 2).min(0, keepdims=keepdim) for p in parts])
+    assert float(x.max()) == max(p.max() for p in parts)
+    agree(torch.max(x, -x), [np.abs(p) for p in parts])
+    with pytest.raises(UnsupportedOperator, match=r"max\(\): not supported for NestedTensor on dim=1"):
+        x.max(1)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_indices(layout):
+    parts, x = pair(layout)
+    agree(x[...], parts)
+    agree(x[..., 1], [p[..., 1] for p in parts])
+    x[0] = 1.0
+    x[2, 1:, 0] = torch.zeros(4, dtype=torch.float64)
+    np.testing.assert_array_equal(x[0].numpy(), np.ones((2, 4)))
+    expected = parts[2].copy()
+    expected[1:, 0] = 0
+    np.testing.assert_array_equal(x[2].numpy(), expected)
+    assert x.new_tensor([1.0]).tolist() == [1.0]
+    agree(F.softsign(x[...].detach()), [p / (1 + abs(p)) for p in (np.ones((2, 4)), parts[1], expected, parts[3])])
+
+
+def test_padded_operands():
+    parts, x = pair(torch.jagged)
+    padded = np.random.default_rng(5).standard_normal((4, 5, 4))
+    agree(x * torch.from_numpy(padded), [p * q[:len(p)] for p, q in zip(parts, padded, strict=True)])
+    agree(x + torch.from_numpy(padded[..., :1]), [p + q[:len(p), :1] for p, q in zip(parts, padded, strict=True)])
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_rows_and_products(layout):
     parts, x = pair(layout, ((2, 4), (5, 4), (3, 4)))
@@ -398,6 +437,9 @@ def test_gradients_of_leaves(layout):
     agree(gradient, [2 * part for part in parts])
     (gradient,) = torch.autograd.grad(x.sin(), (x,), torch.ones_like(x))
     agree(gradient, [np.cos(part) for part in parts])
+    torch.autograd.backward([x * x, x * 3], [torch.ones_like(x), torch.ones_like(x)])
+    agree(x.grad, [2 * part + 3 for part in parts])
+    x.grad = None
     turned = (x * 1).transpose(1, 2)
     turned.backward(torch.ones_like(turned) * 2)
     agree(x.grad, [np.full_like(part, 2.0) for part in parts])

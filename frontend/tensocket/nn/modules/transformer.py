@@ -253,7 +253,8 @@ class TransformerEncoder(Module):
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if output.is_nested and not src.is_nested:
             output = output.to_padded_tensor(0.0, tuple(src.shape))
-        return output if self.norm is None else self.norm(output)
+        result: Tensor = output if self.norm is None else self.norm(output)
+        return result
 
 
     def _without_padding(self, src: Tensor, mask: Tensor | None,
