@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, AutogradError, DtypeError, ShapeError
 
@@ -31,9 +31,28 @@ def _edge(operator: str, value: Any, role: str) -> Any:
     return (value._grad_fn or value) if value._key & AUTOGRAD else None
 
 
+class RecordedDual(NamedTuple):
+    """A tensor of a dual level as autograd sees it, its attribute ``recorded_dual``.
+
+    Attributes:
+        primal: The tensor that takes part in the graph.
+        tangent: The tangent, which takes part as well; None where there is none.
+        pair: Makes another tensor of the level of a primal and a tangent.
+    """
+
+    primal: Any
+    tangent: Any
+    pair: Callable[[Any, Any], Any]
+
+
+def _dual(value: Any) -> RecordedDual | None:
+    return getattr(value, "recorded_dual", None)
+
+
 def _recorded(value: Any) -> Any:
-    """The tensor that takes part in autograd for one that is made of several; every other one itself."""
-    return getattr(value, "recorded_part", value)
+    """The tensor that takes part in autograd for one of a dual level; every other one itself."""
+    dual = _dual(value)
+    return value if dual is None else dual.primal
 
 
 def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool) -> Any:
@@ -210,14 +229,14 @@ def computed(roots: tuple[Any, ...], inputs: Any, grad_outputs: Any = None, reta
     given = _sequence(inputs)
     edges = _wanted("grad", given)
     gradients = _given(roots, grad_outputs)
-    dual = next((x for x in (*roots, *gradients) if getattr(x, "is_dual", False)), None) if ACTIVE else None
+    duals = [dual for dual in map(_dual, (*roots, *gradients)) if dual and dual.tangent is not None] if ACTIVE else []
     if is_grads_batched:
         results = _batched(roots, edges, gradients, retain_graph, create_graph)
     else:
         results = _single(_roots("grad", roots, gradients, create_graph), edges,
-                          retain_graph if dual is None else True, create_graph)
-        if dual is not None:
-            results = _with_tangents(dual, results, (roots, gradients), edges, retain_graph, create_graph)
+                          True if duals else retain_graph, create_graph)
+        if duals:
+            results = _with_tangents(duals[0].pair, results, (roots, gradients), edges, retain_graph, create_graph)
     if materialize_grads:
         lead = gradients[0].shape[:1] if is_grads_batched else ()
         results = [_zeros(tensor, lead, create_graph) if value is None else value
@@ -246,15 +265,15 @@ def _single(starts: list[tuple[Any, Any]], edges: list[Any], retain_graph: bool 
     return [captured.get(target_of(edge)) for edge in edges]
 
 
-def _with_tangents(dual: Any, results: list[Any], starts: tuple[Sequence[Any], Sequence[Any]], edges: list[Any],
-                   retain_graph: bool | None, create_graph: bool) -> list[Any]:
+def _with_tangents(pair: Callable[[Any, Any], Any], results: list[Any], starts: tuple[Sequence[Any], Sequence[Any]],
+                   edges: list[Any], retain_graph: bool | None, create_graph: bool) -> list[Any]:
     """Gradients of dual tensors as duals.
 
     Second derivatives are symmetric: how a gradient changes along a direction is the gradient of the outputs' tangents,
     and, where first gradients change, what comes of their tangents.
 
     Args:
-        dual: A dual tensor, which knows how to make others.
+        pair: Makes a dual tensor of a primal and a tangent.
         results: The gradients; None where there is none.
         starts: The outputs and their first gradients.
         edges: To the inputs.
@@ -263,7 +282,7 @@ def _with_tangents(dual: Any, results: list[Any], starts: tuple[Sequence[Any], S
     """
     outputs, seeds = [], []
     for root, seed in zip(*starts, strict=True):
-        moved, turned = getattr(root, "recorded_tangent", None), getattr(seed, "recorded_tangent", None)
+        moved, turned = [None if dual is None else dual.tangent for dual in (_dual(root), _dual(seed))]
         if moved is not None and moved._key & AUTOGRAD:
             outputs.append(moved)
             seeds.append(_recorded(seed))
@@ -273,7 +292,7 @@ def _with_tangents(dual: Any, results: list[Any], starts: tuple[Sequence[Any], S
     if not outputs:
         return results
     tangents = _single(_roots("grad", outputs, seeds, create_graph), edges, retain_graph, create_graph)
-    return [value if value is None or tangent is None else dual.paired(value, tangent)
+    return [value if value is None or tangent is None else pair(value, tangent)
             for value, tangent in zip(results, tangents, strict=True)]
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from tensocket_plugins.contract.errors import AutogradError
 
 from .._generated import functions
+from ..autograd.differentiate import RecordedDual
 from ..autograd.jacobians import ALONG
 from ..dispatch.keys import AUTOGRAD, CONJ, LAZY, NEG
 from ..dispatch.modes import INHERITED
@@ -25,18 +26,9 @@ class LevelDual(DualTensor):
     __slots__ = ()
 
     @property
-    def recorded_part(self) -> Any:
-        """The tensor that takes part in autograd."""
-        return self._value
-
-    @property
-    def recorded_tangent(self) -> Any:
-        """The tangent, which takes part in autograd as well; None where there is none."""
-        return content(self) if self.is_dual else None
-
-    def paired(self, primal: Any, tangent: Any) -> Any:
-        """Another tensor of this level."""
-        return self._transform.dual(primal, tangent)
+    def recorded_dual(self) -> RecordedDual:
+        """What autograd sees of this tensor."""
+        return RecordedDual(self._value, content(self) if self.is_dual else None, self._transform.dual)
 
     @property
     def is_dual(self) -> bool:
