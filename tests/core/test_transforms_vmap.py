@@ -12,6 +12,7 @@ import pytest
 import tensocket_core as torch
 from tensocket_core.random import rng_states
 from tensocket_core.transforms import chunk_vmap, restore_vmap, vmap
+from tensocket_plugins.contract.errors import ShapeError
 
 X = np.sin(np.arange(30.0)).reshape(5, 6).astype(np.float32)
 
@@ -99,3 +100,14 @@ def test_errors_leave_nothing_behind(transform: Callable[..., Any]) -> None:
         transform(fails)(tensor(X))
     same(tensor(X) + 1, X + 1)
     assert tensor(X).sum().item() == pytest.approx(X.sum())
+
+
+@pytest.mark.parametrize(("size", "stride", "offset"), [((5,), (1,), 0), ((2, 3), (3, 1), 0), ((2,), (1,), 3)])
+def test_views_that_reach_out_of_an_example_are_refused(
+        size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> None:
+    rows = torch.zeros(3, 4)
+    with pytest.raises(ShapeError, match="can access memory outside of `tensor` — views in vmap stay within the "
+                                         "elements of their example — choose a smaller size, stride or offset"):
+        vmap(lambda x: x.as_strided(size, stride, offset))(rows)
+    assert vmap(lambda x: x.as_strided((2, 2), (2, 1), 0))(rows).shape == (3, 2, 2)
+    assert vmap(lambda x: x.as_strided((0, 9), (9, 1), 0))(rows).shape == (3, 0, 9)

@@ -7,10 +7,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
+from tensocket_plugins.contract.arrays import DeviceArray
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import TransformError
+from tensocket_plugins.contract.errors import ShapeError, TransformError
 
 from .._generated import functions
+from ..autograd.rebase import extent
 from ..dispatch.call import call
 from ..execute.broad_rows import BroadRow
 from ..execute.geometry import element_strides, normalize_axes, normalize_axis, normalize_shape
@@ -62,15 +64,26 @@ def view(info: Info, in_dims: Any, input: Any, *args: Any) -> Any:
 
     Raises:
         TransformError: The view has another dtype, which strides do not tell.
+        ShapeError: It reaches out of the example's elements.
     """
     example = logical(input, 0)
     seen = info.operator.view(example, *args)
     if seen.dtype is not example.dtype:
         raise TransformError(info.operator.name, f"a view of {example.dtype.name} as {seen.dtype.name}",
                              "views of batches keep the dtype", "register a batching rule for the operator")
+    _check_within(info.operator.name, example, seen)
     shape, strides = (info.batch_size, *seen.shape), (input.stride(0), *seen.strides)
     base = (tuple(input.shape), element_strides(input._array))
     return call(views.strided, input, shape, strides, seen.offset - example.offset, base), 0
+
+
+def _check_within(name: str, example: DeviceArray, seen: DeviceArray) -> None:
+    first, reach = seen.offset - example.offset, extent(example.shape, example.strides)
+    if 0 not in seen.shape and (first < 0 or first + extent(seen.shape, seen.strides) > reach):
+        raise ShapeError(name, f"size {list(seen.shape)}, stride {list(seen.strides)} and offset {seen.offset} for an "
+                         f"example that spans {reach} elements: {name} can access memory outside of `tensor`",
+                         "views in vmap stay within the elements of their example",
+                         "choose a smaller size, stride or offset")
 
 
 def reduction(info: Info, in_dims: Any, input: Any, dim: Any = None, *rest: Any) -> Any:
