@@ -114,6 +114,7 @@ _set_array_namespace(lambda: import_module("tensocket.array_api"))
 e = math.e
 inf = math.inf
 newaxis = None
+_segment_reduce = segment_reduce
 nan = math.nan
 pi = math.pi
 

@@ -214,3 +214,9 @@ def test_versions_count_changes_of_all_views():
 def test_what_a_tensor_is_not(call, kind):
     with pytest.raises(kind, match=r"^\[\w+\] .+ — .+ — .+"):
         call(tc.zeros(2, 3))
+
+
+def test_tensors_hash_as_their_identity():
+    x = tc.ones(2)
+    assert hash(x) == id(x)
+    assert len({x, x.detach(), x}) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
@@ -161,23 +162,33 @@ def _gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: An
     return own, given
 
 
+def _is_hole(value: Any) -> Any:
+    """Where a product cannot be divided by a factor to leave it out."""
+    return (value == 0) | (value != value)
+
+
 def _prod_gradients(grad: Any, result: Any, input: Any, src: Any, dim: int, index: Any) -> tuple[Any, Any]:
-    """The product of all other values at a place; where exactly one is zero, it alone has a gradient.
+    """The product of all other values at a place.
 
-    Quotients of the result follow it where it is zero, so that the second derivative is right there as well. Where
-    several zeros meet, a second derivative is refused.
+    For zeros and NaN it is that of the values that are neither, unless several of them meet. Quotients of the result
+    follow it where it is zero, so that the second derivative is right there as well. Where several zeros meet, a
+    second derivative is refused.
     """
-    zeros = call(scatter_valid, (input == 0).to(grad.dtype), dim, index, (src == 0).to(grad.dtype), True)
-    whole = _combined("prod", functions.where(input == 0, 1, input), dim, index, functions.where(src == 0, 1, src))
+    def count(mine: Any, theirs: Any) -> Any:
+        return call(scatter_valid, mine.to(grad.dtype), dim, index, theirs.to(grad.dtype), True)
 
+    zeros, missing = count(input == 0, src == 0), count(input != input, src != src)
+    whole = _combined("prod", functions.where(_is_hole(input), 1, input), dim, index,
+                      functions.where(_is_hole(src), 1, src))
 
-    def others(value: Any, product: Any, total: Any, count: Any) -> Any:
-        zero = value == 0
-        alone = functions.where(count == 1, product, 0)
-        return functions.where(zero, alone, total / functions.where(zero, 1, value))
+    def others(value: Any, product: Any, total: Any, zeros: Any, missing: Any) -> Any:
+        alone = functions.where(zeros - (value == 0).to(zeros.dtype) != 0, 0, product)
+        alone = functions.where(missing - (value != value).to(zeros.dtype) != 0, math.nan, alone)
+        hole = _is_hole(value)
+        return functions.where(hole, alone, total / functions.where(hole, 1, value))
 
-    own = grad * others(input, whole, result, zeros)
-    places = [call(gather_valid, x, dim, index) for x in (grad, whole, result, zeros)]
+    own = grad * others(input, whole, result, zeros, missing)
+    places = [call(gather_valid, x, dim, index) for x in (grad, whole, result, zeros, missing)]
     given = places[0] * others(src, *places[1:])
     if is_grad_enabled() and (src.requires_grad or input.requires_grad) and true_somewhere(zeros > 1):
         return DelayedError("a gradient of products with several zeros at one place", 2)(own, given)  # type: ignore[no-any-return]
