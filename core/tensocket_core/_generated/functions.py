@@ -14707,7 +14707,8 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
         reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
         lengths: Integers of shape [.., segments], with the dimensions of ``data`` before ``axis``.
         indices: Not supported, as in PyTorch.
-        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1].
+        offsets: Instead of lengths, where segments begin and where the last one ends: [.., segments + 1]. Elements
+            before the first one and behind the last one belong to no segment.
         axis: The dimension; it is the last one of ``lengths``.
         unsafe: Whether lengths may sum to less than n; they are not checked then.
         initial: What every reduction starts with. Without it, segments without elements have 0 as their sum, 1 as
