@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import ArgumentError, ShapeError, Unsuppo
 
 from . import shared
 from .padding import cut, offsets_of
-from .rules import elementwise, nested_in, replaced, rule
+from .rules import each, elementwise, nested_in, replaced, rule
 from .sizes import NestedInt
 from .structures import Ragged
 from .tensors import Nested, NestedTensor, components, nested, plain, ragged_size, view_of
@@ -40,7 +40,7 @@ def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[st
         key: change(x) if isinstance(x, Tensor) else x for key, x in keywords.items()})
     if name.endswith("_") and isinstance(args[0], Nested):
         return args[0]
-    return nested(result, first._structure.moved(first._structure.axis, result.dim() + 1))
+    return each(result, lambda x: nested(x, first._structure.moved(first._structure.axis, x.dim() + 1)))
 
 
 def _refused(name: str, first: Any, other: Any) -> ShapeError:

@@ -26,10 +26,10 @@ _ELEMENTWISE: Final[dict[type, Elementwise]] = {}
 #: Composites of functions of one element at a time.
 _COMPOSED: Final = frozenset((
     "alpha_dropout", "bernoulli", "bernoulli_", "cauchy_", "celu", "clip", "clip_", "dropout", "elu",
-    "exponential_", "feature_alpha_dropout", "float_power", "geometric_", "hardtanh", "isclose", "isin", "isreal",
-    "log_normal_", "masked_fill", "masked_fill_", "mvlgamma", "nan_to_num", "nan_to_num_", "native_dropout",
-    "normal_", "positive", "random_", "real", "relu6", "rrelu", "rsub", "selu", "softshrink", "softsign",
-    "tanhshrink", "true_divide", "uniform_", "zero_",
+    "exponential_", "float_power", "frexp", "geometric_", "hardtanh", "isclose", "isreal", "log_normal_",
+    "masked_fill", "masked_fill_", "mvlgamma", "nan_to_num", "nan_to_num_", "normal_", "positive", "random_",
+    "real", "relu6", "rrelu", "rsub", "selu", "softshrink", "softsign", "tanhshrink", "true_divide", "uniform_",
+    "zero_",
 ))
 #: Facts that the dense tensor behind a nested one shares with it.
 _SHARED: Final = frozenset((
@@ -114,6 +114,14 @@ def replaced(values: Any, change: Callable[[Tensor], Any]) -> Any:
     """Arguments with their tensors changed, in lists as well."""
     return type(values)([change(x) if isinstance(x, Tensor) else replaced(x, change) if type(x) in (tuple, list) else x
                          for x in values])
+
+
+def each(result: Any, change: Callable[[Any], Any]) -> Any:
+    """What becomes of a result that is a tensor, or of the tensors of one that holds several."""
+    if isinstance(result, Tensor):
+        return change(result)
+    values = [change(value) for value in result]
+    return type(result)(*values) if hasattr(result, "_fields") else tuple(values)
 
 
 HANDLERS.append(run)

@@ -12,7 +12,7 @@ from tensocket_plugins.contract.errors import DimensionError, ShapeError, Unsupp
 
 from . import shared
 from .padding import joined
-from .rules import elementwise, nested_in, replaced, rule
+from .rules import each, elementwise, nested_in, replaced, rule
 from .structures import Pieces
 from .tensors import Nested, StridedNested, components, like, nested, plain, plain_geometry
 
@@ -53,7 +53,7 @@ def pointwise(function: Any, name: str, args: tuple[Any, ...], keywords: dict[st
     result = function(*replaced(args, plain), **{key: plain(x) for key, x in keywords.items()})
     if name.endswith("_") and isinstance(args[0], Nested):
         return args[0]
-    return like(first, result)
+    return each(result, lambda x: like(first, x))
 
 
 def _check_partners(name: str, args: tuple[Any, ...]) -> None:

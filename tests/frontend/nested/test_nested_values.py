@@ -96,6 +96,14 @@ def test_functions_of_two(layout):
     agree(x.clamp(-0.5, 0.5), [part.clip(-0.5, 0.5) for part in parts])
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_functions_with_two_results(layout):
+    parts, x = pair(layout)
+    mantissa, exponent = torch.frexp(x)
+    agree(mantissa, [np.frexp(part)[0] for part in parts])
+    agree(exponent, [np.frexp(part)[1] for part in parts])
+
+
 def test_dense_operands_broadcast():
     parts, x = pair(torch.jagged)
     row, column = np.arange(4.0), np.arange(4.0).reshape(4, 1, 1)
