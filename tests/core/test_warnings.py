@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
-from tensocket_core._generated.functions import cross_entropy
+from tensocket_core._generated.functions import cross_entropy, hardtanh
 
 pytest.importorskip("tensocket_cpu")
 
@@ -78,6 +78,15 @@ def test_where_numpy_calls_a_function(name: str) -> None:
     called: list[object] = []
     with np.errstate(all="call", call=lambda *args: called.append(args)):
         assert run().tolist() == expected
+    assert called == []
+
+
+def test_where_calls_are_tried_with_other_numbers_to_keep_their_launches() -> None:
+    x = torch.tensor([0.5, 7.0, -3.0] * 35, dtype=torch.float16).reshape(5, 3, 7)
+    called: list[object] = []
+    with np.errstate(all="call", call=lambda *args: called.append(args)):
+        for _ in range(12):
+            assert hardtanh(x).flatten().tolist() == [0.5, 1.0, -1.0] * 35
     assert called == []
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tensocket_plugins.contract.native import Box, Kept
+from tensocket_plugins.kit.host_kernels_quiet import quiet
 
 from ..code.pointers import POINTER_FIELD, address_of
 from ..code.tapes import recorded
@@ -60,6 +61,7 @@ class KeptCalls:
         self._compiler, self._layout = compiler, layout
         self._codes: dict[type, _Code | None] = {}
 
+    @quiet  # the numbers of a trial are not the program's
     def keep(self, function: Callable[..., Kept | None], operands: Mapping[int, Array | None],
              rest: Mapping[int, Any]) -> Callable[..., Any] | None:
         """See ``OpenDevice.keep``."""
