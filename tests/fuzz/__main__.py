@@ -37,8 +37,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
     parser.add_argument("--cases", type=int, default=None, help="number of cases instead of seconds")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--list", action="store_true", help="what the fuzzer never draws, and no campaign")
     parser.add_argument("--trace", type=Path, default=None, help=argparse.SUPPRESS)
     given = parser.parse_intermixed_args(arguments)
+    if given.list:
+        for name in [given.fuzzer] if given.fuzzer else names:
+            module = importlib.import_module(f"fuzz.{name}")
+            print(module.listing() if hasattr(module, "listing") else f"{name} draws from no list", flush=True)
+        return 0
     chosen = [given.fuzzer] if given.fuzzer else names
     seed = campaigns.new_seed() if given.seed is None else given.seed
     status = 0

@@ -135,6 +135,15 @@ def public_operators() -> tuple[tuple[str, Any, Callable[..., Any]], ...]:
     return tuple(sorted(found, key=lambda row: row[0]))
 
 
+def undrawn() -> list[str]:
+    """Names of public functions of which no call is ever drawn."""
+    drawn = {function for _, _, function in public_operators()}
+    sampled = {record.name.rpartition(".")[2] for record in sampled_operators()}
+    return sorted(name for function, name in names_of_functions().items()
+                  if function not in drawn and name.rpartition(".")[2] not in sampled
+                  and name.removeprefix("torch.") not in FACTORIES)
+
+
 def made_up_call(rng: np.random.Generator, name: str, item: Any, function: Callable[..., Any]) -> Call:
     """A call with arguments by their types and names."""
     scene = _Scene(rng, item.kind in ("pointwise", "inplace"))
@@ -273,6 +282,39 @@ class _Scene:
         return laid_out(np.asarray(array, HOST[dtype]), dtype, layout)
 
 
+#: Functions without a schema: what they are called with.
+_Arguments = Callable[[_Scene], tuple[Any, ...]]
+FACTORIES: dict[str, _Arguments] = {
+    **dict.fromkeys(("zeros_like", "ones_like", "rand_like", "randn_like"), lambda s: (s.operand("input"),)),
+    **dict.fromkeys(("zeros", "ones", "rand", "randn"), lambda s: (s.shape,)),
+    **dict.fromkeys(("linspace", "logspace"), lambda s: (s.number(), s.number(), s.whole("steps") * 3)),
+    **dict.fromkeys(("Tensor.new_zeros", "Tensor.new_ones"), lambda s: (s.operand("input"), s.shape[::-1])),
+    **dict.fromkeys(("Tensor.numel", "Tensor.element_size", "Tensor.is_complex", "Tensor.is_floating_point",
+                     "Tensor.tolist", "Tensor.__len__", "Tensor.size"), lambda s: (s.operand("input"),)),
+    "full_like": lambda s: (s.operand("input"), s.number()), "full": lambda s: (s.shape, s.number()),
+    "Tensor.new_full": lambda s: (s.operand("input"), s.shape[::-1], s.number()),
+    "arange": lambda s: (s.number(), s.number(), s.number()), "eye": lambda s: (s.whole("n"), s.whole("m")),
+    "randint": lambda s: (s.whole("low"), 9, s.shape), "randperm": lambda s: (s.whole("n") * 5,),
+    "scalar_tensor": lambda s: (s.number(),), "Tensor.__contains__": lambda s: (s.operand("input"), s.number()),
+    "Tensor.__getitem__": lambda s: (s.operand("input"), s.operand("index") if s.rng.random() < 0.5 else s.whole("k")),
+    "Tensor.normal_": lambda s: (s.operand("input"), 0.5, 2.0),
+    "Tensor.uniform_": lambda s: (s.operand("input"), -1.0, 3.0),
+}
+
+
+def factory_call(rng: np.random.Generator, name: str) -> Call:
+    """A call of a function without a schema, some with a dtype."""
+    scene = _Scene(rng, False)
+    kwargs: dict[str, Any] = {}
+    if not name.startswith("Tensor.__") and name not in ("randperm",) and rng.random() < 0.4 and (
+            "new_" in name or "." not in name):
+        kwargs["dtype"] = getattr(torch, str(rng.choice(DTYPES)))
+    function: Any = torch
+    for part in name.split("."):
+        function = getattr(function, part)
+    return Call(name, function, FACTORIES[name](scene), kwargs, mutates=name.endswith("_") and "__" not in name)
+
+
 def laid_out(array: np.ndarray[Any, Any], dtype: str, layout: str) -> Operand:
     """An operand in a layout that its values allow, else a plain one."""
     if layout == "expanded" and (array.ndim == 0 or not array.shape[0] or (array != array[:1]).any()):
@@ -290,6 +332,9 @@ def draw_call(rng: np.random.Generator, wanted: Sequence[str] = ()) -> Call | No
     public = [row for row in public_operators() if not wanted or _named(row[0], wanted)]
     if records and (not public or rng.random() < 0.4):
         return sampled_call(rng, records[int(rng.integers(len(records)))])
+    factories = [name for name in FACTORIES if not wanted or _named(name, wanted)]
+    if factories and (not public or rng.random() < 0.05):
+        return factory_call(rng, factories[int(rng.integers(len(factories)))])
     return made_up_call(rng, *public[int(rng.integers(len(public)))]) if public else None
 
 
@@ -297,4 +342,4 @@ def _named(name: str, wanted: Sequence[str]) -> bool:
     return bool({name, name.rpartition(".")[2], name.partition(".")[0]} & set(wanted))
 
 
-__all__ = ["BY_NAME", "FLOATS", "INTEGERS", "Call", "draw_call", "laid_out"]
+__all__ = ["BY_NAME", "FLOATS", "INTEGERS", "Call", "draw_call", "laid_out", "undrawn"]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tensocket as torch
-from fuzz.calls import Call, draw_call, laid_out
+from fuzz.calls import Call, draw_call, laid_out, public_operators, undrawn
 from fuzz.campaign import Campaign
 from fuzz.plain import Plain
 from fuzz.values import CONTENTS, FLOATS, HOST, LAYOUTS, Operand, contents, difference, flattened
@@ -297,8 +297,23 @@ class Case:
         return True
 
 
+def listing() -> str:
+    """The public functions that are never drawn, a line each."""
+    names = undrawn()
+    return "\n".join([*names, f"{len(names)} public functions are never drawn, {len(public_operators())} are"])
+
+
+def _coverage(drawn: dict[str, bool]) -> str:
+    """What a campaign has not met, in a few lines; ``drawn`` says of each name whether a call of it gave a result."""
+    names = {name for name, _, _ in public_operators()}
+    never, refused = sorted(names - drawn.keys()), sorted(name for name, good in drawn.items() if not good)
+    return (f"operators: {len(never)} of {len(names)} were not drawn: {' '.join(never)}\n"
+            f"operators: of {len(refused)}, every call was refused: {' '.join(refused)}")
+
+
 def fuzz(campaign: Campaign, compare_plain: bool = True) -> None:
     """Random calls; options are names of operators."""
+    drawn: dict[str, bool] = {}
     with prepared():
         plain = Plain(campaign) if compare_plain else None
         try:
@@ -307,10 +322,14 @@ def fuzz(campaign: Campaign, compare_plain: bool = True) -> None:
                     clear_tables()
                 call = draw_call(rng, campaign.options)
                 if call is not None:
-                    Case(campaign, call, rng).check(plain)
+                    case = Case(campaign, call, rng)
+                    drawn[call.name] = drawn.get(call.name, False) or not failed(case.base)
+                    case.check(plain)
         finally:
             if plain is not None:
                 plain.close()
+    if campaign.loud and campaign.ran > len(public_operators()) and not campaign.options:
+        print(_coverage(drawn), flush=True)
 
 
 __all__ = ["CONTENTS", "HOST", "contents", "fuzz"]
