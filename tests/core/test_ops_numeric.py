@@ -94,6 +94,8 @@ one, two = torch.ones(1, device="ref"), torch.ones(2, device="ref")
      "limits of unsigned numbers are not negative"),
     (lambda: f.hardtanh(torch.tensor([True])), UndefinedDtype, "limited is not defined for bool dtypes"),
     (lambda: f.softshrink(one, -1.0), ArgumentError, "lambd is not negative"),
+    (lambda: f.addr(one.char(), one.char(), one.char(), alpha=300), ArgumentError, "the dtype holds numbers up to 127"),
+    (lambda: f.addr(one.half(), one.half(), one.half(), beta=1e6), ArgumentError, "the dtype holds numbers up to 6"),
     (lambda: f.prelu(two.reshape(1, 2), torch.ones(3)), ShapeError, "there is one weight, or one for each channel"),
     (lambda: f.prelu(one, one.reshape(1, 1)), ShapeError, "the weight has at most one dimension"),
     (lambda: f.rrelu(one, 0.5, 0.3), ArgumentError, "lower is not above upper"),

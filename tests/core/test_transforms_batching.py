@@ -253,3 +253,8 @@ def test_tensors_of_batches_print_their_level() -> None:
     seen = []
     vmap(lambda x: seen.append(repr(x)) or x)(torch.ones(2, 1, device="ref"))
     assert seen[0].startswith("BatchedTensor(lvl=1, bdim=0, value=\n    tensor([[1.],")
+
+
+def test_empty_examples_are_contiguous() -> None:
+    for batch in (torch.zeros(3, 0, 3), torch.zeros(3, 0, 3).transpose(-1, -2), torch.zeros(3, 2, 0)):
+        assert vmap(lambda x: torch.tensor(x.is_contiguous()))(batch).all()

@@ -16,6 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.results import named_result
+from ..execute.numbers import check_range
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
 from .arithmetic import is_float
@@ -355,6 +356,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     Raises:
         ShapeError: A vector has not one dimension.
         DtypeError: A factor is of a higher category than the result.
+        ArgumentError: The dtype of the result does not hold a factor.
     """
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector.ndim != 1:
@@ -386,6 +388,8 @@ def _factors(operator: str, dtype: DType, factors: dict[str, Any]) -> None:
         if type(value) is float and dtype.category < 2:
             raise DtypeError(operator, f"{name}={value!r} for dtype {dtype.name}",
                              "a factor of integers is an integer", "convert the tensors to a floating-point dtype")
+        if dtype is not dtypes.bool_:
+            check_range(operator, value, dtype)
 
 
 @composite("fill(Tensor input, Operand value) -> Tensor", method=False)

@@ -74,6 +74,8 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether elements lie in row-major order without gaps; strides of dimensions of size 1 do not count."""
+    if 0 in shape:
+        return True
     step = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size == 0:
