@@ -8802,6 +8802,7 @@ def addr(input: Any, vec1: Any, vec2: Any, fourth: Any = None, fifth: Any = None
     Raises:
         ShapeError: A vector has not one dimension.
         DtypeError: A factor is of a higher category than the result.
+        ArgumentError: The dtype of the result does not hold a factor.
     """
     if fourth is not None:
         beta, alpha, input, vec1, vec2 = scaled_form('addr', (input, vec1, vec2, fourth, fifth))

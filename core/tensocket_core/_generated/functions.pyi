@@ -1173,6 +1173,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: 
     Raises:
         ShapeError: A vector has not one dimension.
         DtypeError: A factor is of a higher category than the result.
+        ArgumentError: The dtype of the result does not hold a factor.
     """
 
 def method_addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:

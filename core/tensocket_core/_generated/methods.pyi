@@ -1198,6 +1198,7 @@ class Operators:
         Raises:
             ShapeError: A vector has not one dimension.
             DtypeError: A factor is of a higher category than the result.
+            ArgumentError: The dtype of the result does not hold a factor.
         """
 
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
