@@ -153,3 +153,10 @@ def test_statistics_of_native_normalisations(weight, expected):
     values = np.arange(48.0).reshape(2, 4, 6)
     np.testing.assert_allclose(batch[2].tolist(), 1 / values.std((0, 2)), rtol=8e-3)
     np.testing.assert_allclose(rows[2].squeeze(-1).tolist(), 1 / values.std(2), rtol=8e-3)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_singular_values_of_least_squares_have_no_gradient(driver):
+    a, b = leaf([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), leaf([[1.0], [2.0], [3.0]])
+    solution, residuals, _, values = F.linalg_lstsq(a, b, driver=driver)
+    assert (solution.requires_grad, residuals.requires_grad, values.requires_grad) == (True, True, False)

@@ -239,7 +239,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-        'gels'); singular_values (empty for 'gels' and 'gelsy').
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without gradient.
 
     Raises:
         ArgumentError: There is no such driver.
@@ -270,7 +270,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         residuals = residuals.squeeze(-1) if vector else residuals
     return LstsqResult(found.squeeze(-1) if vector else found, residuals,
                        rank.new_empty((0,)) if driver == "gels" else rank,
-                       values if driver in ("gelsd", "gelss") else none)
+                       values.detach() if driver in ("gelsd", "gelss") else none)
 
 
 # -------------------------------------------------------------------------------------------- tensors as matrices

@@ -191,8 +191,9 @@ def _zeta(m: Any, s: Any, q: Any) -> Any:
     total = total + _from(m, s, w)
     smallest = m.where(below, -(q + (count - 1.0)), 1.0)
     mirrored, w = _first_terms(m, s, smallest, m.cast(m.minimum(count, float(_TERMS)), int32))
-    rest = _from(m, s, m.where(count > _TERMS, w, 1.0)) - _from(m, s, m.where(count > _TERMS, 1.0 - q, 1.0))
-    mirrored = mirrored + m.where(count > _TERMS, rest, 0.0)
+    many = m.cast(m.where(count > _TERMS, 1.0, 0.0), int32)  # a loop of one round, which positive numbers skip
+    (rest,) = m.repeat(many, (0.0 * w,), lambda k, rest: (_from(m, s, w) - _from(m, s, 1.0 - q),))
+    mirrored = mirrored + rest
     even = m.eq(0.5 * s, m.floor(0.5 * s))
     total = m.where(below, total + m.where(even, mirrored, -mirrored), total)
     total = m.where(m.eq(q, math.inf), 0.0, total)
