@@ -14913,7 +14913,7 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-        'gels'); singular_values (empty for 'gels' and 'gelsy').
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without gradient.
 
     Raises:
         ArgumentError: There is no such driver.

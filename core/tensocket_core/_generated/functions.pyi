@@ -2885,7 +2885,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: Scalar | None = None, *, driver: s
 
     Returns:
         solution; residuals (squared norms; empty for 'gelsy', for m <= n, and without full rank); rank (empty for
-        'gels'); singular_values (empty for 'gels' and 'gelsy').
+        'gels'); singular_values (empty for 'gels' and 'gelsy'), without gradient.
 
     Raises:
         ArgumentError: There is no such driver.
