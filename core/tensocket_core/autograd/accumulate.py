@@ -133,7 +133,7 @@ def _add(leaf: Any, old: Any, grad: Any) -> None:
 def _can_keep(leaf: Any, grad: Any) -> bool:
     if grad._key & (AUTOGRAD | LAZY):
         return False
-    if grad._key & WRAPPER and grad.is_sparse:
+    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has parts of its own
         return bool(grad._values().is_contiguous() and grad._indices().is_contiguous())
     x, y = leaf._array, grad._array
     if sys.getrefcount(y) > SOLE + 1:  # another tensor has the same handle
@@ -179,7 +179,7 @@ def laid_out(grad: Any, leaf: Any) -> Any:
         copy = grad._cut()
         copy._array, copy._version_counter = y.copy(), None
         return copy
-    if grad._key & WRAPPER and grad.is_sparse:
+    if grad._key & WRAPPER and grad.is_sparse and not grad._dispatches:  # a dispatching class has parts of its own
         return grad.clone()
     strides = element_strides(leaf._array)
     if grad._key & AUTOGRAD and STATE.grad_enabled and _dense(leaf):
