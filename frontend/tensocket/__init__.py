@@ -106,6 +106,15 @@ from .legacy import (
     sym_not,
     symeig,
 )
+from .losses import (
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    ctc_loss,
+    hinge_embedding_loss,
+    kl_div,
+    margin_ranking_loss,
+    triplet_margin_loss,
+)
 from .nn.functional import celu_, rrelu_, selu_, threshold_
 from .serialization import load, save
 

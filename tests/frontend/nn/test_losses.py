@@ -285,3 +285,20 @@ def test_targets_of_rankings_broadcast_in_the_general_function_alone() -> None:
     assert torch.margin_ranking_loss(low, high, target, 0.5, 0).tolist() == [[1.5, 0.0, 1.5]] * 2
     with pytest.raises(RuntimeError, match="the inputs and the target have the same number of dimensions"):
         nn.functional.margin_ranking_loss(low, high, target)
+
+
+@pytest.mark.parametrize(("name", "given", "expected"), [
+    ("kl_div", ([0.0, -1.0], [0.5, 1.0]), [0.5 * np.log(0.5), 1.0]),
+    ("hinge_embedding_loss", ([0.5, 0.25], [1.0, -1.0]), [0.5, 0.75]),
+    ("margin_ranking_loss", ([1.0, 3.0], [2.0, 1.0], [1.0, 1.0]), [1.0, 0.0]),
+    ("binary_cross_entropy_with_logits", ([0.0, 2.0], [1.0, 0.0]), [np.log(2), np.log1p(np.exp(2.0))]),
+    ("cosine_embedding_loss", ([[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0]), [0.0, 1.0]),
+    ("triplet_margin_loss", ([[0.0], [0.0]], [[1.0], [0.0]], [[0.5], [9.0]]), [1.5, 0.0]),
+    ("ctc_loss", ([[[0.0, -9.0]], [[0.0, -9.0]]], [[1]], [2], [1]), [9 - np.log(2 + np.exp(-9.0))]),
+])
+def test_losses_of_the_main_namespace_reduce_nothing_unless_they_are_told_to(name, given, expected) -> None:
+    given = [torch.tensor(x) for x in given]
+    loss = getattr(torch, name)
+    assert loss(*given).tolist() == pytest.approx(expected, abs=1e-5)
+    assert loss(*given, reduction=2).item() == pytest.approx(sum(expected), abs=1e-5)
+    assert nn.functional.__dict__[name](*given, reduction="sum").item() == pytest.approx(sum(expected), abs=1e-5)
