@@ -33,6 +33,7 @@ CASES: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "of every other element": (lambda: torch.tensor([1e3, 5.0, 0.0])[::2].exp(), [math.inf, 1.0]),
     "a sum of every other element": (lambda: torch.tensor([3e38, 5.0, 3e38])[::2].sum().reshape(1), [math.inf]),
     "in place of half precision": (lambda: torch.tensor([6e4, 1.0], dtype=torch.float16).mul_(2), [math.inf, 2.0]),
+    "bfloat16 of a larger number": (lambda: torch.tensor([1e300], dtype=torch.float64).to(torch.bfloat16), [math.inf]),
     "floor of a signaling NaN": (
         lambda: torch.tensor([0x7F800001], dtype=torch.int32).view(torch.float32).floor().isnan(), [True]),
     "a loss of classes": (lambda: cross_entropy(

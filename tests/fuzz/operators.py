@@ -113,7 +113,8 @@ class Case:
             return
         if plain is not None and not self.against_plain(plain):
             return
-        if sum(x[1].size for x in self.base if isinstance(x, tuple) and isinstance(x[1], np.ndarray)) > _MOST:
+        arrays = [x[1] for x in self.base if type(x) is tuple and len(x) == 2 and isinstance(x[1], np.ndarray)]
+        if sum(x.size for x in arrays) > _MOST:
             return  # a diagonal of many elements is a matrix of many more
         ways: list[Callable[[], bool]] = [self.again]
         if not failed(self.base):

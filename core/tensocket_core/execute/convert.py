@@ -19,7 +19,8 @@ def float32_of_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def bfloat16_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Bits of the nearest bfloat16 values, halves to even; NaN stays NaN."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    with np.errstate(all="ignore"):  # numbers beyond the range become infinite
+        bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return (
         np.where((bits & 0x7FFFFFFF) > 0x7F800000, (bits >> 16) | 0x40, rounded).astype(np.uint16).reshape(values.shape)
