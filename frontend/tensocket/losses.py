@@ -1,4 +1,4 @@
-"""Losses of the main namespace, which reduce nothing without ``reduction``; those of ``nn.functional`` take the mean."""
+"""Losses of the main namespace reduce nothing without ``reduction``; those of ``nn.functional`` take the mean."""
 
 from __future__ import annotations
 
