@@ -3,11 +3,12 @@
 Each function here makes a closure for a key that settles dtype and device, so that nothing is left to check but sizes.
 Everything that does not fit goes to the general closure, also what NumPy refuses: that one says what is wrong in the
 house form. Kernels run without NumPy's floating-point warnings, with any settings of the program: a filter of warnings
-would stand behind those that the program adds later.
+alone would stand behind those that the program adds later.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import zip_longest
 from math import prod
@@ -32,6 +33,9 @@ Closure = Callable[..., Any]
 
 #: What NumPy raises where the general closure decides: shapes that do not fit.
 REFUSED: Final = ValueError
+# The second line of defence, for NumPy calls off the hot paths: a flag belongs to a kernel, not to the user's own code.
+warnings.filterwarnings("ignore", r"(divide by zero|invalid value|overflow|underflow) encountered", RuntimeWarning,
+                        r"tensocket_(core|cpu|plugins)\.")
 
 #: Cached 0-d arrays of Python numbers, by dtype; halves the cost of ``a * 2.0``. Zeros (0.0 == -0.0), NaN and
 #: numbers of complex dtypes (1 == 1 - 0j) are not kept. Operators that refuse numbers have caches of their own
