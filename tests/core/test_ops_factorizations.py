@@ -312,3 +312,13 @@ def test_shapes_without_data():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", [
+    "svd", "linalg_svd", "linalg_svdvals", "linalg_pinv", "linalg_matrix_rank", "linalg_cond"])
+def test_singular_values_of_what_is_not_finite_are_refused(name: str, value: float) -> None:
+    matrices = np.ones((4, 5, 4), np.float32)
+    matrices[2, 1, 3] = value  # LAPACK's iteration never ends with some of these
+    with pytest.raises(LinAlgError, match="an element is not finite"):
+        getattr(f, name)(tc.tensor(matrices))

@@ -111,6 +111,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 def _pinv(matrix: Any, absolute: Any, relative: Any, hermitian: bool) -> Any:
+    host_linalg.check_finite(matrix)
     u, s, vh = np.linalg.svd(matrix, full_matrices=False, hermitian=hermitian)
     top = s.max(-1, keepdims=True, initial=0)
     cut = np.maximum(np.asarray(absolute)[..., None], np.asarray(relative)[..., None] * top)

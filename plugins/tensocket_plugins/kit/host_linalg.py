@@ -45,18 +45,30 @@ def matmul(x: Array, y: Array) -> Array:
     return product
 
 
+def check_finite(matrix: Array) -> None:
+    """Refuse infinities and NaN, with some of which LAPACK's iteration for singular values never ends.
+
+    Raises:
+        numpy.linalg.LinAlgError: There is one.
+    """
+    if not np.isfinite(matrix).all():
+        raise np.linalg.LinAlgError("an element is not finite")
+
+
 def svd(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
     """U, singular values and Vh of [..., m, n].
 
     Raises:
-        numpy.linalg.LinAlgError: The iteration does not converge, as with NaN.
+        numpy.linalg.LinAlgError: The iteration does not converge, or an element is not finite.
     """
+    check_finite(matrix)
     u, s, vh = _computed("svd", np.linalg.svd, matrix, full)
     return u, s, vh
 
 
 def svdvals(matrix: Array) -> Array:
     """Singular values of [..., m, n], largest first; errors as for ``svd``."""
+    check_finite(matrix)
     values: Array = _computed("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), matrix)
     return values
 
