@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from tensocket_plugins.contract.arrays import contiguous_strides, is_contiguous
 from tensocket_plugins.contract.errors import ShapeError
 
 Shape = tuple[int, ...]
@@ -25,7 +26,7 @@ class Pieces:
     def __init__(self, shapes: list[Shape], strides: list[Shape] | None = None, starts: list[int] | None = None,
                  ndim: int | None = None) -> None:
         self.shapes = shapes
-        self.strides = [row_strides(shape) for shape in shapes] if strides is None else strides
+        self.strides = [contiguous_strides(shape) for shape in shapes] if strides is None else strides
         self.starts = _running(shapes) if starts is None else starts
         self.ndim = ndim if ndim is not None else 1 + (len(shapes[0]) if shapes else 0)
 
@@ -39,7 +40,7 @@ class Pieces:
     def is_contiguous(self, line: Any) -> bool:
         """Whether the components fill the line in order, each of them row by row."""
         return (self.starts == _running(self.shapes) and line.numel() == self.numel()
-                and all(_dense(shape, steps) for shape, steps in zip(self.shapes, self.strides, strict=True)))
+                and all(is_contiguous(shape, steps) for shape, steps in zip(self.shapes, self.strides, strict=True)))
 
     def parts(self, line: Any) -> list[Any]:
         """The components as views of the line."""
@@ -169,15 +170,6 @@ def _count(shape: Shape) -> int:
     return count
 
 
-def row_strides(shape: Shape) -> Shape:
-    """Strides of elements that lie row by row."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def _running(shapes: list[Shape]) -> list[int]:
     """Where components begin that lie side by side."""
     starts, at = [], 0
@@ -185,15 +177,3 @@ def _running(shapes: list[Shape]) -> list[int]:
         starts.append(at)
         at += _count(shape)
     return starts
-
-
-def _dense(shape: Shape, strides: Shape) -> bool:
-    step = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size == 0:
-            return True
-        if size != 1:
-            if stride != step:
-                return False
-            step *= size
-    return True
