@@ -112,11 +112,9 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     Raises:
         UnsupportedOperator: One of them is that of the batch.
     """
-    first, second = (normalize_axis("transpose", dim, input.ndim) for dim in (dim0, dim1))
+    first, second = shared.exchanged(input, dim0, dim1, "transpose(): not supported for NestedTensor on dim=0")
     if first == second:
         return shared.alias(input)
-    if 0 in (first, second):
-        raise not_along("transpose", 0)
     axis = {first: second, second: first}.get(input._structure.axis, input._structure.axis)
     return nested(plain(input).transpose(first - 1, second - 1), input._structure.moved(axis, input.ndim))
 

@@ -8,6 +8,7 @@ import tensocket_core as core
 from tensocket_core import Tensor
 from tensocket_core._generated import functions
 from tensocket_core.autograd import differentiate
+from tensocket_core.execute.geometry import normalize_axis
 from tensocket_core.formats import check_format, contiguous_format, preserve_format
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, ShapeError, UnsupportedOperator
 
@@ -40,6 +41,18 @@ def detach(input: Any) -> Any:
 def alias(input: Any) -> Any:
     """A nested tensor on the same memory."""
     return shaped_like(input, input)
+
+
+def exchanged(input: Any, dim0: int, dim1: int, refused: str) -> tuple[int, int]:
+    """Two dimensions to exchange, counted from the first.
+
+    Raises:
+        UnsupportedOperator: One of them is that of the batch, for the reason ``refused``.
+    """
+    first, second = (normalize_axis("transpose", dim, input.ndim) for dim in (dim0, dim1))
+    if first != second and 0 in (first, second):
+        raise UnsupportedOperator("transpose", f"dimensions {dim0} and {dim1}", refused, "transpose other dimensions")
+    return first, second
 
 
 @rule(Nested, "clone")

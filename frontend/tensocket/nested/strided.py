@@ -97,12 +97,9 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     Raises:
         UnsupportedOperator: One of them is that of the batch.
     """
-    first, second = (normalize_axis("transpose", dim, input.ndim) for dim in (dim0, dim1))
+    first, second = shared.exchanged(input, dim0, dim1, "Nested tensor dimension 0 cannot be transposed")
     if first == second:
         return input
-    if 0 in (first, second):
-        raise UnsupportedOperator("transpose", f"dimensions {dim0} and {dim1}",
-                                  "Nested tensor dimension 0 cannot be transposed", "transpose other dimensions")
     return viewed(input, lambda x: x.transpose(first - 1, second - 1))
 
 
