@@ -322,3 +322,22 @@ def test_singular_values_of_what_is_not_finite_are_refused(name: str, value: flo
     matrices[2, 1, 3] = value  # LAPACK's iteration never ends with some of these
     with pytest.raises(LinAlgError, match="an element is not finite"):
         getattr(f, name)(tc.tensor(matrices))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("driver", ["gels", "gelsd", "gelss"])
+def test_least_squares_of_what_is_not_finite_are_refused(driver: str, value: float) -> None:
+    matrices = np.sin(np.arange(24, dtype=np.float32)).reshape(2, 4, 3)
+    matrices[1, 1, 1] = value
+    with pytest.raises(LinAlgError, match=r"\[linalg.lstsq\] an element is not finite .* torch.nan_to_num"):
+        f.linalg_lstsq(tc.tensor(matrices), tc.ones(2, 4, 1), driver=driver)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 3), (3, 4)])
+def test_least_squares_without_full_rank(rows: int, columns: int) -> None:
+    matrix = np.sin(np.arange(rows * columns)).reshape(rows, columns)
+    matrix[(1,) if rows < columns else (slice(None), 1)] = 0
+    with pytest.raises(LinAlgError, match=r"\[linalg.lstsq\] .* does not have full rank \(error code: 2\)"):
+        f.linalg_lstsq(tc.tensor(matrix), tc.ones(rows, 1, dtype=tc.float64), driver="gels")
+    found = f.linalg_lstsq(tc.tensor(matrix), tc.ones(rows, 1, dtype=tc.float64), driver="gelsd").solution
+    same(found, np.linalg.lstsq(matrix, np.ones((rows, 1)))[0])

@@ -14918,6 +14918,7 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     Raises:
         ArgumentError: There is no such driver.
         ShapeError: The shapes do not fit.
+        LinAlgError: For all drivers but 'gelsy', an element of A is not finite; for 'gels', A does not have full rank.
     """
     if out is not None:
         if overridden(A, B, out):

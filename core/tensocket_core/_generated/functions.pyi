@@ -2890,6 +2890,7 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: Scalar | None = None, *, driver: s
     Raises:
         ArgumentError: There is no such driver.
         ShapeError: The shapes do not fit.
+        LinAlgError: For all drivers but 'gelsy', an element of A is not finite; for 'gels', A does not have full rank.
     """
 
 def linalg_tensorinv(A: Tensor, ind: _int = 2, *, out: Any = None) -> Tensor:

@@ -39,6 +39,9 @@ def guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         try:
             return function(*args)
+        except host_linalg.NotFinite as error:
+            raise LinAlgError(f"linalg.{name}", str(error), "infinities and NaN have no such decomposition or inverse",
+                              "replace them, as torch.nan_to_num() does") from None
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"linalg.{name}", str(error).lower(), "the matrix has no such decomposition or inverse",
                               "check its rank and definiteness") from None

@@ -202,7 +202,13 @@ def least_squares(matrix: Array, right: Array, cut: float, driver: str) -> tuple
         cut: Singular values up to ``cut`` times the largest count as 0.
         driver: ``gels``: matrices have full rank. ``gelsy``: orthogonal factorisation. ``gelsd``, ``gelss``: singular
             values.
+
+    Raises:
+        numpy.linalg.LinAlgError: For all drivers but ``gelsy``, an element of ``matrix`` is not finite; for ``gels``,
+            the triangular factor has a zero on its diagonal; the iteration for singular values does not converge.
     """
+    if driver != "gelsy":  # with infinities, the others find numbers, or nothing at all
+        host_linalg.check_finite(matrix)
     lstsq = require("scipy.linalg", "linalg.lstsq").lstsq
     rows, columns = matrix.shape[-2:]
     kind, inner = matrix.dtype, min(rows, columns)
@@ -224,5 +230,9 @@ def _full_rank(a: Array, b: Array) -> Array:
     padded = np.zeros((max(rows, columns), b.shape[1]), a.dtype)
     padded[:rows] = b
     room = max(1, int(np.real(length(rows, columns, b.shape[1])[0])))
-    found: Array = gels(a, padded, lwork=room)[1][:columns]
-    return found
+    _, found, info = gels(a, padded, lwork=room)
+    if info:
+        raise np.linalg.LinAlgError(f"the least squares solution could not be computed because the input matrix does "
+                                    f"not have full rank (error code: {info})")
+    solution: Array = found[:columns]
+    return solution

@@ -18,7 +18,7 @@ from ..execute.host import HostOperator
 from ..limits import finfo
 from . import lapack
 from .choices import true_somewhere
-from .decompositions import LINALG, MATRIX, adjoint, check_matrix
+from .decompositions import LINALG, MATRIX, adjoint, check_matrix, guarded
 from .factorizations import check_info, lu_permutation, triangular
 from .inverses import pinv
 from .selection import positions
@@ -219,7 +219,7 @@ def _least_squares_gradient(grad: Any, matrix: Any, right: Any) -> tuple[Any, An
 
 least_squares: Final[HostOperator] = HostOperator(
     "lstsq(Tensor A, Tensor B, float cut, str driver) -> (Tensor, Tensor, Tensor)",
-    "Solution of least norm, rank, singular values.", lapack.least_squares, label="linalg.lstsq",
+    "Solution of least norm, rank, singular values.", guarded("lstsq", lapack.least_squares), label="linalg.lstsq",
     shape=lambda a, b, cut, driver: [(*_batch(a, b), a[-1], b[-1]), _batch(a, b), (*_batch(a, b), min(a[-2:]))],
     result=("same", "int64", "real"), derivative=wirtinger(Derivative(
         A=lambda grads, A, B: _least_squares_gradient(grads[0], A, B)[0],
@@ -244,6 +244,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     Raises:
         ArgumentError: There is no such driver.
         ShapeError: The shapes do not fit.
+        LinAlgError: For all drivers but 'gelsy', an element of A is not finite; for 'gels', A does not have full rank.
     """
     check_matrix("lstsq", A)
     driver = "gelsy" if driver is None else driver

@@ -18,6 +18,10 @@ _FEW: Final = 1 << 18
 _INSTALLED: Final[dict[str, Callable[..., Any]]] = {}
 
 
+class NotFinite(np.linalg.LinAlgError):
+    """An element of a matrix is infinite or NaN."""
+
+
 def install(name: str, function: Callable[..., Any]) -> None:
     """Use a function of a backend for one of this module, with its arguments, results and errors.
 
@@ -49,10 +53,10 @@ def check_finite(matrix: Array) -> None:
     """Refuse infinities and NaN, with some of which LAPACK's iteration for singular values never ends.
 
     Raises:
-        numpy.linalg.LinAlgError: There is one.
+        NotFinite: There is one.
     """
     if not np.isfinite(matrix).all():
-        raise np.linalg.LinAlgError("an element is not finite")
+        raise NotFinite("an element is not finite")
 
 
 def svd(matrix: Array, full: bool) -> tuple[Array, Array, Array]:
