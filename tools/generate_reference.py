@@ -90,11 +90,23 @@ def target(record: Operator) -> Any:
     return here
 
 
+def other_defaults(function: Any) -> list[tuple[str, Any, Any]]:
+    """Parameters of a public function around a record's whose defaults are not the record's: name, its own, theirs."""
+    if not hasattr(function, "__wrapped__"):
+        return []
+    public, own = (inspect.signature(f).parameters for f in (function, function.__wrapped__))
+    return [(name, p.default, own[name].default) for name, p in public.items() if p.default != own[name].default]
+
+
 def entry(record: Operator) -> list[str]:
     """Lines of one operator."""
     name = public_name(record)
     signature = re.sub(r"^[\w:.]+", name, record.schema.text)
-    lines = [f"### {name}", "", "```text", signature, "```", "", inspect.cleandoc(record.doc), ""]
+    elsewhere = []
+    for parameter, public, own in other_defaults(target(record)):
+        signature = signature.replace(f"{parameter}={own!r}", f"{parameter}={public!r}")
+        elsewhere += [f"`torch.nn.functional.{record.name}` has `{parameter}={own!r}`.", ""]
+    lines = [f"### {name}", "", "```text", signature, "```", "", inspect.cleandoc(record.doc), "", *elsewhere]
     if record.aliases:
         lines += [f"Also called {', '.join(f'`{alias}`' for alias in record.aliases)}.", ""]
     found = examples.example(record, name, target(record))

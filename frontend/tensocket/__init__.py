@@ -106,16 +106,11 @@ from .legacy import (
     sym_not,
     symeig,
 )
-from .losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from .losses import cosine_embedding_loss as cosine_embedding_loss
-from .losses import ctc_loss as ctc_loss
-from .losses import hinge_embedding_loss as hinge_embedding_loss
-from .losses import kl_div as kl_div
-from .losses import margin_ranking_loss as margin_ranking_loss
-from .losses import triplet_margin_loss as triplet_margin_loss
+from .losses import LOSSES as _LOSSES
 from .nn.functional import celu_, rrelu_, selu_, threshold_
 from .serialization import load, save
 
+globals().update(_LOSSES)
 _set_array_namespace(lambda: import_module("tensocket.array_api"))
 
 e = math.e

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tensocket_core import functions
+from tensocket_core.dispatch.registry import COMPOSITES, OPERATORS
 
 
 def _unreduced(loss: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,10 +27,7 @@ def _unreduced(loss: Callable[..., Any]) -> Callable[..., Any]:
     return unreduced
 
 
-binary_cross_entropy_with_logits = _unreduced(functions.binary_cross_entropy_with_logits)
-cosine_embedding_loss = _unreduced(functions.cosine_embedding_loss)
-ctc_loss = _unreduced(functions.ctc_loss)
-hinge_embedding_loss = _unreduced(functions.hinge_embedding_loss)
-kl_div = _unreduced(functions.kl_div)
-margin_ranking_loss = _unreduced(functions.margin_ranking_loss)
-triplet_margin_loss = _unreduced(functions.triplet_margin_loss)
+#: The losses among the functions of the main namespace, by their names.
+LOSSES: Final = {
+    record.name: _unreduced(getattr(functions, record.name)) for record in (*OPERATORS.values(), *COMPOSITES.values())
+    if record.function and record.namespace == "torch" and "reduction" in record.schema.names}

@@ -294,6 +294,7 @@ def test_targets_of_rankings_broadcast_in_the_general_function_alone() -> None:
     ("binary_cross_entropy_with_logits", ([0.0, 2.0], [1.0, 0.0]), [np.log(2), np.log1p(np.exp(2.0))]),
     ("cosine_embedding_loss", ([[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0]), [0.0, 1.0]),
     ("triplet_margin_loss", ([[0.0], [0.0]], [[1.0], [0.0]], [[0.5], [9.0]]), [1.5, 0.0]),
+    ("poisson_nll_loss", ([0.0, 1.0], [1.0, 2.0]), [1.0, np.e - 2.0]),
     ("ctc_loss", ([[[0.0, -9.0]], [[0.0, -9.0]]], [[1]], [2], [1]), [9 - np.log(2 + np.exp(-9.0))]),
 ])
 def test_losses_of_the_main_namespace_reduce_nothing_unless_they_are_told_to(name, given, expected) -> None:
