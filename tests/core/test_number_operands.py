@@ -44,6 +44,8 @@ CASES: list[tuple[str, Callable[[Any, Any], Any], float, float, float]] = [
     ("sub", lambda x, n: x - n, 2.0 ** 15, 2.0 ** 16, -2.0 ** 15),
     ("rsub", lambda x, n: n - x, 2.0 ** 15, 2.0 ** 16, 2.0 ** 15),
     ("floor_divide", lambda x, n: x // n, -1024.0, 2.0 ** 17, -1.0),
+    ("div floor", lambda x, n: F.div(n, x, rounding_mode="floor"), 2.0 ** 15, 65536.0 * 1.75, 3.0),
+    ("div trunc", lambda x, n: F.div(n, x, rounding_mode="trunc"), 2.0 ** 15, 65536.0 * 1.75, 3.0),
     ("remainder", lambda x, n: x % n, -1024.0, 2.0 ** 15 + 1.0, 2.0 ** 15 - 1023.0),
     ("fmod", F.fmod, 2.0 ** 15, 2.0 ** 17, 2.0 ** 15),
     ("rpow", lambda x, n: n ** x, 0.5, 2.0 ** 20, 1024.0),

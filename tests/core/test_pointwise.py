@@ -105,8 +105,8 @@ BITS = {
     "bitwise_xor": (f.bitwise_xor, np.bitwise_xor),
 }
 #: Records that have tests of their own, below or with the operands.
-OTHERS = {"div", "pow", "bitwise_not", "where", "addcmul", "addcdiv", "lerp", "truncated_divide", "gelu_backward",
-          "relu_backward", "leaky_relu_backward", "round_decimals", "add_bias"} | {
+OTHERS = {"div", "pow", "bitwise_not", "where", "addcmul", "addcdiv", "lerp", "truncated_divide", "floored_divide",
+          "gelu_backward", "relu_backward", "leaky_relu_backward", "round_decimals", "add_bias"} | {
     "complex", "conj_physical", "angle", "sgn", "bitwise_left_shift", "bitwise_right_shift"}
 
 

@@ -152,7 +152,7 @@ RULES = {
     "bif same": "maximum minimum sign fmax fmin step clamp_min clamp_max",
     "if same":
         "clamp floor ceil trunc round relu relu_backward floor_divide remainder fmod "
-        "truncated_divide limited threshold",
+        "truncated_divide floored_divide limited threshold",
     "bi same": "bitwise_and bitwise_or bitwise_xor bitwise_not",
     "i same": "bitwise_left_shift bitwise_right_shift gcd lcm",
     "fc same": "lerp addcdiv silu silu_slope logaddexp",

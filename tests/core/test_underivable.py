@@ -19,6 +19,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "bincount": lambda x: F.bincount(torch.tensor([0, 2, 2, 1]), x),
     "histogram": lambda x: F.histogram(x, 3)[1],
     "histogramdd": lambda x: F.histogramdd(x.reshape(2, 2), [2, 2])[0],
+    "floor_divide": lambda x: x // 2,
     "geqrf": lambda x: F.geqrf(x.reshape(2, 2))[1],
     "linalg_ldl_factor": lambda x: F.linalg_ldl_factor(x.reshape(2, 2))[0],
     "linalg_ldl_factor_ex": lambda x: F.linalg_ldl_factor_ex(x.reshape(2, 2))[0],
@@ -43,6 +44,24 @@ def test_gradients_do_not_vanish_silently(name: str) -> None:
     with torch.no_grad():
         assert not CALLS[name](x).requires_grad
     assert not CALLS[name](x.detach()).requires_grad
+
+
+@pytest.mark.parametrize("divide", [
+    lambda x: 2 // x, lambda x: F.floor_divide(torch.ones(4), x), lambda x: (x * 1).floor_divide_(2)])
+def test_every_form_of_floor_divide_has_no_derivative(divide: Callable[[Any], Any]) -> None:
+    y = divide(torch.tensor([0.5, 1.5, -0.75, 2.0], requires_grad=True))
+    assert y.grad_fn.name() == "NotImplemented"
+    with pytest.raises(AutogradError, match="the derivative for floor_divide is not implemented"):
+        y.sum().backward()
+
+
+def test_rounded_quotients_and_remainders_have_one() -> None:
+    x = torch.tensor([0.5, 1.5, -0.75, 2.0], requires_grad=True)
+    for mode in ("floor", "trunc"):
+        F.div(x, 2.0, rounding_mode=mode).sum().backward()
+        assert x.grad.tolist() == [0.0] * 4
+    (2.0 % x).sum().backward()
+    assert x.grad.tolist() == [-4.0, -1.0, 3.0, -1.0]
 
 
 def test_results_that_are_integers_stay_out_of_the_graph() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from tensocket_plugins.contract.errors import AutogradError
@@ -77,14 +78,34 @@ def without_derivative(operator: str, value: Any, *sources: Any) -> Any:
 
 
 def _underivable(operator: str) -> Derivative:
-    def refuse(grads: tuple[Any, ...]) -> NoReturn:
+    refuse = underivable(operator)
+    derivative = Derivative(lambda grads: refuse(grads))
+    derivative.name, derivative.picks = "NotImplemented", ((),)
+    return derivative
+
+
+def underivable(operator: str) -> Callable[[Any], NoReturn]:
+    """The rule of an operator without derivative: a backward pass through it fails."""
+
+    def refuse(grad: Any) -> NoReturn:
         raise AutogradError("backward", f"a result of {operator}: the derivative for {operator} is not implemented",
                             "gradients pass through operators with a derivative only",
                             f"detach() what {operator} is given")
 
+    return refuse
+
+
+def without_way_back(operator: str, given: str, rule: str, value: Any) -> Any:
+    """A result whose backward pass fails, because what it needs cannot be found again from the result."""
+
+    def refuse(grads: tuple[Any, ...]) -> NoReturn:
+        raise AutogradError(operator, given, rule, "work out of place")
+
+    if not STATE.grad_enabled or not value._key & AUTOGRAD:
+        return value
     derivative = Derivative(refuse)
-    derivative.name, derivative.picks = "NotImplemented", ((),)
-    return derivative
+    derivative.name, derivative.picks = f"{operator.title().replace('_', '')}Backward0", ((),)
+    return _put_behind((value,), (edge_of(value),), derivative)[0]
 
 
 class UndefinedGrad:

@@ -27,6 +27,7 @@ _NODE_NAMES: Final = {
     "copy_": "torch::autograd::CopyBackwards",
     "copy_slices": "torch::autograd::CopySlices",
     "convert": "ToCopyBackward0",
+    "floor_divide": "NotImplemented",
     "gather_valid": "GatherBackward0",
     "log_softmax_rows": "LogSoftmaxBackward0",
     "scatter_valid": "ScatterBackward0",

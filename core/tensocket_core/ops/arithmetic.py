@@ -13,6 +13,7 @@ from tensocket_plugins.contract.errors import ArgumentError, DtypeError
 
 from .._generated import functions
 from ..autograd.conjugate import wirtinger
+from ..autograd.delayed import underivable
 from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.registry import OPERATORS
@@ -150,20 +151,26 @@ def _remainder(m: Any, x: Any, y: Any) -> Any:
     return m.where(_opposite(m, rest, y), rest + y, rest) if m.dtype.is_signed else rest
 
 
+_REFUSED: Final = underivable("floor_divide")
 floor_divide: Final = Pointwise(
     "floor_divide(Tensor input, Operand other) -> Tensor",
     "Quotient rounded down: floor(input / other).",
     _floor_divide,
     kinds="if",
-    derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
+    derivative=Derivative(input=_REFUSED, other=_REFUSED),
     guard_values=True, guard=_no_zero_divisor("floor_divide"),
     dunder=("__floordiv__", "__rfloordiv__"),
     inplace=True,
 )
+floored_divide: Final = Pointwise(  # what div(rounding_mode="floor") is: unlike floor_divide, it has a derivative
+    "floored_divide(Tensor input, Operand other) -> Tensor", "Quotient rounded down.", _floor_divide, kinds="if",
+    derivative=Derivative(input=lambda grad: grad * 0, other=lambda grad: grad * 0),
+    guard_values=True, guard=_no_zero_divisor("div"), method=False, function=False)
 remainder: Final = Pointwise(
     "remainder(Tensor input, Operand other) -> Tensor",
     "Remainder with the divisor's sign: input - floor(input / other) * other.", _remainder, kinds="if",
-    derivative=Derivative(input=lambda grad: grad, other=lambda grad, input, other: -grad * (input // other)),
+    derivative=Derivative(input=lambda grad: grad,
+                          other=lambda grad, input, other: -grad * call(floored_divide, input, other)),
     guard_values=True, guard=_no_zero_divisor("remainder"), dunder=("__mod__", "__rmod__"), inplace=True)
 fmod: Final = Pointwise(
     "fmod(Tensor input, Operand other) -> Tensor",
@@ -299,10 +306,10 @@ def div_rounded(input: Any, other: Any, rounding_mode: str) -> Any:
     Raises:
         ArgumentError: The mode is not None, ``trunc`` or ``floor``.
     """
-    if type(input) in (bool, int, float):
-        input = as_tensor(input, device=getattr(other, "device", None))
+    if not hasattr(input, "_key") and not hasattr(other, "_key"):
+        input = as_tensor(input)
     if rounding_mode == "floor":
-        return call(floor_divide, input, other)
+        return call(floored_divide, input, other)
     if rounding_mode == "trunc":
         return call(truncated_divide, input, other)
     raise ArgumentError(

@@ -10,6 +10,7 @@ import warnings
 from tensocket_core import Tensor, is_grad_enabled
 from tensocket_core import dtype as DType
 from tensocket_core import functions as ops
+from tensocket_core.autograd.delayed import without_way_back
 
 
 def _source(input: Tensor, inplace: bool) -> Tensor:
@@ -22,13 +23,21 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return input.copy_(result) if inplace else result
 
 
+def _bent(operator: str, input: Tensor, result: Tensor, slope: float, inplace: bool) -> Tensor:
+    """``_placed``; in place, slopes that are not from 0 leave no way to tell from the result which side it is on."""
+    if inplace and not slope >= 0:
+        result = without_way_back(operator, f"a result with slope {slope} in place of the input",
+                                  "gradients in place take slopes from 0", result)
+    return _placed(input, result, inplace)
+
+
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, input) + min(0, alpha * (exp(input / alpha) - 1))``.
 
     Raises:
         ArgumentError: ``alpha`` is 0.
     """
-    return _placed(input, ops.celu(_source(input, inplace), alpha), inplace)
+    return _bent("celu_", input, ops.celu(_source(input, inplace), alpha), alpha, inplace)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -38,7 +47,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
-    return _placed(input, ops.elu(_source(input, inplace), alpha), inplace)
+    return _bent("elu_", input, ops.elu(_source(input, inplace), alpha), alpha, inplace)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -125,7 +134,8 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``input`` where it is positive, ``negative_slope * input`` elsewhere."""
-    return _placed(input, ops.leaky_relu(_source(input, inplace), negative_slope), inplace)
+    result = ops.leaky_relu(_source(input, inplace), negative_slope)
+    return _bent("leaky_relu_", input, result, negative_slope, inplace)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -149,7 +159,8 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     Raises:
         ArgumentError: ``lower`` is above ``upper``.
     """
-    return _placed(input, ops.rrelu(_source(input, inplace), lower, upper, training), inplace)
+    result = ops.rrelu(_source(input, inplace), lower, upper, training)
+    return _bent("rrelu_", input, result, 0.0 if training else (lower + upper) / 2, inplace)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 
 import tensocket as torch
 from tensocket import nn
-from tensocket.errors import ArgumentError, ShapeError
+from tensocket.errors import ArgumentError, AutogradError, ShapeError
 from tensocket.nn import functional as F
 
 X = np.array([-4.0, -1.5, -0.3, 0.0, 0.4, 2.5, 7.0])
@@ -52,6 +52,29 @@ def test_nonlinearities_in_place(kind):
     module = kind(inplace=True)
     assert module(given) is given
     assert repr(module).endswith("inplace=True)")
+
+
+@pytest.mark.parametrize(("name", "run"), [
+    ("elu_", lambda y: F.elu_(y, -1.0)), ("elu_", nn.ELU(-1.0, inplace=True)), ("celu_", lambda y: F.celu_(y, -1.0)),
+    ("leaky_relu_", lambda y: F.leaky_relu_(y, -1.0)), ("leaky_relu_", lambda y: F.leaky_relu_(y, math.nan)),
+    ("rrelu_", lambda y: F.rrelu_(y, -1.5, -0.5))])
+def test_negative_slopes_in_place_leave_no_way_back(name, run):
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    y = run(x * 1)
+    with pytest.raises(AutogradError, match=rf"\[{name}\] a result with slope .* in place of the input — gradients in "
+                                            "place take slopes from 0 — work out of place"):
+        y.sum().backward()
+    with torch.no_grad():
+        assert not run(x * 1).requires_grad
+
+
+@pytest.mark.parametrize(("run", "slope"), [
+    (lambda y: F.leaky_relu(y, -0.5), -0.5), (lambda y: F.leaky_relu_(y, 0.0), 0.0),
+    (lambda y: F.rrelu_(y, -0.5, -0.5, True), -0.5), (lambda y: F.elu(y, -1.0), -math.exp(-1))])
+def test_other_slopes_have_gradients(run, slope):
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    run(x * 1).sum().backward()
+    assert x.grad.tolist() == pytest.approx([slope, 1.0])
 
 
 def test_random_slopes_are_within_bounds():
