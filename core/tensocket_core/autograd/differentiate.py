@@ -61,6 +61,7 @@ def _first_gradient(operator: str, root: Any, gradient: Any, create_graph: bool)
                                 "gradients are tensors or None", "pass a tensor")
     if isinstance(root, GradientEdge):
         return gradient if gradient is not None else _ones_for(operator, root)
+    root, gradient = root._root(gradient)
     if gradient is None:
         if root._array.size != 1:
             raise AutogradError(operator, f"a tensor of shape {list(root.shape)}",
@@ -99,15 +100,13 @@ def _roots(operator: str, outputs: Sequence[Any], gradients: Sequence[Any],
         raise AutogradError(operator, f"{len(gradients)} gradients for {len(outputs)} tensors",
                             "there is one gradient for each tensor", "pass None where it is implied")
     roots = []
-    for root, gradient in zip(outputs, gradients, strict=True):
-        if hasattr(root, "_root"):  # a tensor that stands for another one, as nested tensors do
-            root, gradient = root._root(gradient)
+    for k, (root, gradient) in enumerate(zip(outputs, gradients, strict=True)):
         edge = _edge(operator, root, "an output")
         if edge is None:
             root, gradient = _recorded(root), _recorded(gradient)
             edge = _edge(operator, root, "an output")
         if edge is None:
-            raise AutogradError(operator, f"a tensor of shape {list(root.shape)} without grad_fn",
+            raise AutogradError(operator, f"element {k} of the tensors, which has no grad_fn",
                                 "backward starts from a tensor that requires grad",
                                 "set requires_grad=True on an input, and do not compute under no_grad")
         roots.append((edge, _first_gradient(operator, root, gradient, create_graph)))

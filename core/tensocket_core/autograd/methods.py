@@ -82,6 +82,10 @@ class Recorded:
                 return
         differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
+    def _root(self, gradient: Any) -> tuple[Any, Any]:
+        """The tensor whose shape and dtype the first gradient of a backward pass has, and that gradient."""
+        return self, gradient
+
     # ------------------------------------------------------------------------------------------ hooks
 
     def _graph_extras(self, operator: str) -> tuple[Extras, int]:

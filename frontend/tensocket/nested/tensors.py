@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import tensocket_core as core
 from tensocket_core import Size, Tensor
+from tensocket_core.autograd import differentiate
 from tensocket_core.dispatch.modes import thread_state
 from tensocket_core.dispatch.subclasses import Subclassed, retyped
 from tensocket_core.execute.geometry import normalize_axis
@@ -116,15 +117,14 @@ class Nested(Tensor):
         Raises:
             AutogradError: There is no gradient, or it has another structure.
         """
-        dense, first = self._root(gradient)
-        dense.backward(first, retain_graph, create_graph, inputs)
+        differentiate.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def _root(self, gradient: Any) -> tuple[Any, Any]:
-        """The dense tensor from which backward starts, and its gradient."""
+        """The dense tensor behind this one, and the gradient in its shape."""
         if gradient is None:
             raise AutogradError("backward", "a nested tensor without a gradient",
                                 "grad can be implicitly created only for scalar outputs", "pass a nested tensor")
-        return plain(self), gradient_for(self, gradient)
+        return plain_geometry(self), gradient_for(self, gradient)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._grad_fn is not None:

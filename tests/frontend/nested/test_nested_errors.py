@@ -108,6 +108,8 @@ BOTH = [
      "Only Tensors created explicitly by the user support the deepcopy protocol"),
     (lambda: strided((2,), requires_grad=True).backward(), AutogradError,
      "grad can be implicitly created only for scalar outputs"),
+    (lambda: strided((2,), requires_grad=True).backward(3), ArgumentTypeError, "a gradient of type int"),
+    (lambda: strided((2,)).backward(strided((2,))), AutogradError, "element 0 of the tensors, which has no grad_fn"),
     (lambda: strided((2,), requires_grad=True).backward(dense(1, 3)), AutogradError,
      "a nested tensor has a nested gradient"),
     (lambda: strided((2,), requires_grad=True).backward(strided((3,))), AutogradError,
