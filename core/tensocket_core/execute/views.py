@@ -75,10 +75,10 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
     """A closure that makes a view tensor on ``view(array, ...)``; written out for two arguments, the most common case.
 
     Args:
-        view: On handles.
+        view: On handles; of two arguments, it may return None where it has no rule for the second one.
         key: The result's, without ``DIM0``.
         arguments: Number of arguments, with the tensor.
-        otherwise: Called for a second argument of another type.
+        otherwise: Called for a second argument of another type, and where ``view`` returns None for it.
     """
     Tensor = tensors.Tensor
 
@@ -86,6 +86,8 @@ def viewer(view: Callable[..., Any], key: int, arguments: int,
         try:
             array = view(a._array, argument)
         except ArgumentTypeError:
+            return otherwise(a, argument)
+        if array is None:
             return otherwise(a, argument)
         version = a._version_counter
         if version is None:

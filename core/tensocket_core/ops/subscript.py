@@ -22,6 +22,7 @@ from ..execute.geometry import overlapping
 from ..execute.inplace import bump, check_separate, check_writable
 from ..execute.math import arithmetic_dtype
 from ..execute.numbers import check_range, rounded
+from ..execute.views import viewer
 from .advanced_indexing import index_tensors, trimmed, write_indices
 from .indexing import SMALL
 from .inplace import basic_put_
@@ -126,17 +127,20 @@ _BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
 def _getitem_host(array: Any, index: Any) -> Any:
-    """A NumPy array at a basic index whose parts need no conversion; None for every other index."""
-    if type(index) is int:
-        return array[index, ...]
-    for part in index if type(index) is tuple else (index,):
-        kind = type(part)
-        if kind is slice:
-            if part.step is not None and not (type(part.step) is int and part.step > 0):
+    """A NumPy array at a basic index within its bounds whose parts need no conversion; None for every other index."""
+    try:
+        if type(index) is int:
+            return array[index, ...]
+        for part in index if type(index) is tuple else (index,):
+            kind = type(part)
+            if kind is slice:
+                if part.step is not None and not (type(part.step) is int and part.step > 0):
+                    return None
+            elif kind not in _BASIC:
                 return None
-        elif kind not in _BASIC:
-            return None
-    result = array[index]
+        result = array[index]
+    except IndexError:
+        return None
     # With an int for every dimension, NumPy gives a number unless it is asked for an array.
     return result if type(result) is np.ndarray else array[(*index, ...)]
 
@@ -163,31 +167,10 @@ def _getitem_direct(key: int, entry: Any, body: Any) -> Any:
         t._grad = t._grad_fn = t._version_counter = t._base = None
         return t
 
-    def direct_getitem(a: Any, index: Any) -> Any:
-        try:
-            array = _getitem_host(a._array, index)
-        except IndexError:
-            array = None
-        if array is None:
-            return rows(a, index) if type(index) is Tensor else body(a, index)
-        version = a._version_counter
-        if version is None:
-            version = a._version_counter = [0]
-        t = _new(Tensor)
-        t._array = array
-        t._key = key if array.shape else key | DIM0
-        t._grad = t._grad_fn = None
-        t._version_counter = version
-        base = a._base
-        if base is None:
-            t._base = a
-        else:
-            t._base = base
-            if a._fixed_view is not None:
-                t._fixed_view = a._fixed_view
-        return t
+    def otherwise(a: Any, index: Any) -> Any:
+        return rows(a, index) if type(index) is Tensor else body(a, index)
 
-    return direct_getitem
+    return viewer(_getitem_host, key, 2, otherwise)
 
 
 @composite("getitem(Tensor input, any index) -> Tensor~", method=False, function=False, dunder=("__getitem__",),
@@ -247,7 +230,7 @@ def _setitem_direct(key: int, entry: Any, body: Any) -> Any:
                     given is not value and given.base is not None and np.may_share_memory(given, array)):
                 return body(a, index, value)
             array[...] = given
-        except (IndexError, ValueError):  # the general way says what is wrong
+        except ValueError:  # the general way says what is wrong
             return body(a, index, value)
         bump(a)
         return None
