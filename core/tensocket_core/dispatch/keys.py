@@ -26,7 +26,6 @@ AUTOCAST: Final = 1 << 18
 DIM0: Final = 1 << 19
 AUTOGRAD: Final = 1 << 20
 WRAPPER: Final = 1 << 21
-NO_AUTOGRAD: Final = ~AUTOGRAD
 
 SCALAR_SHIFT: Final = 22
 #: Python type of a number to its key bit, as the right operand.

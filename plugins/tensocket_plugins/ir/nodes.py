@@ -23,8 +23,6 @@ from typing import Final
 from ..contract.dtypes import DType, bool_
 from .functions import FUNCTIONS
 
-IR_VERSION: Final[tuple[int, int]] = (1, 0)
-
 
 class IRError(Exception):
     """A program that breaks a rule of the IR: always a bug of whoever built it."""

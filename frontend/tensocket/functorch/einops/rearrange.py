@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from tensocket.errors import ArgumentError
 from tensocket_core import Tensor, stack
 
-from ._parsing import AnonymousAxis, ParsedExpression, _ellipsis, parse_pattern, validate_rearrange_expressions
-
-Axes = Sequence[str | AnonymousAxis]
+from ._parsing import ParsedExpression, _ellipsis, parse_pattern, validate_rearrange_expressions
 
 
 def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int) -> Tensor:
