@@ -60,6 +60,15 @@ def test_binary_functions_within_four_units(name, dtype, size, device):
     assert units_off(getattr(f, name)(tc.tensor(x), tc.tensor(y)), expected) <= 4.0
 
 
+@pytest.mark.parametrize("size", [4, 2000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lengths_are_rounded_to_the_nearest_value(dtype, size, device):
+    _, x, y = BINARY["hypot"]
+    x, y = x[:size].astype(dtype), y[:size].astype(dtype)
+    expected = np.hypot(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert units_off(f.hypot(tc.tensor(x), tc.tensor(y)), expected) <= 0.501
+
+
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, math.inf, -math.inf, math.nan])
 
 

@@ -91,6 +91,30 @@ def test_functions_of_one_value(name, part):
     close(evaluate(complexes.UNARY[name], values, part=part), reference, part)
 
 
+@pytest.mark.parametrize("shift", [0, "least", "most"])
+def test_magnitudes_are_rounded_to_the_nearest_value(part, shift):
+    """In the middle of the dtype's exponents, and where squares vanish or overflow."""
+    of = np.finfo(PARTS[part])
+    power = {0: 0, "least": of.minexp + 12, "most": of.maxexp - 14}[shift]
+    values = points(part, 4000)
+    values = np.ldexp(values.real, power) + 1j * np.ldexp(values.imag, power)
+    actual = evaluate(complexes.absolute, values.astype(np.result_type(PARTS[part], np.complex64)), part=part).real
+    reference = np.hypot(values.real.astype(np.longdouble), values.imag.astype(np.longdouble))
+    assert np.max(np.abs(actual - reference) / np.spacing(actual)) < 0.501
+
+
+def test_magnitudes_at_the_edges(part):
+    inf, nan, of = np.inf, np.nan, np.finfo(PARTS[part])
+    least, most = of.smallest_subnormal, of.max
+    parts = [(0, 0), (-0.0, 0), (inf, nan), (nan, -inf), (nan, 1), (1, nan), (-inf, 2), (most, 0), (0, -most),
+             (most, most), (least, 0), (3 * least, -4 * least), (of.tiny, least), (nan, nan)]
+    values = np.array([complex(*pair) for pair in parts], np.result_type(PARTS[part], np.complex64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        actual = evaluate(complexes.absolute, values, part=part).real
+    expected = [0, 0, inf, inf, nan, nan, inf, most, most, inf, least, 5 * least, of.tiny, nan]
+    np.testing.assert_array_equal(actual, np.array(expected, PARTS[part]))
+
+
 @pytest.mark.parametrize(
     ("formula", "reference"),
     [

@@ -300,15 +300,6 @@ logaddexp2: Final = Pointwise(
 # --------------------------------------------------------------------------------------------- lengths and signs
 
 
-def _hypot(m: Any, x: Any, y: Any) -> Any:
-    """Scaled by the larger side, so that squares neither overflow nor vanish."""
-    x, y = m.abs(x), m.abs(y)
-    large, small = m.maximum(x, y), m.minimum(x, y)
-    ratio = m.where(m.eq(large, 0.0), large, small / large)
-    length = large * m.sqrt(1.0 + ratio * ratio)
-    return m.where(m.eq(x, math.inf) | m.eq(y, math.inf), math.inf, length)
-
-
 #: Of each dtype: distance of neighbours among the bits of what is computed in, smallest number, and its bits.
 _NEIGHBOURS: Final[dict[DType, tuple[int, float, int]]] = {
     float64: (1, 2.0**-1074, 1), float32: (1, 2.0**-149, 1), bfloat16: (1 << 16, 2.0**-133, 1 << 16),
@@ -332,7 +323,8 @@ def _nextafter(m: Any, x: Any, y: Any) -> Any:
 
 
 hypot: Final = Pointwise(
-    "hypot(Tensor input, Tensor other) -> Tensor", "sqrt(input ** 2 + other ** 2), without overflow.", _hypot,
+    "hypot(Tensor input, Tensor other) -> Tensor", "sqrt(input ** 2 + other ** 2), without overflow.",
+    lambda m, x, y: m.abs(m.complex(x, y)),
     kinds="f", inplace=True,
     derivative=Derivative(input=lambda grad, input, result: grad * (input / result),
                           other=lambda grad, other, result: grad * (other / result)))

@@ -10,19 +10,32 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from ...contract.dtypes import float32
+from ...contract.dtypes import DType, float32, float64
 from ..complex import Complex, choose
 from ..nodes import Expr, call, const, select
 from .arctangent import atan2, copysign, is_negative
+from .build import fma, number, two_product
+
+#: Of each dtype: exponents of two between which squares neither overflow nor lose bits, and that of its end.
+_SQUARES: Final[dict[DType, tuple[int, int, int]]] = {float32: (60, -48, 128), float64: (500, -460, 1024)}
 
 
 def absolute(z: Complex) -> Expr:
-    """|z|, without overflow of the squares; infinite if a part is."""
+    """|z|, rounded to the nearest value in all but rare cases; infinite if a part is.
+
+    The root of the sum of squares loses up to an ulp, which is what the squares and the root rounded off (C. Borges,
+    "An improved algorithm for hypot(a, b)", 2019); parts whose squares overflow or vanish are scaled by a power of two.
+    """
     a, b = call("abs", z.re), call("abs", z.im)
     large, small = call("max", a, b), call("min", a, b)
-    ratio = small / large
-    size = large * call("sqrt", ratio * ratio + 1.0)
-    size = select(call("eq", large, 0.0), large, size)
+    top, bottom, end = _SQUARES[large.dtype]
+    up = select(large < 2.0**bottom, number(2.0 ** (top - bottom), large.dtype), number(1.0, large.dtype))
+    scale = select(large > 2.0**top, 2.0 ** (top - end), up)
+    x, y = large * scale, small * scale
+    size = call("sqrt", fma(x, x, y * y))
+    square, (least, lost) = size * size, two_product(x, x)
+    excess = fma(-y, y, square - least) + fma(size, size, -square) - lost
+    size = select(call("eq", large, 0.0), large, (size - excess / (size * 2.0)) / scale)
     return select(call("eq", a, math.inf) | call("eq", b, math.inf), const(math.inf, size.dtype), size)
 
 
