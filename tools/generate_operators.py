@@ -70,8 +70,8 @@ _WITH_OUT: Final = frozenset({
     "norm", "normalize", "orgqr", "ormqr", "outer", "permute_copy", "polar", "polygamma", "qr", "quantile",
     "renorm", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select_copy", "slice_copy",
     "softshrink",
-    "slice_scatter", "softmax", "sort", "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy", "take",
-    "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy",
+    "slice_scatter", "slogdet", "softmax", "sort", "special_zeta", "squeeze_copy", "stack", "std", "svd", "t_copy",
+    "take", "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "unfold_copy",
     "unsqueeze_copy", "var", "vdot", "view_as_complex_copy", "view_as_real_copy", "view_copy", "vstack", "where",
 })
 #: Those of linear algebra, which have ``out=``, too, without the ones that have not.
@@ -91,8 +91,8 @@ _EXACT_OUT: Final = frozenset({
     "logsigmoid", "lu_solve", "lu_unpack", "masked_select", "matmul", "median", "mm", "mode", "msort", "mv",
     "nan_to_num", "nanmedian", "nanquantile", "narrow_copy", "neg", "nonzero", "norm", "ormqr", "permute_copy",
     "polar", "qr", "quantile", "renorm", "round", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "sgn",
-    "sign", "signbit", "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take", "take_along_dim",
-    "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy",
+    "sign", "signbit", "slogdet", "softmax", "softplus", "sort", "squeeze_copy", "svd", "t_copy", "take",
+    "take_along_dim", "tensordot", "topk", "transpose_copy", "triangular_solve", "tril", "triu", "trunc", "unfold_copy",
     "unsqueeze_copy", "vdot", "view_copy", "where",
 })
 #: Those whose ``out`` is of bools or of uint8, whatever the operands are.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
 import tensocket as torch
 
 
@@ -40,3 +43,16 @@ def test_named_results_are_made_of_a_sequence():
         assert made.values is values
         assert made.indices is indices
     assert made._replace(values=indices).values is indices
+
+
+def test_determinants_have_the_result_of_their_name():
+    matrix = torch.tensor([[0.0, 2.0], [2.0, 0.0]])
+    result = torch.slogdet(matrix)
+    assert type(result) is torch.return_types.slogdet
+    assert type(torch.linalg.slogdet(matrix)) is torch.return_types.linalg_slogdet
+    given = torch.empty(()), torch.empty(())
+    written = torch.slogdet(matrix, out=given)
+    assert type(written) is torch.return_types.slogdet_out
+    assert written.sign is given[0]
+    assert given[0].item() == -1.0
+    assert given[1].item() == pytest.approx(np.log(4.0))

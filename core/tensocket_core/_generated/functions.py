@@ -11098,8 +11098,12 @@ def logdet(input: Any) -> Any:
     return run(input)
 
 
-def slogdet(input: Any) -> Any:
+def slogdet(input: Any, *, out: Any = None) -> Any:
     """``linalg.slogdet``."""
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_slogdet, input, out=out)
+        return write_out('slogdet', out, slogdet(input), exact=True)
     try:
         key = input._key
     except AttributeError:

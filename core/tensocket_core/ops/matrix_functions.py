@@ -25,6 +25,7 @@ from .selection import positions
 #: Results with PyTorch's names.
 QRResult: Final = named_result("qr", ("Q", "R"))
 SVDResult: Final = named_result("svd", ("U", "S", "V"))
+SlogdetOfResult: Final = named_result("slogdet", ("sign", "logabsdet"))
 
 # --------------------------------------------------------------------------------------------------- exponentials
 
@@ -142,7 +143,7 @@ def logdet(input: Any) -> Any:
 @composite("slogdet(Tensor input) -> any")
 def slogdet_of(input: Any) -> Any:
     """``linalg.slogdet``."""
-    return slogdet(input)
+    return SlogdetOfResult(*slogdet(input))
 
 
 @composite("matrix_power(Tensor input, int n) -> Tensor")

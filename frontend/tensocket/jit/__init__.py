@@ -105,9 +105,9 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     return Future(func(*args, **kwargs))
 
 
-def wait(future: Future) -> Any:
-    """The result of ``fork``."""
-    return future.wait()
+def wait(future: Future | None) -> Any:
+    """The result of ``fork``; None of None."""
+    return None if future is None else future.wait()
 
 
 def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] | None = None) -> None:

@@ -131,7 +131,7 @@ class _Run:
             direction = self._direction(gradient)
             before = loss
             state["prev_flat_grad"], state["prev_loss"] = gradient.clone(), loss
-            length = min(1.0, 1.0 / gradient.abs().sum().item()) * self.rate if state["n_iter"] == 1 else self.rate
+            length = self.rate / max(1.0, gradient.abs().sum().item()) if state["n_iter"] == 1 else self.rate
             slope = gradient.dot(direction).item()
             if slope > -options["tolerance_change"]:
                 state["t"] = length

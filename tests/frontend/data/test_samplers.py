@@ -168,3 +168,14 @@ def test_more_random_indices_than_anyone_takes():
     sampler = RandomSampler(range(10), replacement=True, num_samples=10**12)
     assert set(itertools.islice(sampler, 3000)) == set(range(10))
     assert len(list(RandomSampler(range(10), replacement=True, num_samples=2500))) == 2500
+
+
+def test_orders_are_drawn_when_the_first_index_is_asked_for():
+    """So that a seed set after ``iter`` counts, as in PyTorch."""
+    for sampler in (RandomSampler(range(20)), SubsetRandomSampler(range(20)), WeightedRandomSampler([1.0] * 20, 20)):
+        passes = [iter(sampler), iter(sampler)]
+        orders = []
+        for each in passes:
+            torch.manual_seed(0)
+            orders.append(list(each))
+        assert orders[0] == orders[1]

@@ -127,6 +127,21 @@ def test_one_cycle(strategy):
         schedule.step()
 
 
+def test_one_cycle_with_the_state_of_an_older_pytorch():
+    """Which had the function of its course in place of its name."""
+    schedules = [lr_scheduler.OneCycleLR(optim.SGD([nn.Parameter(torch.ones(1))], 0.1, momentum=0.9), 1.0, 10)
+                 for _ in range(2)]
+    old = schedules[0].state_dict()
+    assert old.pop("_anneal_func_type") == "cos"
+    del schedules[1]._anneal_func_type
+    schedules[1].load_state_dict({**old, "anneal_func": lr_scheduler.OneCycleLR._annealing_cos})
+    for _ in range(9):
+        for schedule in schedules:
+            schedule.optimizer.step()
+            schedule.step()
+        assert schedules[0].get_last_lr() == schedules[1].get_last_lr()
+
+
 def test_one_cycle_in_three_phases():
     optimizer = make()
     schedule = lr_scheduler.OneCycleLR(optimizer, 1.0, total_steps=11, pct_start=0.4, div_factor=10.0, three_phase=True,

@@ -321,6 +321,14 @@ def test_lbfgs_finds_the_minimum_of_rosenbrock(search):
     assert state["func_evals"] == len(losses)
 
 
+def test_lbfgs_stays_where_gradients_are_zero():
+    """A negative tolerance lets it go on; the length of its first step is no quotient of 0."""
+    x = torch.tensor([1.5, -2.0], requires_grad=True)
+    optimizer = optim.LBFGS([x], tolerance_grad=-np.inf)
+    assert optimizer.step(lambda: torch.tensor([10.0])).tolist() == [10.0]
+    assert x.tolist() == [1.5, -2.0]
+
+
 def test_the_line_search_keeps_the_wolfe_conditions():
     def value(place):
         return np.cos(3 * place) + 0.1 * place**2

@@ -29,6 +29,21 @@ def test_blocks_are_long_enough():
     assert len(Timer().repeat(2, 10)) == 2
 
 
+def test_statements_know_torch_and_may_be_indented():
+    kept = []
+    Timer("""
+        with torch.no_grad():
+            kept.append(x + 1)
+    """, """
+        x = torch.ones(1, requires_grad=True)
+        for _ in range(2):
+            x = x + 1
+    """, globals={"kept": kept}).timeit(1)
+    assert {(y.item(), y.requires_grad) for y in kept} == {(4.0, False)}
+    assert Timer("torch.append(1)", globals={"torch": kept}).timeit(1).median > 0
+    assert kept[-1] == 1
+
+
 def test_threads_are_put_back():
     before = torch.get_num_threads()
     Timer("pass", num_threads=2).timeit(1)

@@ -65,6 +65,7 @@ def test_a_module_compiles_itself_in_place():
 
 def test_names_of_the_tracer():
     assert not compiler.is_compiling()
+    assert not torch._utils.is_compiling()
     assert compiler.list_backends() == ["eager"]
 
     @compiler.disable
@@ -185,6 +186,7 @@ def test_small_names_of_scripts():
     assert jit.Attribute(1, int).value == 1
     future = jit.fork(max, 1, 2)
     assert jit.wait(future) == future.value() == 2
+    assert jit.wait(None) is None
     assert future.done()
     assert jit.isinstance([1], list[int])
     assert not jit.isinstance(1, (str, list))

@@ -208,6 +208,9 @@ class OneCycleLR(LRScheduler):
         ArgumentError: An option is out of its domain, or the optimizer has no momentum to cycle.
     """
 
+    #: The course as a function, in place of its name, in states that PyTorch before 2.0 saved.
+    anneal_func: Any
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -279,9 +282,18 @@ class OneCycleLR(LRScheduler):
         return rates
 
     def _between(self, start: float, end: float, part: float) -> float:
-        if self._anneal_func_type == "linear":
-            return start + (end - start) * part
-        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+        kind = getattr(self, "_anneal_func_type", None)
+        if kind is None:
+            return float(self.anneal_func(start, end, part))
+        return self._annealing_linear(start, end, part) if kind == "linear" else self._annealing_cos(start, end, part)
+
+    @staticmethod
+    def _annealing_cos(start: float, end: float, pct: float) -> float:
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * pct))
+
+    @staticmethod
+    def _annealing_linear(start: float, end: float, pct: float) -> float:
+        return start + (end - start) * pct
 
 
 def _count_steps(total: int | None, epochs: int | None, each: int | None) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 import timeit
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensocket
 from tensocket_core import get_num_threads, set_num_threads
 from tensocket_core.device import entries
 
@@ -102,11 +104,11 @@ class Timer:
     """Measures a statement, by default on one thread.
 
     Args:
-        stmt: The statement.
+        stmt: The statement; of several lines, what all of them are indented by is left out.
         setup: What runs once before each time that is taken.
         global_setup: Accepted as in PyTorch, for other languages than Python.
         timer: Gives seconds.
-        globals: Names that the statement uses.
+        globals: Names that the statement uses, beside ``torch``.
         label: Its name in tables, with those that follow.
         sub_label: Its row.
         description: Its column.
@@ -119,8 +121,9 @@ class Timer:
                  timer: Callable[[], float] = timer, globals: dict[str, Any] | None = None, label: str | None = None,
                  sub_label: str | None = None, description: str | None = None, env: str | None = None,
                  num_threads: int = 1, language: Any = 0) -> None:
+        stmt, setup = (textwrap.dedent(code).removeprefix("\n").rstrip() for code in (stmt, setup))
         self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
-        self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
+        self._timer = timeit.Timer(stmt, setup, timer, {"torch": tensocket, **(globals or {})})
 
     def _timed(self, number: int) -> float:
         before = get_num_threads()

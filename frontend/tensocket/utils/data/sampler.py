@@ -104,7 +104,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        return map(self.indices.__getitem__, randperm(len(self.indices), generator=self.generator).tolist())
+        yield from map(self.indices.__getitem__, randperm(len(self.indices), generator=self.generator).tolist())
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -144,7 +144,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         drawn = multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
-        return iter(drawn.tolist())
+        yield from drawn.tolist()
 
     def __len__(self) -> int:
         return self.num_samples
