@@ -105,6 +105,15 @@ def device(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(params=["ref", "cpu"])
+def place(request: pytest.FixtureRequest) -> str:
+    """The interpreter device, which runs kernels, and the host itself: the name of the default device."""
+    if request.param == "cpu":
+        pytest.importorskip("tensocket_cpu")
+    tc.set_default_device(request.param)
+    return str(request.param)
+
+
 @pytest.fixture(autouse=True)
 def defaults(request: pytest.FixtureRequest) -> Iterator[None]:
     """The default device of a test, and the process as it was before."""

@@ -14,6 +14,8 @@ from tensocket_core.transforms import vmap
 from tensocket_plugins.contract.errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 
 linalg = pytest.importorskip("scipy.linalg")
+
+pytestmark = pytest.mark.usefixtures("place")
 RNG = np.random.default_rng(3)
 SQUARE = RNG.normal(size=(2, 4, 4))
 TALL = RNG.normal(size=(2, 5, 3))
@@ -22,14 +24,6 @@ POSITIVE = SQUARE @ SQUARE.transpose(0, 2, 1) + np.eye(4)
 RIGHT = RNG.normal(size=(2, 4, 3))
 COMPLEX = SQUARE + 1j * RNG.normal(size=(2, 4, 4))
 LOW = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 1.0, 1.0]])
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
 
 
 def host(tensor):

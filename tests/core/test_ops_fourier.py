@@ -10,18 +10,11 @@ from tensocket_core import functions as f
 from tensocket_core.ops.fourier import frequencies, half_frequencies
 from tensocket_plugins.contract.errors import ArgumentError, DimensionError, DtypeError, ShapeError
 
+pytestmark = pytest.mark.usefixtures("place")
 RNG = np.random.default_rng(2)
 REAL = RNG.normal(size=(3, 6, 5))
 COMPLEX = REAL + 1j * RNG.normal(size=REAL.shape)
 NORMS = [None, "backward", "ortho", "forward"]
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
 
 
 def same(tensor, reference):

@@ -21,20 +21,13 @@ from tensocket_plugins.contract.errors import (
 )
 from tensocket_plugins.kit import host_linalg
 
+pytestmark = pytest.mark.usefixtures("place")
 RNG = np.random.default_rng(11)
 SQUARE = RNG.normal(size=(2, 4, 4))
 TALL = RNG.normal(size=(2, 5, 3))
 WIDE = TALL.transpose(0, 2, 1).copy()
 COMPLEX = RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4))
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
 
 
 def matrices(dtype, shape):

@@ -13,18 +13,11 @@ from tensocket_core import functions as f
 from tensocket_core.autograd.gradcheck import gradcheck, gradgradcheck
 from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DimensionError, DtypeError, ShapeError
 
+pytestmark = pytest.mark.usefixtures("place")
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))
 B = RNG.normal(size=(4, 2))
 BATCHES = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 4, 2))
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
 
 
 def same(tensor, reference):

@@ -30,15 +30,6 @@ X = np.array([[3.0, 1.0, 2.0, 1.0], [0.5, NAN, -2.0, 4.0], [-1.0, -1.0, math.inf
 WHOLE = np.array([[3, 1, 2], [-4, 0, 5]])
 
 
-@pytest.fixture(params=["ref", "cpu"])
-def place(request):
-    """The interpreter device, which runs kernels, and the host itself."""
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
-
-
 def test_profiles_can_declare_every_host_operator():
     names = {kind: {name for name, operator in OPERATORS.items() if operator.kind == kind}
              for kind in ("host", "sequence")}

@@ -24,18 +24,11 @@ from tensocket_plugins.contract.errors import (
     UnsupportedOperator,
 )
 
+pytestmark = pytest.mark.usefixtures("place")
 PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]
 VALUES = [3.0, 4.0, 5.0, 1.0]
 DENSE = np.array([[0.0, 0.0, 4.0], [4.0, 0.0, 5.0]])
 RIGHT = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
-    return request.param
 
 
 def coo(**options):

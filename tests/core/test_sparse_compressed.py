@@ -22,19 +22,13 @@ from tensocket_plugins.contract.errors import (
     UnsupportedOperator,
 )
 
+pytestmark = pytest.mark.usefixtures("place")
 scipy = pytest.importorskip("scipy.sparse")
 RANDOM = np.random.default_rng(11)
 DENSE = RANDOM.standard_normal((6, 4)) * (RANDOM.random((6, 4)) < 0.4)
 OTHER = RANDOM.standard_normal((6, 4)) * (RANDOM.random((6, 4)) < 0.4)
 RIGHT = RANDOM.standard_normal((4, 3))
 KINDS = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
 
 
 def t(array, **options):

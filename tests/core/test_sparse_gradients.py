@@ -12,16 +12,10 @@ from tensocket_core.autograd.function import Function
 from tensocket_core.autograd.gradcheck import GradcheckError, gradcheck
 from tensocket_core.autograd.graph import saved_tensors_hooks
 
+pytestmark = pytest.mark.usefixtures("place")
 PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]
 DENSE = np.array([[0.0, 0.0, 4.0], [4.0, 0.0, 5.0]])
 RIGHT = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]])
-
-
-@pytest.fixture(params=["ref", "cpu"], autouse=True)
-def place(request):
-    if request.param == "cpu":
-        pytest.importorskip("tensocket_cpu")
-    tc.set_default_device(request.param)
 
 
 def coo(**options):
