@@ -502,7 +502,7 @@ def methods_source() -> str:
             lines += [f"    {name}: Callable[..., Any] = {source}\n" for name, source in _method_sources(record)]
     lines += [
         f"    {name} = _creation.{name}\n"
-        for name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange")
+        for name in ("new_zeros", "new_ones", "new_empty", "new_empty_strided", "new_full", "new_tensor", "new_arange")
     ]
     lines += [f"    {name} = _random.{name}\n" for name in _RANDOM_METHODS]
     return "".join(lines)

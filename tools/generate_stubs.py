@@ -54,8 +54,8 @@ _TYPES: Final = {
     "any": "Any",
 }
 #: Methods that are functions of core's factories.
-_FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", "new_arange", "uniform_",
-                     "normal_")
+_FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_empty_strided", "new_full", "new_tensor", "new_arange",
+                     "uniform_", "normal_")
 #: Methods that ``object`` has with other types.
 _OF_OBJECT: Final = frozenset({"__eq__", "__ne__"})
 

@@ -161,13 +161,6 @@ class Surface:
     def record_stream(self, stream: Any) -> None:
         """Nothing: memory is kept until all streams that use it are done."""
 
-    def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, device: Any = None,
-                          requires_grad: bool = False) -> Any:
-        """An uninitialised tensor with the given strides, of this tensor's dtype and device."""
-        return creation.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
-                                              device=self.device if device is None else device,
-                                              requires_grad=requires_grad)
-
     def new(self, *data: Any, device: Any = None, **named: Any) -> Any:
         """A tensor of this dtype and device: of the given sizes, of values, or on the memory of a tensor or storage.
 

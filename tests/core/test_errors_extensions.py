@@ -193,6 +193,10 @@ CASES: list[Case] = [
      "the library adds the namespace"),
     (lambda: library.Library("aten", "IMPL").define("f(Tensor x) -> Tensor"), ArgumentError, ValueError, "define",
      "a library of kind DEF or FRAGMENT defines operators of its own namespace"),
+    (lambda: library.Library("aten", "IMPL", "CPU").impl("add", print, "Meta"), ArgumentError, RuntimeError, "impl",
+     "it is inconsistent with the dispatch key of the library, which is for that one only"),
+    (lambda: library.Library("_", "IMPL", "CPU").fallback(print, "Meta"), ArgumentError, RuntimeError, "fallback",
+     "it is inconsistent with the dispatch key of the library, which is for that one only"),
     (lambda: library.Library("aten", "IMPL").impl("add", print), ArgumentError, ValueError, "impl",
      "built-in operators run on all devices already"),
 ]

@@ -202,6 +202,7 @@ def test_operators_on_wrappers() -> None:
     assert x.sum().item() == 3.0
     assert F.cat([x, torch.ones(1)]).elem.tolist() == [1.0, 2.0, 1.0]
     assert Wrapped.names == ["mul", "add", "sum", "_local_scalar_dense", "cat"]
+    assert x.new_empty_strided((2, 3), (1, 2)).elem.stride() == (1, 2)
     assert torch.zeros_like(x).elem.tolist() == x.new_zeros(2).elem.tolist() == [0.0, 0.0]
     assert x.detach().elem is not None
     assert isinstance(F.linear(torch.ones(1, 2), F.stack([x, x])), Wrapped)
@@ -380,6 +381,9 @@ def test_operators_that_return_tensors_get_tensors() -> None:
 
     with pytest.raises(RuntimeError, match="Unable to cast the result to Tensor, which the operator returns"):
         Texts(torch.ones(1)).neg()
+    for view in (lambda x: x.detach(), lambda x: x.data, lambda x: x.view(1)):
+        with pytest.raises(RuntimeError, match="Unable to cast the result to Tensor, which the operator returns"):
+            view(Texts(torch.ones(1)))
 
 
 def test_gradients_of_tensors_that_only_their_class_reads_are_checked() -> None:

@@ -65,7 +65,8 @@ def plain(*values: float) -> Any:
     lambda x: x + 1, lambda x: 1 - x, lambda x: x.exp(), lambda x: x.sum(), lambda x: x[0], lambda x: x.view(1, 2),
     lambda x: x.clone(), lambda x: x.detach(), lambda x: x.contiguous(), lambda x: x.double(), lambda x: x.data,
     lambda x: torch.zeros_like(x), lambda x: torch.ones_like(x), lambda x: torch.full_like(x, 2),
-    lambda x: torch.rand_like(x), lambda x: x.new_zeros(3), lambda x: x.new_tensor([1]), lambda x: F.cat([x, x]),
+    lambda x: torch.rand_like(x), lambda x: x.new_zeros(3), lambda x: x.new_empty_strided((2,), (1,)),
+    lambda x: x.new_tensor([1]), lambda x: F.cat([x, x]),
     lambda x: x.max(0)[0], lambda x: x.split(1)[1], lambda x: F.where(x > 0, x, 0), lambda x: x.requires_grad_(),
     lambda x: copy.deepcopy(x), lambda x: x.T, lambda x: x.reshape(2), lambda x: torch.ones(2) + x,
 ])  # fmt: skip

@@ -111,3 +111,17 @@ def test_views_that_reach_out_of_an_example_are_refused(
         vmap(lambda x: x.as_strided(size, stride, offset))(rows)
     assert vmap(lambda x: x.as_strided((2, 2), (2, 1), 0))(rows).shape == (3, 2, 2)
     assert vmap(lambda x: x.as_strided((0, 9), (9, 1), 0))(rows).shape == (3, 0, 9)
+
+
+def test_new_tensors_with_strides_are_one_for_each_example() -> None:
+    seen: list[Any] = []
+
+    def transposed(x: Any) -> Any:
+        made = x.new_empty_strided((2, 3), (1, 2))
+        seen.append(made.stride())
+        return made.copy_(x.expand(3, 2).t())
+
+    result = vmap(transposed)(tensor(X[:, :2]))
+    same(result, np.repeat(X[:, :2, None], 3, 2))
+    assert seen == [(1, 2)]
+    assert result.stride() == (6, 1, 2)

@@ -298,7 +298,7 @@ class Like:
 def test_parameters_of_distributions_may_be_like_tensors():
     from tensocket.distributions.utils import broadcast_all
 
-    assert "".join(broadcast_all(Like(), 2.0)) == "broadcast_tensors"
+    assert broadcast_all(Like(), 2.0) == "broadcast_all"
 
 
 def test_reentrant_dispatch_records_as_outside():

@@ -536,6 +536,7 @@ class Operators:
     new_zeros = _creation.new_zeros
     new_ones = _creation.new_ones
     new_empty = _creation.new_empty
+    new_empty_strided = _creation.new_empty_strided
     new_full = _creation.new_full
     new_tensor = _creation.new_tensor
     new_arange = _creation.new_arange

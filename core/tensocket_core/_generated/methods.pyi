@@ -1958,6 +1958,8 @@ class Operators:
 
     new_empty: Callable[..., Any]
 
+    new_empty_strided: Callable[..., Any]
+
     new_full: Callable[..., Any]
 
     new_tensor: Callable[..., Any]

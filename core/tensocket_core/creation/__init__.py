@@ -20,7 +20,7 @@ from .likes import (
 )
 from .ranges import arange, linspace, logspace
 from .sizes import empty, eye, full, ones, zeros
-from .strided import empty_permuted, empty_strided, scalar_tensor
+from .strided import empty_permuted, empty_strided, new_empty_strided, scalar_tensor
 
 __all__ = [
     "arange",
@@ -40,6 +40,7 @@ __all__ = [
     "logspace",
     "new_arange",
     "new_empty",
+    "new_empty_strided",
     "new_full",
     "new_ones",
     "new_tensor",

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, ShapeError, TensocketError
 
 from .. import tensors
 from ..device import DeviceEntry
@@ -55,9 +55,7 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
     except OverflowError:
         raise ArgumentError("tensor", "an integer of more than 64 bits", "integers fit int64", "pass a float") from None
     except ValueError:
-        raise ShapeError(
-            "tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows"
-        ) from None
+        raise _uneven(plain) from None
     except TypeError:
         raise ArgumentError("tensor", f"a {type(data).__name__}", "could not determine the shape of such an object",
                             "pass a list") from None
@@ -66,8 +64,9 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
                       "array with numpy.array() first", UserWarning, stacklevel=4)
     if values.dtype == object and dtype is not None:
         values = _large_numbers(values, dtype)
-    if values.dtype == object and type(leaf) is int:
-        raise ArgumentError("tensor", f"the integer {leaf}", "integers fit int64", "pass a float")
+    if values.dtype == object and type(leaf) is int and all(isinstance(x, (int, float, complex)) for x in values.flat):
+        large = max((x for x in values.flat if isinstance(x, int)), key=abs)
+        raise ArgumentError("tensor", f"the integer {large}", "integers fit int64", "pass a float")
     if values.dtype == object or values.dtype.kind in "USmMV":
         raise ArgumentTypeError(
             "tensor", f"values of type {type(data).__name__}", "elements are numbers", "convert them to numbers"
@@ -83,6 +82,45 @@ def _host_values(data: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], DType]:
             "tensor", f"the integer {values.max()}", "integers fit int64", "pass a float, or dtype=tensocket.uint64"
         )
     return values, number_dtype(2 if values.size == 0 else _CATEGORY_OF_KIND[values.dtype.kind])
+
+
+def _uneven(data: Any) -> TensocketError:
+    """The error for nested sequences that are no array: the first thing that differs from the first elements."""
+    sizes: list[int] = []
+    first = data
+    while (count := _length(first)) is not None:
+        sizes.append(count)
+        if not count:
+            break
+        first = first[0]
+    return _misfit(data, tuple(sizes)) or ShapeError(
+        "tensor", "nested lists of different lengths", "rows have equal lengths", "pad the shorter rows")
+
+
+def _misfit(data: Any, sizes: tuple[int, ...]) -> TensocketError | None:
+    """What in nested sequences has not these lengths."""
+    count = _length(data)
+    if not sizes:
+        return None if count is None else ArgumentTypeError(
+            "tensor", f"a {type(data).__name__} of length {count} beside numbers", "elements beside numbers are "
+            "numbers", "give all elements the same nesting")
+    if count is None:
+        return ArgumentTypeError("tensor", f"a {type(data).__name__} beside sequences", "not a sequence, as the first "
+                                 "element of its list is", "give all elements the same nesting")
+    if count != sizes[0]:
+        return ShapeError("tensor", f"nested lists of different lengths: expected sequence of length {sizes[0]}, got "
+                          f"{count}", "rows have equal lengths", "pad the shorter rows")
+    return next((error for x in data if (error := _misfit(x, sizes[1:])) is not None), None)
+
+
+def _length(data: Any) -> int | None:
+    """The length of a sequence; None for numbers, texts and all else."""
+    if isinstance(data, np.ndarray):
+        return len(data) if data.ndim else None
+    kind = type(data)
+    if isinstance(data, (str, bytes, dict)) or not (hasattr(kind, "__len__") and hasattr(kind, "__getitem__")):
+        return None
+    return len(data)
 
 
 def _first_leaf(data: Any) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 from tensocket_plugins.contract.errors import ShapeError
 
 from ..dispatch.factories import seen, watched
+from ..dispatch.keys import WRAPPER
 from ..dispatch.modes import ACTIVE
 from ..execute.layout import empty_strided_array, ordered_strides
 from ..promotion import get_default_dtype
-from .base import finish, mark_uninitialized, options, shape_of
+from .base import finish, made_from, mark_uninitialized, options, shape_of
 from .sizes import full
 
 
@@ -31,6 +32,17 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
     out = empty_strided_array(entry, shape, chosen, strides)
     mark_uninitialized(out, chosen, entry)
     return finish(out, chosen, entry, requires_grad)
+
+
+def new_empty_strided(input: Any, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
+                      requires_grad: bool = False, **rest: Any) -> Any:
+    """An uninitialised tensor of a shape with the given strides, of this tensor's dtype and device."""
+    if rest or ((ACTIVE or input._key & WRAPPER) and watched(input)):
+        return seen(new_empty_strided, input, size, stride, rest=rest, dtype=dtype, device=device,
+                    requires_grad=requires_grad)
+    return made_from(input, empty_strided(size, stride, dtype=input.dtype if dtype is None else dtype,
+                                          device=input.device if device is None else device,
+                                          requires_grad=requires_grad))
 
 
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None,

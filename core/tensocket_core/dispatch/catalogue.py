@@ -11,7 +11,7 @@ from .registry import COMPOSITES, OPERATORS
 from .subclasses import ASKING, METHODS
 
 #: Factories that modes see; those of the modules' ``__all__`` and the methods of tensors.
-_FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor")
+_FACTORIES: Final = ("new_zeros", "new_ones", "new_empty", "new_empty_strided", "new_full", "new_tensor")
 _DRAWS: Final = ("rand", "rand_like", "randint", "randn", "randn_like", "randperm")
 
 

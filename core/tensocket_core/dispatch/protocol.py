@@ -142,7 +142,7 @@ def run_dispatch(operator: Operator, args: tuple[Any, ...]) -> Any:
     result = ask_dispatch(operator, operator.name, args, lambda: packed(operator, args, spread=False),
                           operator.dispatch_rules)
     unknown = result is not UNSEEN and result is not None and not hasattr(result, "_key")
-    if unknown and operator.schema.returns == "Tensor":
+    if unknown and operator.schema.returns.rstrip("~") == "Tensor":
         raise ArgumentError(operator.name, f"a {type(result).__name__} from __torch_dispatch__",
                             "Unable to cast the result to Tensor, which the operator returns", "return a tensor")
     if result is UNSEEN:

@@ -262,7 +262,7 @@ class Library:
             allow_override: Whether it may replace a kernel that is registered.
 
         Raises:
-            ArgumentError: The operator or the key does not exist, or there is a kernel.
+            ArgumentError: The operator or the key does not exist, the library has another key, or there is a kernel.
             ArgumentTypeError: ``fn`` is not a function.
         """
         if not callable(fn):
@@ -272,7 +272,7 @@ class Library:
             raise ArgumentError("impl", "with_keyset=True", "kernels are not given keys",
                                 "use tensocket.dispatch.exclude_keys around the call below")
         operator = find_operator(op_name if isinstance(op_name, Operator) else self._full(str(op_name)))
-        key = dispatch_key or self.dispatch_key
+        key = self._key("impl", dispatch_key)
         if key in _IMPLICIT or key in _EXPLICIT:
             self._undo.append(_add_composite(operator, key in _IMPLICIT, fn, allow_override))
             return
@@ -282,9 +282,16 @@ class Library:
         """Register ``fn(operator, *args)`` for a layer, or for all operators that a device lacks.
 
         Raises:
-            ArgumentError: No key is given, or it does not exist.
+            ArgumentError: No key is given, it does not exist, or the library has another one.
         """
-        self._undo.append(add_fallback(dispatch_key or self.dispatch_key, fn))
+        self._undo.append(add_fallback(self._key("fallback", dispatch_key), fn))
+
+    def _key(self, operator: str, given: str) -> str:
+        """The key of a registration: the library's own, where it has one."""
+        if given and self.dispatch_key and given != self.dispatch_key:
+            raise ArgumentError(operator, f"dispatch key {given} in {self!r}", "it is inconsistent with the dispatch "
+                                "key of the library, which is for that one only", "make a library for this key")
+        return given or self.dispatch_key
 
     def _full(self, name: str) -> str:
         return name if "::" in name else f"{self.ns}::{name}"

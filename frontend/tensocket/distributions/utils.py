@@ -9,7 +9,7 @@ from typing import Any, Final
 import tensocket as torch
 
 from ..errors import ArgumentError
-from ..overrides import is_tensor_like
+from ..overrides import handle_torch_function, has_torch_function, is_tensor_like
 
 #: Euler's and Mascheroni's constant.
 euler_constant: Final = 0.57721566490153286060
@@ -21,6 +21,8 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     Raises:
         ArgumentError: A value is neither a tensor nor a number.
     """
+    if has_torch_function(values):
+        return handle_torch_function(broadcast_all, values, *values)  # type: ignore[no-any-return]
     if not all(isinstance(v, (int, float)) or is_tensor_like(v) for v in values):
         raise ArgumentError("broadcast_all", f"values of types {', '.join(type(v).__name__ for v in values)}",
                             "parameters are tensors or numbers", "convert them with tensocket.tensor(...)")

@@ -128,6 +128,16 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
             if key is not None:
                 return key, value
 
+    def update(self, other: Any = None, /, **keywords: Any) -> None:
+        """Take over pairs; all are read before the first one is put in, so that errors of reading change nothing.
+
+        Args:
+            other: A mapping, or pairs; None for none.
+            keywords: More pairs.
+        """
+        pairs = dict(() if other is None else other) if not isinstance(other, Mapping) else other
+        super().update(list(pairs.items()), **keywords)
+
     def __copy__(self) -> WeakIdKeyDictionary:
         return type(self)(self, self.ref_type)
 

@@ -121,6 +121,21 @@ def test_numbers_make_scalars() -> None:
         D.Normal(torch.zeros(2), torch.ones(3))
 
 
+def test_objects_that_override_functions_are_broadcast_by_themselves() -> None:
+    class Held:
+        def __init__(self, held: torch.Tensor) -> None:
+            self.held = held
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            made = func(*(x.held if isinstance(x, Held) else x for x in args), **(kwargs or {}))
+            return tuple(map(cls, made))
+
+    shape = broadcast_all(Held(torch.zeros(3)), torch.ones(()))
+    assert [type(x) for x in shape] == [Held, Held]
+    assert shape[1].held.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_text() -> None:
     assert repr(D.Normal(0.0, 1.0)) == "Normal(loc: 0.0, scale: 1.0)"
     independent = D.Independent(D.Normal(torch.zeros(2), torch.ones(2)), 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import pytest
+
 import tensocket as torch
 from tensocket.utils.weak import TensorWeakRef, WeakIdKeyDictionary, WeakIdRef, WeakTensorKeyDictionary
 
@@ -56,3 +58,23 @@ def test_references():
     assert reference() is a
     del a
     assert reference() is None
+
+
+def test_updates_read_all_pairs_first():
+    a, b = torch.ones(2), torch.zeros(2)
+    known = WeakIdKeyDictionary({a: 1})
+
+    class Pairs:
+        def keys(self):
+            return iter([a, b])
+
+        def __getitem__(self, key):
+            return 7 if key is a else 1 // 0
+
+    for given, error in ((Pairs(), ZeroDivisionError), (42, TypeError), ([(b, 1), (1, 2, 3)], ValueError)):
+        with pytest.raises(error):
+            known.update(given)
+        assert list(known.items()) == [(a, 1)]
+    known.update(None)
+    known.update([(a, 2), (b, 3)])
+    assert list(known.items()) == [(a, 2), (b, 3)]
