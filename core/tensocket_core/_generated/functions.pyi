@@ -1681,7 +1681,7 @@ def linalg_cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
 def logdet(input: Tensor) -> Tensor:
     """Logarithm of determinants; NaN for negative ones."""
 
-def slogdet(input: Tensor) -> Any:
+def slogdet(input: Tensor, *, out: Any = None) -> Any:
     """``linalg.slogdet``."""
 
 def matrix_power(input: Tensor, n: _int) -> Tensor:

@@ -1379,7 +1379,7 @@ class Operators:
     def logdet(self) -> Tensor:
         """Logarithm of determinants; NaN for negative ones."""
 
-    def slogdet(self) -> Any:
+    def slogdet(self, *, out: Any = None) -> Any:
         """``linalg.slogdet``."""
 
     def matrix_power(self, n: _int) -> Tensor:
