@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 from typing import Final as Final
 
-from tensocket.errors import ExportError
+from tensocket.errors import ArgumentError, ExportError
 
 from .modules import (
     RecursiveScriptModule,
@@ -105,9 +105,15 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     return Future(func(*args, **kwargs))
 
 
-def wait(future: Future | None) -> Any:
-    """The result of ``fork``; None of None."""
-    return None if future is None else future.wait()
+def wait(future: Future) -> Any:
+    """The result of ``fork``.
+
+    Raises:
+        ArgumentError: It is None.
+    """
+    if future is None:
+        raise ArgumentError("wait", "None", "Future can't be None", "pass what fork returned")
+    return future.wait()
 
 
 def save(m: Any, f: str | os.PathLike[str] | Any, _extra_files: dict[str, Any] | None = None) -> None:

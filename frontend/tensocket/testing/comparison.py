@@ -204,11 +204,10 @@ def _report(left: Any, right: Any, difference: Any, close: Any, tolerances: tupl
     rtol, atol = tolerances
     exact = rtol == atol == 0
     if what == "Scalars":
-        if exact:
-            return f"Scalars are not equal!\n\nExpected {right[()]} but got {left[()]}."
-        return (f"Scalars are not close!\n\nExpected {right[()]} but got {left[()]}.\n"
-                f"Absolute difference: {difference[()]} (up to {atol} allowed)\n"
-                f"Relative difference: {_relative(difference, right)[()]} (up to {rtol} allowed)")
+        limits = ("", "") if exact else (f" (up to {atol} allowed)", f" (up to {rtol} allowed)")
+        return (f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {right[()]} but got {left[()]}.\n"
+                f"Absolute difference: {difference[()]}{limits[0]}\n"
+                f"Relative difference: {_relative(difference, right)[()]}{limits[1]}")
     lines = [f"{what} are not {'equal' if exact else 'close'}!", "",
              f"Mismatched elements: {int((~close).sum())} / {close.size} ({(~close).mean():.1%})"]
     for name, amounts, limit in (("absolute", difference, atol), ("relative", _relative(difference, right), rtol)):

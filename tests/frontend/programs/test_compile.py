@@ -186,7 +186,8 @@ def test_small_names_of_scripts():
     assert jit.Attribute(1, int).value == 1
     future = jit.fork(max, 1, 2)
     assert jit.wait(future) == future.value() == 2
-    assert jit.wait(None) is None
+    with pytest.raises(errors.ArgumentError, match=r"^\[wait\] None — Future can't be None — pass what fork returned$"):
+        jit.wait(None)
     assert future.done()
     assert jit.isinstance([1], list[int])
     assert not jit.isinstance(1, (str, list))

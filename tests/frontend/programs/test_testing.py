@@ -44,7 +44,7 @@ def test_close_values(actual, expected):
     (torch.ones(2), torch.ones(2, device="ref"), "attribute 'device' do not match"),
     (torch.ones(2, 2).to_sparse(), torch.ones(2, 2), "attribute 'layout' do not match"),
     (1.0, 1.1, "Expected 1.1 but got 1.0"),
-    (1, 2, "Expected 2 but got 1"),
+    (3, 5, "are not equal!\n\nExpected 5 but got 3.\nAbsolute difference: 2\nRelative difference: 0.4"),
     (1, 1.0, "The types of the values do not match: int and float"),
     ([1, 2], [1], "The length of the sequences mismatch: 2 != 1"),
     ([1, [2]], [1, [3]], "The failure occurred for item [1][0]"),
