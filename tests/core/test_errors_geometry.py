@@ -96,6 +96,8 @@ CASES: list[Case] = [
     (lambda: f(2).index_select(0, torch.zeros(1, 1, dtype=torch.int64)), DimensionError, IndexError, "index_select",
      "the index is a vector"),
     (lambda: f(2).index_put((i(0),), i(1)), DtypeError, RuntimeError, "index_put", "values and input have one dtype"),
+    (lambda: f(2).index_put((), f(1)), IndexOutOfRange, IndexError, "index_put", "there is at least one"),
+    (lambda: f(2).index_put_([None], f(1)), IndexOutOfRange, IndexError, "index_put", "there is at least one"),
     # geometry, memory, and writing at positions
     (lambda: "a" in f(2), ArgumentError, RuntimeError, "contains", "elements are numbers or tensors"),
     (lambda: (leaf(2) * 2)[:1].detach_(), AutogradError, RuntimeError, "detach_",

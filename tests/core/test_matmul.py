@@ -142,3 +142,9 @@ def test_dtypes_that_do_not_fit():
         torch.zeros(2, 2) @ torch.zeros(2, 2, dtype=torch.float64)
     with pytest.raises(UnsupportedDtype, match=FORM.format("matmul")):
         torch.zeros(2, 2, dtype=torch.bool_) @ torch.zeros(2, 2, dtype=torch.bool_)
+
+
+def test_the_reflected_operator(near):
+    a, b = numbers((2, 3)), numbers((3, 4), 1)
+    near(double(b).__rmatmul__(double(a)), a @ b)
+    assert double(b).__rmatmul__(2) is NotImplemented

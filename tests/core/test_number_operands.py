@@ -172,6 +172,15 @@ def test_factors_of_sums() -> None:
     assert F.sub(small, small, alpha=128).tolist() == [-127]
     with pytest.raises(DtypeError, match="a factor of numbers is a number"):
         F.add(small, small, alpha=False)
+    for call in (F.add, F.sub, F.rsub, torch.Tensor.add_, torch.Tensor.sub_):
+        for other in (small.clone(), 2):
+            with pytest.raises(DtypeError, match="a factor of numbers is a number"):
+                call(small.clone(), other, alpha=True)
+        with pytest.raises(DtypeError, match="a factor of integers is an integer"):
+            call(small.clone(), small.clone(), alpha=1.0)
+    assert F.add(true, true, alpha=True).tolist() == [True]
+    assert F.add(torch.tensor([0.5]), small, alpha=1.0).tolist() == [1.5]
+    assert torch.tensor([0.5]).sub_(small, alpha=1.0).tolist() == [-0.5]
     with pytest.raises(ArgumentError, match="the dtype holds numbers up to"):
         F.addmm(small.reshape(1, 1), small.reshape(1, 1), small.reshape(1, 1), beta=128)
 

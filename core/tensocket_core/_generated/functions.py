@@ -78,7 +78,7 @@ from ..ops import statistics as _statistics  # noqa: F401
 from ..ops import subscript as _subscript  # noqa: F401
 from ..ops import unpooling as _unpooling  # noqa: F401
 from ..ops import view_copies as _view_copies  # noqa: F401
-from ..ops.out import MISSING, again, called_again, foreign_key, left_to_other, settled, write_out
+from ..ops.out import MISSING, ONE, again, called_again, foreign_key, left_to_other, settled, write_out
 from ..ops.out_direct import written
 
 _add = OPERATORS['add']
@@ -1544,7 +1544,7 @@ def add(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if last is not None:
         warn_old_form('add')
         alpha, other = other, last
-    if alpha != 1:
+    if alpha is not ONE:
         if overridden(input, other):
             return asked(_add, input, other, alpha=alpha, out=out)
         made = _arithmetic.with_alpha(input, other, alpha)
@@ -1609,7 +1609,7 @@ def sub(input: Any, other: Any, last: Any = None, *, alpha: Any = 1, out: Any = 
     if last is not None:
         warn_old_form('sub')
         alpha, other = other, last
-    if alpha != 1:
+    if alpha is not ONE:
         if overridden(input, other):
             return asked(_sub, input, other, alpha=alpha, out=out)
         made = _arithmetic.with_alpha(input, other, alpha, -1)
@@ -5397,7 +5397,7 @@ def method_add_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if last is not None:
         warn_old_form('add_')
         alpha, other = other, last
-    if alpha != 1:
+    if alpha is not ONE:
         if overridden(input, other):
             return asked(_add_, input, other, alpha=alpha)
         other = _arithmetic.scaled_beside('add_', input, other, alpha)
@@ -5441,7 +5441,7 @@ def method_sub_(input: Any, other: Any, last: Any = None, *, alpha: Any = 1) -> 
     if last is not None:
         warn_old_form('sub_')
         alpha, other = other, last
-    if alpha != 1:
+    if alpha is not ONE:
         if overridden(input, other):
             return asked(_sub_, input, other, alpha=alpha)
         other = _arithmetic.scaled_beside('sub_', input, other, alpha, -1)
@@ -8468,7 +8468,7 @@ def __matmul__(input: Any, other: Any) -> Any:
     try:
         key = input._key | other._key
     except AttributeError:
-        return left_to_other(_c_matmul, input, other)
+        return left_to_other(_c_matmul, other, (input, other))
     if ACTIVE:
         return run_with_modes(_c_matmul, key, (input, other))
     try:
@@ -8476,6 +8476,20 @@ def __matmul__(input: Any, other: Any) -> Any:
     except KeyError:
         run = _c_matmul.resolve(key)
     return run(input, other)
+
+
+def __rmatmul__(input: Any, other: Any) -> Any:
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        return left_to_other(_c_matmul, other, (other, input))
+    if ACTIVE:
+        return run_with_modes(_c_matmul, key, (other, input))
+    try:
+        run = _c_matmul_table[key]
+    except KeyError:
+        run = _c_matmul.resolve(key)
+    return run(other, input)
 
 
 def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:

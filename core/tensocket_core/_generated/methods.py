@@ -370,6 +370,7 @@ class Operators:
     cross: Callable[..., Any] = _f.cross
     matmul: Callable[..., Any] = _f.matmul
     __matmul__: Callable[..., Any] = _f.__matmul__
+    __rmatmul__: Callable[..., Any] = _f.__rmatmul__
     mm: Callable[..., Any] = _f.mm
     bmm: Callable[..., Any] = _f.bmm
     mv: Callable[..., Any] = _f.mv

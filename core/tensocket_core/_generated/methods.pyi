@@ -1131,6 +1131,9 @@ class Operators:
     def __matmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
         """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
 
+    def __rmatmul__(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""
+
     def mm(self, mat2: Tensor, *, out: Any = None) -> Tensor:
         """Product of two matrices."""
 

@@ -105,6 +105,8 @@ class _Selection:
 
     def __init__(self, input: Any, indices: tuple[Any, ...]) -> None:
         used = [k for k, index in enumerate(indices) if index is not None]
+        if not used:
+            raise IndexOutOfRange("index", "no index tensor", "there is at least one", "copy_ writes all elements")
         shapes = [indices[k]._array.shape for k in used]
         try:
             self.shape = broadcast_shapes("index", shapes)

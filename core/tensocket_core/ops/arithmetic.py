@@ -344,6 +344,24 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
         ArgumentError: The dtype of the sum does not hold alpha.
     """
     common = result_type((input, other))
+    check_factor(common, alpha, sign)
+    if common is bool_:
+        return other * bool(alpha)
+    if alpha == 1:
+        return other
+    if hasattr(other, "_key"):  # products have the range and the digits of the sum
+        dtype = arithmetic_dtype(common)
+        other = other if other.dtype is dtype else other.to(dtype)
+    return (int(other) if type(other) is bool else other) * alpha
+
+
+def check_factor(common: DType, alpha: Any, sign: int = 1) -> None:
+    """Check the factor of a summand.
+
+    Raises:
+        DtypeError: alpha is a float and the sum is of integers, or a bool and it is not of bools.
+        ArgumentError: The dtype of the sum does not hold alpha.
+    """
     if type(alpha) is bool and common is not bool_:
         raise DtypeError("add", f"alpha={alpha!r} for {common.name}", "a factor of numbers is a number", "pass 1 or 0")
     if type(alpha) is float and common.category < 2:
@@ -354,9 +372,3 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
             "convert to a floating-point dtype",
         )
     check_range("add", sign * alpha, common)
-    if common is bool_:
-        return other * bool(alpha)
-    if hasattr(other, "_key"):  # products have the range and the digits of the sum
-        dtype = arithmetic_dtype(common)
-        other = other if other.dtype is dtype else other.to(dtype)
-    return (int(other) if type(other) is bool else other) * alpha

@@ -219,9 +219,11 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
            **LINALG)
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A norm of vectors or matrices; without an order, the Euclidean length of all elements."""
+    count = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
+    if dim is not None and count not in (1, 2):
+        raise ArgumentError("linalg.norm", f"dim={dim}", "a norm is over one dim or two", "pass them, or no dim")
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    count = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
     if count not in (1, 2) and not isinstance(ord, str):
         raise ArgumentError("linalg.norm", f"ord={ord!r}, dim={dim} of a tensor of shape {list(A.shape)}",
                             "an order is one of vectors or of matrices", "pass one dim or two")

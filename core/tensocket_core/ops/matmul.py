@@ -88,7 +88,7 @@ def _same_batch(x: Any, y: Any) -> bool:
 _MULTIPLIED: Final[dict[int, DType]] = {dtype_bit(dtype): dtype for dtype in (float16, bfloat16, float32, float64)}
 
 
-@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__",),
+@composite("matmul(Tensor input, Tensor other) -> Tensor", dunder=("__matmul__", "__rmatmul__"),
            direct=_product_direct(_any, _batches))
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product. Vectors count as a row on the left and a column on the right; leading dimensions are batches."""

@@ -19,7 +19,7 @@ from ..dispatch.results import named_result
 from ..execute.numbers import check_range
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
-from .arithmetic import is_float
+from .arithmetic import check_factor, is_float
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
 _INNER: Final[dict[str, Any]] = {"method": False, "function": False}
@@ -339,6 +339,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``."""
     if hasattr(other, "_key"):
         return other.sub(input, alpha=alpha)
+    check_factor(result_type((input, other)), alpha, -1)
     return other - (input if alpha == 1 else functions.mul(input, alpha))
 
 

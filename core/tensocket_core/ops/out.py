@@ -33,6 +33,8 @@ _REFLECTED: Final = {"add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "d
                      "floor_divide": "__rfloordiv__"}
 #: The value of a dimension that was not given under its own name.
 MISSING: Final[Any] = object()
+#: The default of factors. True and 1.0 are equal to it, but no factors of integers.
+ONE: Final = 1
 _COMPARISONS: Final = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 
 
@@ -86,9 +88,9 @@ def again(function: Callable[[Any, Any], Any], operator: Operator, input: Any, o
     return operator(*args) if overrides_functions(type(other)) else NotImplemented
 
 
-def left_to_other(operator: Operator, input: Any, other: Any) -> Any:
+def left_to_other(operator: Operator, other: Any, args: Any) -> Any:
     """A Python operator over two tensors with another operand: its own method is asked, or it overrides functions."""
-    return operator(input, other) if overrides_functions(type(other)) else NotImplemented
+    return operator(*args) if overrides_functions(type(other)) else NotImplemented
 
 
 def called_again(operator: Operator, function: Callable[..., Any], input: Any, other: Any) -> Any:

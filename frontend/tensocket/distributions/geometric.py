@@ -74,8 +74,10 @@ class Geometric(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         """floor(log u / log(1 - p))."""
         with torch.no_grad():
-            u = uniform(self._extended_shape(sample_shape), self.probs)
-            return (u.log() / (-self.probs).log1p()).floor()
+            # The digits of a half are too few steps between the quantiles.
+            probs = self.probs.float() if self.probs.itemsize < 4 else self.probs
+            u = uniform(self._extended_shape(sample_shape), probs)
+            return (u.log() / (-probs).log1p()).floor().to(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
         """Log-probability."""

@@ -240,3 +240,12 @@ def test_matrices_that_rounding_makes_singular_are_drawn_again() -> None:
     assert D.constraints.positive_definite.check(drawn).all()
     assert torch.isfinite(d.log_prob(drawn)).all()
     assert D.Wishart(torch.tensor(9.0), torch.eye(2)).rsample((3,), max_try_correction=0).shape == (3, 2, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_samples_of_low_precision_have_the_probabilities_of_their_distribution(dtype: torch.dtype) -> None:
+    samples = D.Geometric(torch.tensor(0.25, dtype=dtype)).sample((100_000,))
+    assert samples.dtype is dtype
+    found = np.bincount(samples.int().numpy(), minlength=16)[:16]
+    expected = 100_000 * 0.25 * 0.75 ** np.arange(16)
+    assert ((found - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, 16)
