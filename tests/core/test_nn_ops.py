@@ -84,6 +84,8 @@ def test_softmax_converts_first(near):
     expected = np.exp(log_softmax(np.array([1.0, 2.0, 3.0]), 0))
     near(F.softmax(x, 0, dtype=torch.float64), expected, dtype="float64")
     near(x.log_softmax(0, dtype=torch.float32), np.log(expected), dtype="float32")
+    assert torch.equal(x.softmax(0, torch.float64), x.softmax(0, dtype=torch.float64))
+    assert torch.equal(F.log_softmax(x, 0, torch.float64), x.log_softmax(0, dtype=torch.float64))
     with pytest.raises(DtypeError, match=FORM.format("softmax")):
         x.softmax(0)
 

@@ -11,7 +11,7 @@ import pytest
 
 import tensocket_core as torch
 from tensocket_core._generated import functions as F
-from tensocket_plugins.contract.errors import ArgumentError, DtypeError
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError
 
 #: Elements for NumPy or native entries, and for generated kernels.
 SIZES = [1, 40, 5000]
@@ -221,3 +221,31 @@ def test_division_has_its_older_names() -> None:
     assert x.__rdiv__(3).tolist() == [3.0, 1.0]
     assert x.__idiv__(2) is x
     assert x.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize("size", [2, 3000])
+def test_factors_may_be_tensors_of_one_number(size: int) -> None:
+    two, x, square = torch.tensor(2.0), torch.full((size,), -0.5), torch.ones(2, 2)
+    assert F.add(x, x, alpha=two).tolist() == [-1.5] * size
+    assert x.clone().add_(x, alpha=-two).tolist() == [0.5] * size
+    assert F.sub(x, x, alpha=two).tolist() == [0.5] * size
+    assert F.rsub(x, 3, alpha=two).tolist() == [4.0] * size
+    assert F.rsub(x, 3, 2).tolist() == [4.0] * size
+    assert F.addmm(square, square, square, beta=two, alpha=two).tolist() == [[6.0, 6.0]] * 2
+    assert F.addr(square, square[0], square[0], beta=two, alpha=two).tolist() == [[4.0, 4.0]] * 2
+    assert x.new_full((1,), two).tolist() == [2.0]
+    assert F.leaky_relu(x, two).tolist() == [-1.0] * size
+    assert F.threshold(x, two, two).tolist() == [2.0] * size
+    assert F.hardtanh(x, two, two + 1).tolist() == [2.0] * size
+    assert F.celu(x, two).tolist() == pytest.approx([2 * math.expm1(-0.25)] * size)
+    with pytest.raises(DtypeError, match="a factor of integers is an integer"):
+        F.add(x.long(), x.long(), alpha=two)
+    with pytest.raises(ArgumentTypeError, match="elements are numbers"):
+        F.add(x, x, alpha=two.clone().requires_grad_())  # whose gradient would be lost
+
+
+def test_required_tensors_are_not_left_out() -> None:
+    x = torch.ones(2)
+    for call in (F.atan2, F.heaviside, F.matmul, F.conv_transpose1d):
+        with pytest.raises(ArgumentTypeError, match="an argument of type NoneType"):
+            call(x, None)

@@ -10,7 +10,13 @@ from scipy import special
 
 import tensocket_core as torch
 from tensocket_core import functions as f
-from tensocket_plugins.contract.errors import ArgumentError, AutogradError, UndefinedDtype
+from tensocket_plugins.contract.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AutogradError,
+    DtypeError,
+    UndefinedDtype,
+)
 
 RNG = np.random.default_rng(5)
 N = 60
@@ -218,6 +224,10 @@ one = torch.ones(1, device="ref")
 
 @pytest.mark.parametrize(("call", "kind", "rule"), [
     (lambda: f.polygamma(-1, one), ArgumentError, "the order is not negative"),
+    (lambda: f.polygamma(2.5, one), ArgumentTypeError, "the order is an integer"),
+    (lambda: f.polygamma(True, one), ArgumentTypeError, "the order is an integer"),
+    (lambda: one.long().polygamma_(1), DtypeError, "an in-place result keeps the tensor's dtype category"),
+    (lambda: one.long().mvlgamma_(1), DtypeError, "an in-place result keeps the tensor's dtype category"),
     (lambda: f.mvlgamma(one, 0), ArgumentError, "the dimension is at least 1"),
     (lambda: f.mvlgamma(one > 0, 1), UndefinedDtype, "mvlgamma is defined for real numbers"),
     (lambda: f.special_legendre_polynomial_p(torch.ones(1, requires_grad=True), 2).backward(), AutogradError,

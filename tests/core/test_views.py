@@ -253,3 +253,8 @@ def test_wrong_sections_and_positions(device):
 def test_numpy_integers_name_diagonals(device):
     for kind in (np.uint8, np.int8, np.int64):
         assert tc.ones(2).diag(kind(1)).tolist() == np.diag(np.ones(2), 1).tolist()
+
+
+def test_broadcast_to_takes_one_size():
+    x = tc.tensor([1.0])
+    assert x.broadcast_to(3).tolist() == tc.broadcast_to(x, (3,)).tolist() == [1.0, 1.0, 1.0]

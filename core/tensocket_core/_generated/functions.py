@@ -8784,7 +8784,7 @@ def method_float_power_(input: Any, exponent: Any) -> Any:
     return run(input, exponent)
 
 
-def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+def rsub(input: Any, other: Any, alpha: float = 1) -> Any:
     """``other - alpha * input``."""
     kind = type(other)
     try:
@@ -8800,7 +8800,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
         run = _c_rsub_table[key]
     except KeyError:
         run = _c_rsub.resolve(key)
-    return run(input, other, alpha=alpha)
+    return run(input, other, alpha)
 
 
 def addr(input: Any, vec1: Any, vec2: Any, fourth: Any = None, fifth: Any = None, *, beta: float = 1, alpha: float = 1, out: Any = None) -> Any:
@@ -9551,6 +9551,7 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     """The n-th derivative of digamma.
 
     Raises:
+        ArgumentTypeError: n is no integer.
         ArgumentError: n is negative.
     """
     if out is not None:
@@ -11249,7 +11250,7 @@ def norm(input: Any, p: Any = 'fro', dim: Any = None, keepdim: bool = False, *, 
     return run(input, p, dim, keepdim, dtype=dtype)
 
 
-def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def softmax(input: Any, dim: Any = MISSING, dtype: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
     if dim is MISSING:
         if overridden(input):
@@ -11258,7 +11259,7 @@ def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = No
     if out is not None:
         if overridden(input, out):
             return asked(_c_softmax, input, dim, dtype, out=out)
-        return write_out('softmax', out, softmax(input, dim, dtype=dtype), exact=True)
+        return write_out('softmax', out, softmax(input, dim, dtype), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -11269,10 +11270,10 @@ def softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = No
         run = _c_softmax_table[key]
     except KeyError:
         run = _c_softmax.resolve(key)
-    return run(input, dim, dtype=dtype)
+    return run(input, dim, dtype)
 
 
-def log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any = None, out: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any = MISSING, dtype: Any = None, *, axis: Any = None, out: Any = None) -> Any:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
     if dim is MISSING:
         if overridden(input):
@@ -11281,7 +11282,7 @@ def log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any 
     if out is not None:
         if overridden(input, out):
             return asked(_c_log_softmax, input, dim, dtype, out=out)
-        return write_out('log_softmax', out, log_softmax(input, dim, dtype=dtype), exact=True)
+        return write_out('log_softmax', out, log_softmax(input, dim, dtype), exact=True)
     try:
         key = input._key
     except AttributeError:
@@ -11292,7 +11293,7 @@ def log_softmax(input: Any, dim: Any = MISSING, *, dtype: Any = None, axis: Any 
         run = _c_log_softmax_table[key]
     except KeyError:
         run = _c_log_softmax.resolve(key)
-    return run(input, dim, dtype=dtype)
+    return run(input, dim, dtype)
 
 
 def mse_loss(input: Any, target: Any, *, reduction: Any = 'mean', weight: Any = None) -> Any:

@@ -1157,7 +1157,7 @@ def method_float_power_(input: Tensor, exponent: Operand) -> Tensor:
         DtypeError: The input's dtype is not the result's.
     """
 
-def rsub(input: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
+def rsub(input: Tensor, other: Operand, alpha: Scalar = 1) -> Tensor:
     """``other - alpha * input``."""
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1, out: Any = None) -> Tensor:
@@ -1375,6 +1375,7 @@ def polygamma(n: _int, input: Tensor, *, out: Any = None) -> Tensor:
     """The n-th derivative of digamma.
 
     Raises:
+        ArgumentTypeError: n is no integer.
         ArgumentError: n is negative.
     """
 
@@ -1706,10 +1707,10 @@ def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: _bool = False,
         ArgumentError: There is no such norm.
     """
 
-def softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
-def log_softmax(input: Tensor, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: Any = 'mean', weight: Tensor | None = None) -> Tensor:

@@ -1407,10 +1407,10 @@ class Operators:
             ArgumentError: There is no such norm.
         """
 
-    def softmax(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def softmax(self, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """exp(input) / sum(exp(input)) along ``dim``, without overflow."""
 
-    def log_softmax(self, dim: _int, *, dtype: DType | None = None, axis: Any = None, out: Any = None) -> Tensor:
+    def log_softmax(self, dim: _int, dtype: DType | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """log(softmax(input)) along ``dim``, accurate for small probabilities."""
 
     def dist(self, other: Tensor, p: Scalar = 2) -> Tensor:

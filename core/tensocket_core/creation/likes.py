@@ -12,6 +12,7 @@ from ..dispatch.factories import seen, watched
 from ..dispatch.keys import WRAPPER
 from ..dispatch.modes import ACTIVE
 from ..execute.layout import empty_preserved, empty_strided_array, format_strides
+from ..execute.numbers import plain_number
 from ..formats import check_format, preserve_format
 from .base import fill_array, filled, finish, made_from, mark_uninitialized, options, shape_of, uninitialized
 from .data import tensor
@@ -127,7 +128,8 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
         return seen(new_full, input, size, fill_value, rest=rest, dtype=dtype, device=device,
                     requires_grad=requires_grad)
     _, chosen, entry = _like(input, dtype, device)
-    made = filled("new_full", shape_of("new_full", (size,)), fill_value, chosen, entry, requires_grad)
+    value = plain_number(fill_value)
+    made = filled("new_full", shape_of("new_full", (size,)), value, chosen, entry, requires_grad)
     return made_from(input, made)
 
 

@@ -129,7 +129,7 @@ def key_of(operator: Operator, args: tuple[Any, ...]) -> int:
         elif kind == "Tensor" and type(value) in SCALAR and _tensors_only(operator):
             raise ArgumentTypeError(operator.name, f"a number as {operator.schema.names[position]}",
                                     "this operand is a tensor", "pass tensor.new_tensor(number)")
-        elif value is not None:
+        elif value is not None or (kind == "Tensor" and not operator.schema.parameters[position].optional):
             key |= argument_key(operator.name, value, SCALAR if position else SCALAR_LEFT)
     return key
 

@@ -25,6 +25,11 @@ Convert = Callable[[Any], Any]
 NUMBER_TYPES: Final = (bool, int, float, complex)
 
 
+def plain_number(value: Any) -> Any:
+    """A number that was given as a tensor of one element as Python's; anything else as it is, or with a gradient."""
+    return value.item() if hasattr(value, "_key") and not value.requires_grad else value
+
+
 def as_number(value: Any, dtype: DType) -> Any:
     """A Python number as an argument of a dtype; integers wrap as in two's complement."""
     if dtype.kind == "complex":

@@ -50,7 +50,7 @@ from .kept import kept
 from .layout import empty_pointwise
 from .math import ArrayMath, ExprMath, arithmetic_dtype
 from .nests import Operand, pointwise_nest
-from .numbers import NUMBER_TYPES, Convert, check_range, converter
+from .numbers import NUMBER_TYPES, Convert, check_range, converter, plain_number
 from .primitive import run_formula
 from .private import private
 
@@ -60,6 +60,12 @@ _DERIVED_LIMIT: Final = 2048
 _EXTRAS: Final = (int, float, complex)
 _BOOL: Final = dtype_bit(dtypes.bool_)
 _BOOLS: Final = dtype_bit(dtypes.bool_) | SCALAR[bool] | SCALAR_LEFT[bool]
+
+
+def _converted(value: Any, convert: Convert) -> Any:
+    """A further argument that is no Python number, but may be a tensor of one."""
+    number = plain_number(value)
+    return convert(number) if type(number) in _EXTRAS else number
 
 
 def kind_letter(dtype: DType) -> str:
@@ -385,9 +391,9 @@ class Pointwise(Operator):
         shape = broadcast_shapes(self.name, [x._array.shape for x in operands if hasattr(x, "_key")])
         typed = [self._typed(k, x, compute) for k, x in enumerate(operands)]
         for position in self.stored_extras:
-            check_range(self.name, extras[position], compute)
+            check_range(self.name, plain_number(extras[position]), compute)
         convert = self._converter_of_extras(compute)
-        extras = tuple([convert(x) if type(x) in _EXTRAS else x for x in extras])
+        extras = tuple([convert(x) if type(x) in _EXTRAS else _converted(x, convert) for x in extras])
         out = None
         if target is not None:
             shape, out = target._array.shape, target._array

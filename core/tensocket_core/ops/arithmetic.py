@@ -19,7 +19,7 @@ from ..dispatch.call import call
 from ..dispatch.registry import OPERATORS
 from ..execute.inplace import check_parts
 from ..execute.math import arithmetic_dtype
-from ..execute.numbers import as_number, check_range
+from ..execute.numbers import as_number, check_range, plain_number
 from ..execute.pointwise import Pointwise
 from ..interop.asarray import as_tensor
 from ..promotion import result_type
@@ -343,7 +343,7 @@ def scaled(input: Any, other: Any, alpha: Any, sign: int = 1) -> Any:
         DtypeError: alpha is a float and both summands are integers, or a bool and they are not bools.
         ArgumentError: The dtype of the sum does not hold alpha.
     """
-    common = result_type((input, other))
+    common, alpha = result_type((input, other)), plain_number(alpha)
     check_factor(common, alpha, sign)
     if common is bool_:
         return other * bool(alpha)

@@ -16,7 +16,7 @@ from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..dispatch.results import named_result
-from ..execute.numbers import check_range
+from ..execute.numbers import check_range, plain_number
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
 from .arithmetic import check_factor, is_float
@@ -334,11 +334,12 @@ sinc: Final = Pointwise(
 # ------------------------------------------------------------------------------------------- sums and filled tensors
 
 
-@composite("rsub(Tensor input, Operand other, *, Scalar alpha=1) -> Tensor", method=False)
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+@composite("rsub(Tensor input, Operand other, Scalar alpha=1) -> Tensor", method=False)
+def rsub(input: Any, other: Any, alpha: Any = 1) -> Any:
     """``other - alpha * input``."""
     if hasattr(other, "_key"):
         return other.sub(input, alpha=alpha)
+    alpha = plain_number(alpha)
     check_factor(result_type((input, other)), alpha, -1)
     return other - (input if alpha == 1 else functions.mul(input, alpha))
 
@@ -363,7 +364,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
         if vector.ndim != 1:
             raise ShapeError("addr", f"{name} {list(vector.shape)}", "both vectors have one dimension",
                              "flatten() the vector")
-    dtype = result_type((input, vec1, vec2))
+    dtype, beta, alpha = result_type((input, vec1, vec2)), plain_number(beta), plain_number(alpha)
     _factors("addr", dtype, {"beta": beta, "alpha": alpha})
     product = vec1.unsqueeze(1) * vec2
     if dtype is dtypes.bool_:

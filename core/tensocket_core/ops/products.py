@@ -15,7 +15,7 @@ from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
 from ..execute.geometry import broadcast_shapes
 from ..execute.math import arithmetic_dtype
-from ..execute.numbers import check_range
+from ..execute.numbers import check_range, plain_number
 from .matmul import product
 
 # ------------------------------------------------------------------------------------------------ sums of products
@@ -34,6 +34,7 @@ def blended(operator: str, input: Any, result: Any, beta: Any, alpha: Any) -> An
     if input.dtype is not result.dtype:
         raise DtypeError(operator, f"an input of dtype {input.dtype.name} and a product of dtype {result.dtype.name}",
                          "all operands have one dtype", "convert them with .to(dtype)")
+    beta, alpha = plain_number(beta), plain_number(alpha)
     if result.dtype.category < 2 and any(isinstance(x, (float, complex)) for x in (beta, alpha)):
         beta, alpha = int(beta), int(alpha)
     for factor in (beta, alpha):

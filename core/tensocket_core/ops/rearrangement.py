@@ -130,7 +130,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 @composite("broadcast_to(Tensor input, int[] size) -> Tensor~")
 def broadcast_to(input: Any, size: Any) -> Any:
     """The tensor expanded to a shape."""
-    return input.expand(tuple(size))
+    return input.expand(size)
 
 
 @composite("expand_as(Tensor input, Tensor other) -> Tensor~", function=False)

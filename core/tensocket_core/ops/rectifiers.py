@@ -16,7 +16,7 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..execute.geometry import normalize_axis
-from ..execute.numbers import check_range
+from ..execute.numbers import check_range, plain_number
 from ..execute.pointwise import Pointwise
 from ..random import rand_like
 from .numeric import is_nan
@@ -160,6 +160,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
         ArgumentError: min_val is above max_val, or the dtype does not hold one of them.
         DtypeError: The input is of bools, or of an unsigned dtype with a negative limit.
     """
+    min_val, max_val = plain_number(min_val), plain_number(max_val)
     if min_val > max_val:
         raise ArgumentError("hardtanh", f"min_val={min_val}, max_val={max_val}", "min_val is not above max_val",
                             "exchange the limits")
@@ -225,6 +226,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     Raises:
         ArgumentError: lambd is negative, or the dtype does not hold it.
     """
+    lambd = plain_number(lambd)
     if not lambd >= 0:
         raise ArgumentError("softshrink", f"lambd={lambd}", "lambd is not negative", "pass a number from 0")
     check_range("softshrink", lambd, input.dtype)

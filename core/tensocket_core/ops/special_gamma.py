@@ -8,17 +8,20 @@ Euler-Maclaurin formula.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Final
 
 from tensocket_plugins.contract.dtypes import int32
-from tensocket_plugins.contract.errors import ArgumentError, UndefinedDtype
+from tensocket_plugins.contract.errors import ArgumentError, ArgumentTypeError, DtypeError, UndefinedDtype
 
 from .._generated import functions
 from ..autograd.derivative import Derivative, no_derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
+from ..execute.geometry import is_integer
 from ..execute.pointwise import Pointwise
+from ..promotion import can_cast
 from . import special_tables as tables
 from .special_series import chebyshev, is_wide, pick, polynomial, sin_pi
 
@@ -220,8 +223,12 @@ def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma.
 
     Raises:
+        ArgumentTypeError: n is no integer.
         ArgumentError: n is negative.
     """
+    if not is_integer(n):
+        raise ArgumentTypeError("polygamma", f"n={n!r}", "the order is an integer", "pass a number from 0")
+    n = operator.index(n)
     if n < 0:
         raise ArgumentError("polygamma", f"n={n}", "the order is not negative", "pass a number from 0")
     if n < 2:
@@ -240,7 +247,7 @@ def polygamma_self(input: Any, n: int) -> Any:
 def polygamma_(input: Any, n: int) -> Any:
     """``polygamma`` in place."""
     before = input.clone() if input._key & AUTOGRAD else input
-    return input.copy_(polygamma(n, before))
+    return _written("polygamma_", input, polygamma(n, before))
 
 
 @composite("mvlgamma(Tensor input, int p) -> Tensor")
@@ -265,4 +272,11 @@ def mvlgamma(input: Any, p: int) -> Any:
 @composite("mvlgamma_(Tensor! input, int p) -> Tensor", function=False)
 def mvlgamma_(input: Any, p: int) -> Any:
     """``mvlgamma`` in place."""
-    return input.copy_(mvlgamma(input, p))
+    return _written("mvlgamma_", input, mvlgamma(input, p))
+
+
+def _written(name: str, input: Any, result: Any) -> Any:
+    if not can_cast(result.dtype, input.dtype):
+        raise DtypeError(name, f"a result of dtype {result.dtype.name} for a tensor of dtype {input.dtype.name}",
+                         "an in-place result keeps the tensor's dtype category", "use the out-of-place form")
+    return input.copy_(result)
