@@ -54,6 +54,7 @@ RECORDS: dict[str, list[Case]] = {name: [(X,)] for name in EVERYWHERE} | {name: 
     "leaking": [(X, Y), (X, ROW)],
     "replaced": [(X, 0.0, 1.0, -1.0)],
     "round_decimals": [(X, 10.0, False)],
+    "scaled": [(X, EXPONENTS)],
 }
 RECORDS |= {form.name: RECORDS[name] for name, form in FORMS.items() if name in RECORDS}
 #: Orthogonal polynomials, whose derivatives are refused; below.

@@ -125,6 +125,12 @@ def test_choices_and_indices() -> None:
     assert torch.logspace(0, 3, 4, 2.0).tolist() == [1.0, 2.0, 4.0, 8.0]
 
 
+def test_powers_beyond_the_range_of_floats_raise_no_flag() -> None:
+    with np.errstate(all="raise"):
+        assert torch.logspace(0.0, 1e40, 2).tolist() == [1.0, math.inf]
+        assert torch.logspace(-1e40, 1.0, 2).tolist() == [0.0, 10.0]
+
+
 def test_spectrograms_go_back() -> None:
     rng = np.random.default_rng(0)
     signal = torch.tensor(rng.normal(size=(2, 40)))

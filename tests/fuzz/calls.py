@@ -29,6 +29,9 @@ _EXCLUDED = """
 EXCLUDED = frozenset(_EXCLUDED.split())
 #: Numbers among the arguments; the same value comes as int, float and bool.
 NUMBERS: tuple[Any, ...] = (0, 1, 2, -1, 3, 0.0, -0.0, 1.0, 2.0, 0.5, -1.5, 1e-3, True, False, 7.25, 100)
+#: Operators whose results have the product of their operands' numbers of elements, or its square; these are few then.
+GROWING = frozenset({"diagflat", "diag_embed", "kron", "outer", "cartesian_prod", "combinations"})
+_FEW = 400
 ODD: tuple[Any, ...] = (float("inf"), float("nan"), -float("inf"), 1e40, -(1 << 40), 300, 1 + 0j, complex(0, -0.0),
                         1e-320)
 
@@ -149,6 +152,8 @@ def made_up_call(rng: np.random.Generator, name: str, item: Any, function: Calla
     scene = _Scene(rng, item.kind in ("pointwise", "inplace"))
     if "polynomial" in name:
         scene.kind = "few"  # of a degree that is reached step by step
+    if name.rpartition(".")[2] in GROWING and np.prod(scene.shape) > _FEW:
+        scene.shape = tuple([min(n, 20) for n in scene.shape[-2:]])
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for p in item.schema.parameters:

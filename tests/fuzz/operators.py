@@ -19,7 +19,7 @@ import tensocket as torch
 from fuzz.calls import Call, draw_call, laid_out, public_operators, undrawn
 from fuzz.campaign import Campaign
 from fuzz.plain import Plain
-from fuzz.values import CONTENTS, FLOATS, HOST, LAYOUTS, Operand, contents, difference, flattened
+from fuzz.values import CONTENTS, FLOATS, HOST, LAYOUTS, Operand, contents, difference, flattened, largest
 from tensocket_conformance.numerics import Failure, compare
 from tensocket_conformance.record import tolerance_for
 from tensocket_conformance.subject import format_of, host_array
@@ -53,7 +53,8 @@ def run(call: Call, grad: bool = False, tensors: tuple[tuple[Any, ...], dict[str
     torch.manual_seed(11)
     flags: list[str] = []
     try:
-        with np.errstate(all="call", call=lambda kind, _: flags.append(kind)):
+        # What NumPy warns of by default; it ignores underflow.
+        with np.errstate(all="call", under="ignore", call=lambda kind, _: flags.append(kind)):
             result = call.function(*args, **kwargs)
         if flags:
             return ["warned", flags[0]]
@@ -102,9 +103,16 @@ class Case:
     def same(self, way: str, found: Outcome, wanted: Outcome, call: Call | None = None, rough: float = 0.0) -> bool:
         """Whether two outcomes agree; reports it if they don't."""
         said = difference(found, wanted, rough)
+        if said and rough and not self.call.pointwise:  # sums that cancel
+            said = difference(found, wanted, rough, self.magnitude(call or self.call))
         if said:
             self.campaign.differ(f"{call or self.call}\n    {way}: {said}")
         return not said
+
+    def magnitude(self, call: Call) -> float:
+        """What sums of products give of magnitudes, to which the rounding of their terms is relative."""
+        return largest(self.outcome(call.changed(lambda x: replace(
+            x, array=np.abs(x.array).astype(x.array.dtype) if x.array.dtype.kind in "fc" else x.array))))
 
     def check(self, plain: Plain | None) -> None:
         """Go all ways until one differs."""

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzz.campaign import Campaign
+from fuzz.values import difference
 
 FOLDER = Path(__file__).parent
 
@@ -49,3 +51,18 @@ def test_a_fuzzer_that_calls_nothing_fails():
 def test_the_command_line_says_what_there_is():
     done = subprocess.run([sys.executable, str(FOLDER), "--help"], capture_output=True, text=True, check=True)
     assert "--seconds" in done.stdout
+
+
+def test_parts_of_complex_numbers_that_are_nan_are_equal():
+    nan, inf = float("nan"), float("inf")
+    assert not difference([complex(nan, inf)], [complex(nan, inf)])
+    assert difference([complex(nan, inf)], [complex(nan, -inf)])
+    assert difference([complex(0.0, inf)], [complex(nan, inf)])
+    assert difference([1.0], [1])
+
+
+def test_sums_that_cancel_are_compared_relative_to_their_terms():
+    found, wanted = [("float32", np.float32([1e-6]))], [("float32", np.float32([2e-6]))]
+    assert difference(found, wanted, rough=1.0)
+    assert not difference(found, wanted, rough=1.0, scale=10.0)
+    assert difference(found, wanted, rough=1.0, scale=1e-3)

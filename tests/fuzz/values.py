@@ -122,7 +122,7 @@ def flattened(result: Any) -> list[Any]:
     return [result]
 
 
-def difference(found: list[Any], wanted: list[Any], rough: float = 0.0) -> str:
+def difference(found: list[Any], wanted: list[Any], rough: float = 0.0, scale: float = 0.0) -> str:
     """How two flattened results differ, in a few words; empty if they don't.
 
     Args:
@@ -130,21 +130,34 @@ def difference(found: list[Any], wanted: list[Any], rough: float = 0.0) -> str:
         wanted: The other.
         rough: Multiple of the dtypes' ``ROUNDING`` that floats may differ by, relative to the largest one; with 0, all
             bits have to be equal except those of NaN.
+        scale: What floats may be relative to instead, if it is larger.
     """
     if len(found) != len(wanted):
         return f"{len(found)} results, not {len(wanted)}"
     for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
-        said = _different(x, y, rough)
+        said = _different(x, y, rough, scale)
         if said:
             return said if len(found) == 1 else f"result {number}: {said}"
     return ""
 
 
-def _different(x: Any, y: Any, rough: float) -> str:
+def largest(outcome: list[Any]) -> float:
+    """The largest finite magnitude among the floats of a flattened result."""
+    arrays = [x[1] for x in outcome if type(x) is tuple and len(x) == 2 and isinstance(x[1], np.ndarray)]
+    return max([float(np.abs(a[np.isfinite(a)]).max(initial=0)) for a in arrays if a.dtype.kind in "fc"], default=0.0)
+
+
+def _same_number(x: Any, y: Any, rough: float) -> bool:
+    if isinstance(x, complex) and isinstance(y, complex):
+        return _same_number(x.real, y.real, rough) and _same_number(x.imag, y.imag, rough)
+    if isinstance(x, float) and isinstance(y, float):
+        return x == y or (math.isnan(x) and math.isnan(y)) or bool(rough and math.isclose(x, y, rel_tol=1e-3))
+    return bool(x == y)
+
+
+def _different(x: Any, y: Any, rough: float, scale: float) -> str:
     if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != 2 or not isinstance(x[1], np.ndarray):
-        same = x == y or (isinstance(x, float) and isinstance(y, float) and (math.isnan(x) and math.isnan(y))) or (
-            rough and isinstance(x, float) and math.isclose(x, y, rel_tol=1e-3))
-        return "" if type(x) is type(y) and same else f"{x!r}, not {y!r}"
+        return "" if type(x) is type(y) and _same_number(x, y, rough) else f"{x!r}, not {y!r}"
     (name, a), (other, b) = x, y
     if name != other or a.shape != b.shape:
         return f"{name}{list(a.shape)}, not {other}{list(b.shape)}"
@@ -153,14 +166,14 @@ def _different(x: Any, y: Any, rough: float) -> str:
     else:
         parts = [(a, b)]
     for p, q in parts:
-        wrong = _wrong(p, q, rough * ROUNDING.get(name, 0.0))
+        wrong = _wrong(p, q, rough * ROUNDING.get(name, 0.0), scale)
         if wrong.any():
             at = tuple(int(k) for k in np.argwhere(wrong)[0])
             return f"{name}{list(a.shape)} at {list(at)}: {a[at]!r}, not {b[at]!r} ({int(wrong.sum())} of {a.size})"
     return ""
 
 
-def _wrong(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], bound: float) -> np.ndarray[Any, Any]:
+def _wrong(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], bound: float, scale: float) -> np.ndarray[Any, Any]:
     if x.dtype.kind != "f":
         return np.asarray(x != y)
     nan = np.isnan(x) | np.isnan(y)
@@ -170,6 +183,6 @@ def _wrong(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], bound: float) -> np
     with np.errstate(all="ignore"):
         a, b = x.astype(float), y.astype(float)
         finite = np.isfinite(a) & np.isfinite(b)
-        scale = max(np.abs(np.where(finite, a, 0)).max(initial=0), np.abs(np.where(finite, b, 0)).max(initial=0))
+        scale = max(scale, *[np.abs(np.where(finite, c, 0)).max(initial=0) for c in (a, b)])
         far = np.where(finite, np.abs(a - b) > bound * scale, a != b)
     return np.asarray(np.where(nan, ~both, far))

@@ -29,6 +29,7 @@ from ..ops import distinct as _distinct  # noqa: F401
 from ..ops import dropouts as _dropouts  # noqa: F401
 from ..ops import einsum as _einsum  # noqa: F401
 from ..ops import embeddings as _embeddings  # noqa: F401
+from ..ops import exponents as _exponents  # noqa: F401
 from ..ops import factorizations as _factorizations  # noqa: F401
 from ..ops import fourier as _fourier  # noqa: F401
 from ..ops import grids as _grids  # noqa: F401
@@ -739,12 +740,6 @@ _c_nan_to_num = COMPOSITES['nan_to_num']
 _c_nan_to_num_table = _c_nan_to_num.table
 _c_nan_to_num_ = COMPOSITES['nan_to_num_']
 _c_nan_to_num__table = _c_nan_to_num_.table
-_c_frexp = COMPOSITES['frexp']
-_c_frexp_table = _c_frexp.table
-_c_ldexp = COMPOSITES['ldexp']
-_c_ldexp_table = _c_ldexp.table
-_c_ldexp_ = COMPOSITES['ldexp_']
-_c_ldexp__table = _c_ldexp_.table
 _c_float_power = COMPOSITES['float_power']
 _c_float_power_table = _c_float_power.table
 _c_float_power_ = COMPOSITES['float_power_']
@@ -757,6 +752,12 @@ _c_addr_ = COMPOSITES['addr_']
 _c_addr__table = _c_addr_.table
 _c_fill = COMPOSITES['fill']
 _c_fill_table = _c_fill.table
+_c_frexp = COMPOSITES['frexp']
+_c_frexp_table = _c_frexp.table
+_c_ldexp = COMPOSITES['ldexp']
+_c_ldexp_table = _c_ldexp.table
+_c_ldexp_ = COMPOSITES['ldexp_']
+_c_ldexp__table = _c_ldexp_.table
 _c_resize_ = COMPOSITES['resize_']
 _c_resize__table = _c_resize_.table
 _c_resize_as_ = COMPOSITES['resize_as_']
@@ -8685,63 +8686,6 @@ def method_nan_to_num_(input: Any, nan: float | None = None, posinf: float | Non
     return run(input, nan, posinf, neginf)
 
 
-def frexp(input: Any, *, out: Any = None) -> Any:
-    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
-
-    Raises:
-        UndefinedDtype: The input is not of a floating-point dtype.
-    """
-    if out is not None:
-        if overridden(input, out):
-            return asked(_c_frexp, input, out=out)
-        return write_out('frexp', out, frexp(input), exact=True)
-    try:
-        key = input._key
-    except AttributeError:
-        key = foreign_key(_c_frexp, (input,))
-    if ACTIVE:
-        return run_with_modes(_c_frexp, key, (input,))
-    try:
-        run = _c_frexp_table[key]
-    except KeyError:
-        run = _c_frexp.resolve(key)
-    return run(input)
-
-
-def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
-    """``input * 2 ** other``."""
-    if out is not None:
-        if overridden(input, other, out):
-            return asked(_c_ldexp, input, other, out=out)
-        return write_out('ldexp', out, ldexp(input, other))
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_ldexp, (input, other,))
-    if ACTIVE:
-        return run_with_modes(_c_ldexp, key, (input, other))
-    try:
-        run = _c_ldexp_table[key]
-    except KeyError:
-        run = _c_ldexp.resolve(key)
-    return run(input, other)
-
-
-def method_ldexp_(input: Any, other: Any) -> Any:
-    """``ldexp`` in place."""
-    try:
-        key = input._key | other._key
-    except AttributeError:
-        key = key_of(_c_ldexp_, (input, other,))
-    if ACTIVE:
-        return run_with_modes(_c_ldexp_, key, (input, other))
-    try:
-        run = _c_ldexp__table[key]
-    except KeyError:
-        run = _c_ldexp_.resolve(key)
-    return run(input, other)
-
-
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """Power, in float64, or in complex128 where an operand is complex."""
     if out is not None:
@@ -8879,6 +8823,63 @@ def fill(input: Any, value: Any, *, out: Any = None) -> Any:
     except KeyError:
         run = _c_fill.resolve(key)
     return run(input, value)
+
+
+def frexp(input: Any, *, out: Any = None) -> Any:
+    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+    Raises:
+        UndefinedDtype: The input is not of a floating-point dtype.
+    """
+    if out is not None:
+        if overridden(input, out):
+            return asked(_c_frexp, input, out=out)
+        return write_out('frexp', out, frexp(input), exact=True)
+    try:
+        key = input._key
+    except AttributeError:
+        key = foreign_key(_c_frexp, (input,))
+    if ACTIVE:
+        return run_with_modes(_c_frexp, key, (input,))
+    try:
+        run = _c_frexp_table[key]
+    except KeyError:
+        run = _c_frexp.resolve(key)
+    return run(input)
+
+
+def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+    if out is not None:
+        if overridden(input, other, out):
+            return asked(_c_ldexp, input, other, out=out)
+        return write_out('ldexp', out, ldexp(input, other))
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_ldexp, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_ldexp, key, (input, other))
+    try:
+        run = _c_ldexp_table[key]
+    except KeyError:
+        run = _c_ldexp.resolve(key)
+    return run(input, other)
+
+
+def method_ldexp_(input: Any, other: Any) -> Any:
+    """``ldexp`` in place."""
+    try:
+        key = input._key | other._key
+    except AttributeError:
+        key = key_of(_c_ldexp_, (input, other,))
+    if ACTIVE:
+        return run_with_modes(_c_ldexp_, key, (input, other))
+    try:
+        run = _c_ldexp__table[key]
+    except KeyError:
+        run = _c_ldexp_.resolve(key)
+    return run(input, other)
 
 
 def method_resize_(input: Any, *size_: int, size: Any = None, memory_format: Any = None) -> Any:
@@ -17322,15 +17323,15 @@ _c_heaviside.public = heaviside
 _c_heaviside_.public = method_heaviside_
 _c_nan_to_num.public = nan_to_num
 _c_nan_to_num_.public = method_nan_to_num_
-_c_frexp.public = frexp
-_c_ldexp.public = ldexp
-_c_ldexp_.public = method_ldexp_
 _c_float_power.public = float_power
 _c_float_power_.public = method_float_power_
 _c_rsub.public = rsub
 _c_addr.public = addr
 _c_addr_.public = method_addr_
 _c_fill.public = fill
+_c_frexp.public = frexp
+_c_ldexp.public = ldexp
+_c_ldexp_.public = method_ldexp_
 _c_resize_.public = method_resize_
 _c_resize_as_.public = resize_as_
 _c_equal.public = equal

@@ -1134,19 +1134,6 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
 def method_nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """``nan_to_num`` in place."""
 
-def frexp(input: Tensor, *, out: Any = None) -> Any:
-    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
-
-    Raises:
-        UndefinedDtype: The input is not of a floating-point dtype.
-    """
-
-def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """``input * 2 ** other``."""
-
-def method_ldexp_(input: Tensor, other: Tensor) -> Tensor:
-    """``ldexp`` in place."""
-
 def float_power(input: Operand, exponent: Operand, *, out: Any = None) -> Tensor:
     """Power, in float64, or in complex128 where an operand is complex."""
 
@@ -1185,6 +1172,19 @@ def fill(input: Tensor, value: Operand, *, out: Any = None) -> Tensor:
     Raises:
         ShapeError: The value is a tensor with dimensions.
     """
+
+def frexp(input: Tensor, *, out: Any = None) -> Any:
+    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+    Raises:
+        UndefinedDtype: The input is not of a floating-point dtype.
+    """
+
+def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+
+def method_ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """``ldexp`` in place."""
 
 def method_resize_(input: Tensor, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
     """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.

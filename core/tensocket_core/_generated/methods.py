@@ -379,13 +379,13 @@ class Operators:
     heaviside_: Callable[..., Any] = _f.method_heaviside_
     nan_to_num: Callable[..., Any] = _f.nan_to_num
     nan_to_num_: Callable[..., Any] = _f.method_nan_to_num_
-    frexp: Callable[..., Any] = _f.frexp
-    ldexp: Callable[..., Any] = _f.ldexp
-    ldexp_: Callable[..., Any] = _f.method_ldexp_
     float_power: Callable[..., Any] = _f.float_power
     float_power_: Callable[..., Any] = _f.method_float_power_
     addr: Callable[..., Any] = _f.addr
     addr_: Callable[..., Any] = _f.method_addr_
+    frexp: Callable[..., Any] = _f.frexp
+    ldexp: Callable[..., Any] = _f.ldexp
+    ldexp_: Callable[..., Any] = _f.method_ldexp_
     resize_: Callable[..., Any] = _f.method_resize_
     resize_as_: Callable[..., Any] = _f.resize_as_
     equal: Callable[..., Any] = _f.equal

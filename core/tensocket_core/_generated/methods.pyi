@@ -1165,19 +1165,6 @@ class Operators:
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """``nan_to_num`` in place."""
 
-    def frexp(self, *, out: Any = None) -> Any:
-        """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
-
-        Raises:
-            UndefinedDtype: The input is not of a floating-point dtype.
-        """
-
-    def ldexp(self, other: Tensor, *, out: Any = None) -> Tensor:
-        """``input * 2 ** other``."""
-
-    def ldexp_(self, other: Tensor) -> Tensor:
-        """``ldexp`` in place."""
-
     def float_power(self, exponent: Operand, *, out: Any = None) -> Tensor:
         """Power, in float64, or in complex128 where an operand is complex."""
 
@@ -1206,6 +1193,19 @@ class Operators:
 
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
         """``addr`` in place."""
+
+    def frexp(self, *, out: Any = None) -> Any:
+        """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
+
+        Raises:
+            UndefinedDtype: The input is not of a floating-point dtype.
+        """
+
+    def ldexp(self, other: Tensor, *, out: Any = None) -> Tensor:
+        """``input * 2 ** other``; with whole exponents it is rounded once, and floats keep their dtype."""
+
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """``ldexp`` in place."""
 
     def resize_(self, *size: _int | Sequence[_int], memory_format: Any = None) -> Tensor:
         """Another shape in place: elements in memory stay, and what the storage has no room for is uninitialised.

@@ -206,5 +206,6 @@ def _powers(entry: DeviceEntry, start: Any, end: Any, steps: int, base: float, d
     if made is not None:
         return made
     exponents = _even_steps(start, end, steps)
-    values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
+    with np.errstate(all="ignore"):
+        values = np.power(np.asarray(base, np.result_type(exponents, base)), exponents)
     return from_host(entry, to_dtype(values, dtype), dtype)

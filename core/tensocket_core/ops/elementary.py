@@ -337,6 +337,6 @@ copysign: Final = Pointwise(
                           other=lambda grad: grad.new_zeros(grad.shape)), **_FLOAT)
 nextafter: Final = Pointwise(
     "nextafter(Tensor input, Tensor other) -> Tensor",
-    "The next representable number from input towards other.", _nextafter, kinds="f", inplace=True,
+    "The next representable number from input towards other.", _nextafter, kinds="f", inplace=True, stored=True,
     derivative=Derivative(input=lambda grad, input, other: grad.masked_fill(input == other, 0),
                           other=lambda grad: grad.new_zeros(grad.shape)))

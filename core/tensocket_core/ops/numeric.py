@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tensocket_plugins.contract import dtypes
 from tensocket_plugins.contract.dtypes import DType
-from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError, UndefinedDtype
+from tensocket_plugins.contract.errors import ArgumentTypeError, DtypeError, ShapeError
 
 from .._generated import functions
 from ..autograd.delayed import without_derivative
@@ -15,7 +15,6 @@ from ..autograd.derivative import Derivative
 from ..dispatch.call import call
 from ..dispatch.composite import composite
 from ..dispatch.keys import AUTOGRAD
-from ..dispatch.results import named_result
 from ..execute.numbers import check_range, plain_number
 from ..execute.pointwise import Pointwise
 from ..promotion import result_type
@@ -23,7 +22,6 @@ from .arithmetic import check_factor, is_float
 
 _FLOAT: Final[dict[str, Any]] = {"compute": "float", "kinds": "f", "inplace": True}
 _INNER: Final[dict[str, Any]] = {"method": False, "function": False}
-FrexpResult: Final = named_result("frexp", ("mantissa", "exponent"))
 
 
 def is_nan(m: Any, x: Any) -> Any:
@@ -161,57 +159,6 @@ lcm: Final = Pointwise("lcm(Tensor input, Tensor other) -> Tensor", "Least commo
                        kinds="i", inplace=True)
 
 # ------------------------------------------------------------------------------------------- exponents and logarithms
-
-
-def _exponent(m: Any, x: Any) -> Any:
-    """The n with |x| = f * 2**n and f from 1/2 to 1, from the bits; 0 for zeros, infinities and NaN."""
-    double = m.dtype is dtypes.float64
-    whole, digits, bias, mask = (dtypes.int64, 52, 1022, 0x7FF) if double else (dtypes.int32, 23, 126, 0xFF)
-    tiny = m.abs(x) < 2.0 ** (2 - bias)
-    scaled = m.where(tiny, x * 2.0**digits * 4.0, x)
-    raw = m.cast((m.bitcast(scaled, whole) >> digits) & mask, m.dtype)
-    found = raw - m.where(tiny, bias + digits + 2.0, m.cast(tiny, m.dtype) * 0.0 + float(bias))
-    return m.where(m.eq(x, 0.0) | ~(m.abs(x) < math.inf), 0.0, found)
-
-
-def _mantissa(m: Any, x: Any) -> Any:
-    """``x * 2**-n``; the power in two steps, since it may not be a normal number."""
-    n = -_exponent(m, x)
-    half = m.trunc(n * 0.5)
-    two = m.where(is_nan(m, x), 2.0, x * 0.0 + 2.0)
-    scaled = x * m.pow(two, half) * m.pow(two, n - half)
-    return m.where(m.eq(x, 0.0) | ~(m.abs(x) < math.inf), x, scaled)
-
-
-exponent: Final = Pointwise("exponent(Tensor input) -> Tensor", "Exponents of frexp.", _exponent, kinds="f", **_INNER)
-mantissa: Final = Pointwise(
-    "mantissa(Tensor input) -> Tensor", "Mantissas of frexp.", _mantissa, kinds="f",
-    derivative=Derivative(input=lambda grad, input: grad * (-call(exponent, input)).exp2()), **_INNER)
-
-
-@composite("frexp(Tensor input) -> any")
-def frexp(input: Any) -> Any:
-    """``mantissa`` and int32 ``exponent`` with input = mantissa * 2**exponent, 1/2 <= |mantissa| < 1.
-
-    Raises:
-        UndefinedDtype: The input is not of a floating-point dtype.
-    """
-    if not input.dtype.is_floating_point:
-        raise UndefinedDtype("frexp", f"dtype {input.dtype.name}", "frexp is defined for floating-point dtypes",
-                             "convert with .to(dtype) first")
-    return FrexpResult(call(mantissa, input), call(exponent, input.detach()).to(dtypes.int32))
-
-
-@composite("ldexp(Tensor input, Tensor other) -> Tensor")
-def ldexp(input: Any, other: Any) -> Any:
-    """``input * 2 ** other``."""
-    return input * 2.0**other
-
-
-@composite("ldexp_(Tensor! input, Tensor other) -> Tensor", function=False)
-def ldexp_(input: Any, other: Any) -> Any:
-    """``ldexp`` in place."""
-    return input.mul_(2.0**other)
 
 
 def _logit(m: Any, x: Any, eps: Any) -> Any:
