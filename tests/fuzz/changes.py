@@ -109,6 +109,17 @@ def unary(rng: Rng, x: Var) -> Made | None:
     return choices[rng.integers(len(choices))]
 
 
+def converted(rng: Rng, x: Var) -> Made | None:
+    """A conversion to another dtype; to narrower ones where no gradient is rounded with the numbers."""
+    if not x.is_complex and rng.random() < 0.5:
+        return Made("to(complex128)", lambda x: Dual(x.v + 0j, x.t + 0j), lambda x: x.to(ts.complex128))
+    if x.requires:
+        return None
+    wide, narrow = ("complex128", "complex64") if x.is_complex else ("float64", str(rng.choice(["float32", "float16"])))
+    return Made(f"to({narrow}).to({wide})", lambda x: Dual(x.v.astype(narrow).astype(wide), x.t),
+                lambda x: x.to(getattr(ts, narrow)).to(getattr(ts, wide)))
+
+
 def binary(rng: Rng, x: Var, y: Var) -> Made | None:
     """A function of two operands that broadcast."""
     del x, y
@@ -204,6 +215,7 @@ class Change:
         saves: Whether its gradient needs values of the operands.
         filling: Whether elements that share memory may be written.
         apart: Whether operands share no memory with the tensor at all.
+        out: Whether it is the result of a function, which is not differentiated.
     """
 
     name: str
@@ -212,6 +224,7 @@ class Change:
     saves: bool = False
     filling: bool = False
     apart: bool = False
+    out: bool = False
 
 
 def lonely_change(rng: Rng, x: Var) -> Change:
@@ -239,6 +252,8 @@ def change(rng: Rng, x: Var, y: Var) -> Change | None:
     k = number(rng)
     if x.shape and rng.random() < 0.4:
         return _indexed(rng, x, y)
+    if x.shape == y.shape and x.is_complex == y.is_complex and rng.random() < 0.2:
+        return _result(rng, k)
     if np.broadcast_shapes(x.shape, y.shape) != x.shape if _fits(x.shape, y.shape) else True:
         return None
     choices = [
@@ -251,6 +266,17 @@ def change(rng: Rng, x: Var, y: Var) -> Change | None:
                lambda x, y: x.lerp_(y, k)),
         Change(f"addcmul_({k})", lambda x, y: Dual(x.v + k * y.v * y.v, x.t + (2 * k * y.v)[..., None] * y.t),
                lambda x, y: x.addcmul_(y, y, value=k), True),
+    ]
+    return choices[rng.integers(len(choices))]
+
+
+def _result(rng: Rng, k: float) -> Change:
+    """A function's result, written to the tensor."""
+    choices = [
+        Change(f"= add(out=, {k})", lambda x, y: Dual(y.v + k, y.t), lambda x, y: ts.add(y, k, out=x), out=True),
+        Change("= sin(out=)", lambda x, y: chained(y, np.sin(y.v), np.cos(y.v)), lambda x, y: ts.sin(y, out=x),
+               out=True),
+        Change("= mul(out=)", lambda x, y: product(y, y), lambda x, y: ts.mul(y, y, out=x), out=True),
     ]
     return choices[rng.integers(len(choices))]
 

@@ -41,7 +41,11 @@ ROUGH = 30.0
 POINTWISE = 0.0
 #: Operators whose results, or errors, are about memory.
 ABOUT_MEMORY = frozenset({"view", "view_as", "view_as_complex", "view_as_real", "view_dtype", "is_contiguous", "stride",
-                          "unflatten", "is_non_overlapping_and_dense", "view_copy", "view_as_complex_copy"})
+                          "unflatten", "is_non_overlapping_and_dense", "view_copy", "view_as_complex_copy",
+                          "as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter", "empty_like",
+                          "storage_offset", "detach_", "resize_", "resize_as_"})
+#: Functions whose results say whether gradients are recorded.
+ABOUT_GRADIENTS = frozenset({"__repr__", "__format__", "empty_like", "new_empty", "resize_", "resize_as_"})
 
 Outcome = list[Any]
 
@@ -236,7 +240,7 @@ class Case:
 
     def gradients(self) -> bool:
         """Values don't depend on whether gradients are recorded, but for the order of sums."""
-        if self.call.mutates:
+        if self.call.mutates or self.call.name.rpartition(".")[2] in ABOUT_GRADIENTS:
             return True
         found = [self.outcome(self.call, grad=True) for _ in range(REPEATS)]
         if failed(found[0]):  # dtypes or operators that do not differentiate say so

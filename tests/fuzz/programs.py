@@ -150,7 +150,9 @@ class Program:
         k, j = self._pick(), self._pick()
         (model, real), (other, beside) = self.vars[k], self.vars[j]
         kind = self.rng.integers(5)
-        if kind == 0:
+        if kind < 3 and self.rng.random() < 0.12:
+            made = changes.converted(self.rng, model)
+        elif kind == 0:
             made = changes.unary(self.rng, model)
         elif kind == 1:
             made = changes.reduced(self.rng, model)
@@ -289,7 +291,7 @@ class Program:
 
 def _compare(name: str, model: Var, real: Any) -> None:
     value = model.value()
-    got = real.detach().numpy()
+    got = real.detach().resolve_conj().numpy()
     if got.shape != value.shape:
         raise Wrong(f"{name} has shape {got.shape}, expected {value.shape}")
     if not np.allclose(got, value, rtol=1e-9, atol=1e-9, equal_nan=True):
@@ -315,6 +317,8 @@ def _broadcast(x: Var, y: Var) -> bool:
 
 def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | None:
     """Why a change is refused; None where it is not."""
+    if made.out and noted:
+        return "results are not differentiated"
     if noted and (model.fixed or model.unrecorded):
         return "the view is fixed"
     if noted and model.buffer.leaf and not model.detached:

@@ -49,6 +49,7 @@ class Var:
         buffer: Its memory.
         places: Positions of its elements; of complex ones those of their real parts.
         is_complex: Whether an element is two positions.
+        conjugate: Whether its elements are the conjugates of what the memory holds.
         detached: Whether it has no gradient although its memory has.
         fixed: Whether it is not modified while gradients are recorded.
         part: Whether it is one of several views that a function made, or a view of one.
@@ -63,6 +64,7 @@ class Var:
     fixed: bool = False
     part: bool = False
     unrecorded: bool = False
+    conjugate: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -95,7 +97,8 @@ class Var:
 
     def _read(self, store: Array) -> Array:
         if self.is_complex:
-            return np.asarray(store[self.places] + 1j * store[self.places + 1])
+            found = np.asarray(store[self.places] + 1j * store[self.places + 1])
+            return found.conj() if self.conjugate else found
         return np.array(store[self.places])
 
     def write(self, value: Any, tangent: Any, recorded: bool) -> None:
@@ -108,7 +111,7 @@ class Var:
 
     def _store(self, store: Array, given: Array) -> None:
         if self.is_complex:
-            store[self.places], store[self.places + 1] = given.real, given.imag
+            store[self.places], store[self.places + 1] = given.real, -given.imag if self.conjugate else given.imag
         else:
             store[self.places] = given.real
 
@@ -148,7 +151,8 @@ class Var:
     def view(self, places: Array, is_complex: bool | None = None) -> Var:
         """A tensor on the same memory."""
         kind = self.is_complex if is_complex is None else is_complex
-        return Var(self.buffer, places, kind, self.detached, self.fixed, self.part, self.unrecorded)
+        return Var(self.buffer, places, kind, self.detached, self.fixed, self.part, self.unrecorded,
+                   self.conjugate and kind)
 
     def strided(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, is_complex: bool) -> Var:
         """Any geometry; strides and offset count positions from the first element."""

@@ -117,6 +117,8 @@ def flattened(result: Any) -> list[Any]:
         if values.dtype == torch.bfloat16 or "float8" in name:
             values = values.to(torch.float32)
         return [(name, np.array(values.resolve_conj().numpy()))]
+    if isinstance(result, np.ndarray):
+        return [("numpy." + result.dtype.name, np.array(result))]
     if isinstance(result, (tuple, list)) and type(result) is not torch.Size:
         return [part for item in result for part in flattened(item)]
     return [result]

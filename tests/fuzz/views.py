@@ -192,12 +192,27 @@ def _parts(rng: Rng, x: Var) -> Drawn | None:
         if not pairs or any(s % 2 for s in strides[:-1]) or int(x.places.flat[0]) % 2:
             return None
         return "view_as_complex", x.view(x.places[..., 0], True), ts.view_as_complex
-    kind = rng.integers(3)
+    kind = 0 if x.conjugate else rng.integers(3)  # of conjugates, imag is a negative view, and pairs are refused
     if kind == 0:
         return "real", x.view(x.places[...], False), lambda t: t.real
     if kind == 1:
         return "imag", x.strided(x.shape, strides, 1, False), lambda t: t.imag
     return "view_as_real", x.strided((*x.shape, 2), (*strides, 1), 0, False), ts.view_as_real
+
+
+def _conj(rng: Rng, x: Var) -> Drawn | None:
+    del rng
+    if not x.is_complex:
+        return None
+    seen = _same(x)
+    seen.conjugate = not x.conjugate
+    return "conj()", seen, lambda t: t.conj()
+
+
+def _itself(rng: Rng, x: Var) -> Drawn:
+    """A conversion to what the tensor is."""
+    del rng
+    return "to(its dtype)", x, lambda t: t.to(t.dtype)
 
 
 def _detach(rng: Rng, x: Var) -> Drawn:
@@ -212,5 +227,5 @@ def _whole(rng: Rng, x: Var) -> Drawn:
 
 VIEWS: Final = (
     _index, _index, _index, _transpose, _permute, _movedim, _expand, _reshape, _view, _as_strided, _diagonal, _unfold,
-    _select, _part, _part, _narrow, _unsqueeze, _squeeze, _parts, _parts, _detach, _whole,
+    _select, _part, _part, _narrow, _unsqueeze, _squeeze, _parts, _parts, _detach, _whole, _conj, _conj, _itself,
 )
