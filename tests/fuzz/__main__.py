@@ -61,6 +61,15 @@ def main(arguments: list[str]) -> int:
     return status
 
 
+def echoed(command: list[str]) -> int:
+    """Run a command and print what it says, but for what LAPACK says of NaN; its status."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        for line in process.stdout or ():
+            if "DLASCL" not in line:
+                print(line, end="", flush=True)
+    return process.returncode
+
+
 def watched(campaign: Any) -> int:
     """Run a campaign in a child process, and go on behind the case in which it dies."""
     print(f"{campaign.fuzzer}: seed {campaign.seed}", flush=True)
@@ -72,14 +81,13 @@ def watched(campaign: Any) -> int:
         while first < last and time.monotonic() < end:
             budget = ["--seconds", str(end - time.monotonic())] if campaign.cases is None else [
                 "--cases", str(last - first)]
-            done = subprocess.run([sys.executable, "-X", "faulthandler", str(FOLDER), campaign.fuzzer,
-                                   *campaign.options, "--seed", str(campaign.seed), "--first", str(first), *budget,
-                                   "--trace", str(trace)], check=False)
-            status |= done.returncode != 0
-            if done.returncode in (0, FOUND):
+            ended = echoed([sys.executable, "-X", "faulthandler", str(FOLDER), campaign.fuzzer, *campaign.options,
+                            "--seed", str(campaign.seed), "--first", str(first), *budget, "--trace", str(trace)])
+            status |= ended != 0
+            if ended in (0, FOUND):
                 break
             campaign.number = int(trace.read_text())
-            campaign.differ(f"the process died: status {done.returncode}")
+            campaign.differ(f"the process died: status {ended}")
             first = campaign.number + 1
     return status
 

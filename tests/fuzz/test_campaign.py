@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,13 @@ def test_it_stops_after_too_many_differences_and_after_its_time():
 def test_a_fuzzer_that_calls_nothing_fails():
     with pytest.raises(AssertionError, match="called nothing"):
         Campaign("x", cases=1).check()
+
+
+def test_what_lapack_prints_of_nan_is_left_out(capsys):
+    main = importlib.import_module("fuzz.__main__")
+    text = "print(' ** On entry to DLASCL parameter number  4 had an illegal value'); print('found'); raise SystemExit(3)"
+    assert main.echoed([sys.executable, "-c", text]) == 3
+    assert capsys.readouterr().out == "found\n"
 
 
 def test_the_command_line_says_what_there_is():
