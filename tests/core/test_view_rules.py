@@ -72,6 +72,24 @@ def test_fixed_views_are_not_modified_where_gradients_are_recorded(kind: str, ch
     assert base.tolist() == [1.0, 2.0]
 
 
+SAME: dict[str, Callable[[Any], Any]] = {
+    "contiguous": lambda t: t.contiguous(), "to": lambda t: t.to(t.dtype), "real": lambda t: t.real,
+    "conj": lambda t: t.conj(), "flatten": lambda t: t.flatten(),
+    "index_put_": lambda t: tc.zeros(2).index_put_((tc.tensor([0, 1]),), t),
+    "broadcast_tensors": lambda t: tc.functions.broadcast_tensors(t, t),
+}
+
+
+@pytest.mark.parametrize("use", SAME)
+@pytest.mark.parametrize("mode", [no_grad, inference_mode])
+def test_a_view_stays_recorded_where_functions_without_gradients_return_it(use: str, mode: Any) -> None:
+    view, factor = tc.tensor([1.0, 2.0])[:], tc.tensor([3.0, 4.0], requires_grad=True)
+    with mode():
+        SAME[use](view)
+    view.mul_(factor).sum().backward()
+    assert factor.grad.tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("kind", ["unbind", "split", "function", "inference", "no_grad", "view of a fixed view"])
 def test_fixed_views_of_plain_tensors_take_no_gradients(kind: str) -> None:
     make, message = FIXED[kind]

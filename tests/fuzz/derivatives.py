@@ -198,10 +198,12 @@ class Case:
         """All derivatives."""
         f, x, v = self.f, self.x, self.v
         leaf, g = self.gradient(x, True)
-        near = [f(x + STEP * k * v).detach() for k in (1, -1)]
+        near, far = ([f(x + step * k * v).detach() for k in (1, -1)] for step in (STEP, 2 * STEP))
         slope = (near[0] - near[1]) / (2 * STEP)
         size = float(g.detach().abs().max()) + float(near[0].abs())
-        self.same("gradient", (g.detach() * v).sum(), slope, BOUND, size)
+        # What a step of twice the length changes is more than the slope is off.
+        off = float((slope - (far[0] - far[1]) / (4 * STEP)).abs())
+        self.same("gradient", (g.detach() * v).sum(), slope, BOUND, size + off / BOUND)
         curve = torch.autograd.grad((g * v).sum(), leaf, allow_unused=True)[0] if g.requires_grad else None
         curve = torch.zeros_like(x) if curve is None else curve
         sides = [self.gradient(x + STEP * k * v)[1] for k in (1, -1)]

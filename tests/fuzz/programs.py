@@ -325,6 +325,8 @@ def _refusal(made: Any, model: Var, operands: list[Var], noted: bool) -> str | N
         return "a leaf, or a view of one"
     if model.is_repeated() and not made.filling:
         return "elements share memory"
+    if made.name[0] != "[" and any(x.conjugate for x in (model, *operands)):
+        return None  # conjugates are read before, but for values that are assigned by index
     ways = {model.overlap(other) for other in operands}
     if made.name == "[...] =" and operands[0].shape != model.shape:
         return None  # what is broadcast is read before

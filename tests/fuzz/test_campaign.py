@@ -51,7 +51,7 @@ def test_a_fuzzer_that_calls_nothing_fails():
 
 def test_what_lapack_prints_of_nan_is_left_out(capsys):
     main = importlib.import_module("fuzz.__main__")
-    text = "print(' ** On entry to DLASCL parameter number  4 had an illegal value'); print('found'); raise SystemExit(3)"
+    text = "print(' ** On entry to DLASCL parameter number  4'); print('found'); raise SystemExit(3)"
     assert main.echoed([sys.executable, "-c", text]) == 3
     assert capsys.readouterr().out == "found\n"
 

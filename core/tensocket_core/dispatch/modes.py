@@ -138,7 +138,7 @@ def run_with_modes(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
 def _settle_unrecorded(operator: Any, result: Any, args: tuple[Any, ...]) -> None:
     """Mark views that were made without recording; results of other operators are not views, however they were made."""
     if operator.makes_views:
-        _note_unrecorded(result)
+        _note_unrecorded(result, args)
     elif getattr(result, "_base", result) is not None:
         _part_from_bases(result, args)
 
@@ -149,19 +149,25 @@ def _part_from_bases(result: Any, args: tuple[Any, ...]) -> None:
         base = getattr(each, "_base", None)
         if base is None or each._fixed_view is not MADE_WITHOUT_GRAD:
             continue
-        given = [x for value in args for x in (value if isinstance(value, (tuple, list)) else (value,))]
-        if not any(x is each or x is base or getattr(x, "_base", None) is base for x in given):
+        if not any(x is each or x is base or getattr(x, "_base", None) is base for x in _given(args)):
             each._base = each._fixed_view = None
 
 
-def _note_unrecorded(result: Any) -> None:
+def _given(args: tuple[Any, ...]) -> list[Any]:
+    return [x for value in args for x in (value if isinstance(value, (tuple, list)) else (value,))]
+
+
+def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
     """Mark unrecorded views as fixed, and let them require a gradient where their base does, as in PyTorch.
 
-    A base that is no part of a graph may become one later, by a recorded change.
+    A base that is no part of a graph may become one later, by a recorded change. An argument that is the result, as of
+    ``contiguous``, is what it was made as.
     """
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
         if base is None or view._key & AUTOGRAD or not view._key & DIFFERENTIABLE:
+            continue
+        if any(x is view for x in _given(args)):
             continue
         view._fixed_view = MADE_WITHOUT_GRAD
         if base._key & AUTOGRAD:
@@ -169,11 +175,13 @@ def _note_unrecorded(result: Any) -> None:
             NOTE_VIEW[0](view)
 
 
-def _note_of_inference(result: Any) -> None:
+def _note_of_inference(result: Any, args: tuple[Any, ...]) -> None:
     """The same for views that inference mode makes of tensors that take part in autograd."""
     for view in result if type(result) is tuple else (result,):
         base = getattr(view, "_base", None)
         if base is None or not view._key & DIFFERENTIABLE or view.is_inference():
+            continue
+        if any(x is view for x in _given(args)):
             continue
         view._fixed_view = MADE_IN_INFERENCE
         if base._key & AUTOGRAD:
@@ -203,7 +211,7 @@ def _run_in_state(operator: Any, key: int, args: tuple[Any, ...]) -> Any:
         return result  # an argument, which was modified
     result = state.inference(result)
     if operator.makes_views:
-        _note_of_inference(result)
+        _note_of_inference(result, args)
     return result
 
 
