@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tensocket_core as torch
+from tensocket_core._generated import functions as F
 from tensocket_core.autograd import Function, anomaly, graph
 from tensocket_core.recording import SPECIAL
 from tensocket_plugins.contract.errors import ArgumentTypeError, AutogradError
@@ -320,3 +321,28 @@ def test_a_warning_that_is_an_error_does_not_hide_the_failure_of_a_node(capsys: 
             with pytest.raises(AutogradError, match="modified by an inplace operation"):
                 z.sum().backward()
     assert "Error detected in PowBackward0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("factor", [
+    lambda x: F.linalg_qr(x)[1], lambda x: F.linalg_qr(x.mT)[1], lambda x: F.linalg_svd(x, False)[1]])
+def test_factored_matrices_are_not_saved(factor: Any) -> None:
+    """The derivatives are functions of the factors: the matrix may change after the call."""
+    values = [[2.0, -1.0], [0.5, 3.0], [1.5, 0.25]]
+    made = []
+    for change in (False, True):
+        x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        work = x * 1
+        result = factor(work)
+        if change:
+            work.mul_(7)
+        result.sum().backward()
+        made.append(x.grad.tolist())
+    assert made[0] == made[1]
+    step = 1e-6
+    for i, j in ((0, 1), (2, 0)):
+        ends = []
+        for sign in (1, -1):
+            moved = np.array(values)
+            moved[i, j] += sign * step
+            ends.append(factor(torch.tensor(moved)).sum().item())
+        assert made[0][i][j] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-8)

@@ -49,7 +49,7 @@ RECORDS: dict[str, list[Case]] = {name: [(X,)] for name in EVERYWHERE} | {name: 
     "elu_slope": [(X, 1.3, 1.1, 0.8)], "scaled_elu": [(X, 1.3, 1.1, 0.8)],
     "softplus": [(X, 1.5, 20), (X, 1.0, 1.0)],
     "hardshrink": [(X, 0.5)], "shrunk": [(X, 0.5)], "outside": [(X, 0.5)],
-    "hardsigmoid": [(WIDE,)], "hardswish": [(WIDE,)], "hardswish_slope": [(WIDE,)],
+    "hardsigmoid": [(WIDE,)], "hardsigmoid_slope": [(WIDE,)], "hardswish": [(WIDE,)], "hardswish_slope": [(WIDE,)],
     "inside": [(X, -1.0, 1.5)], "limited": [(X, -1.0, 1.5)], "threshold": [(X, 0.5, 2.0)],
     "leaking": [(X, Y), (X, ROW)],
     "replaced": [(X, 0.0, 1.0, -1.0)],

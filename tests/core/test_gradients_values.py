@@ -160,3 +160,32 @@ def test_singular_values_of_least_squares_have_no_gradient(driver):
     a, b = leaf([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), leaf([[1.0], [2.0], [3.0]])
     solution, residuals, _, values = F.linalg_lstsq(a, b, driver=driver)
     assert (solution.requires_grad, residuals.requires_grad, values.requires_grad) == (True, True, False)
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ([0.0, INF, 2.0], [INF, 0.0, NAN]), ([INF, 0.0, INF], [NAN, INF, NAN]), ([NAN, 0.0, 2.0], [0.0, NAN, NAN]),
+    ([-INF, 0.0, 2.0], [0.0, -INF, NAN]), ([2.0, 0.0, 3.0], [0.0, 6.0, 0.0])])
+def test_gradients_of_products_are_the_products_of_the_others(values, expected):
+    same(gradient(lambda x: x.prod(), leaf(values)), [expected])
+    rows = [values, [1.0, 2.0, 3.0]]
+    same(gradient(lambda x: x.prod(1), leaf(rows)), [[expected, [6.0, 3.0, 2.0]]])
+
+
+def test_several_zeros_leave_gradients_of_products_of_all_elements_0():
+    same(gradient(lambda x: x.prod(), leaf([0.0, 0.0, INF])), [[0.0, 0.0, 0.0]])
+    same(gradient(lambda x: x.prod(0), leaf([0.0, 0.0, INF])), [[NAN, NAN, 0.0]])
+
+
+@pytest.mark.parametrize(("p", "values", "expected"), [
+    (3.0, [1.0, INF, 2.0], [0.0, NAN, 0.0]), (1.5, [0.0, -INF, INF], [0.0, NAN, NAN]),
+    (0.5, [1.0, INF, -2.0], [INF, NAN, -INF]), (3.0, [NAN, 0.0, 2.0], [NAN, NAN, NAN]),
+    (3.0, [0.0, 0.0], [0.0, 0.0]), (0.5, [0.0, 0.0], [0.0, 0.0]), (-1.0, [1.0, INF, 1.0], [0.25, 0.0, 0.25])])
+def test_gradients_of_norms_beside_infinite_elements(p, values, expected):
+    same(gradient(lambda x: F.linalg_vector_norm(x, p), leaf(values)), [expected])
+
+
+@pytest.mark.parametrize("dtype", [tc.float16, tc.float64])
+def test_the_slope_of_hardsigmoid_at_nan_is_0(dtype):
+    x = leaf([NAN, -3.0, 0.0, 3.0, INF], dtype)
+    sixth = tc.tensor(1 / 6, dtype=dtype).item()
+    same(gradient(F.hardsigmoid, x), [[0.0, 0.0, sixth, 0.0, 0.0]])

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensocket_core as torch
@@ -254,3 +255,32 @@ def test_what_is_detached_from_an_inference_tensor_may_be_modified(detach: Any) 
         x.mul_(2)
     with torch.inference_mode():
         assert alias.detach().is_inference()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.tensor([1.0, 2.0]), lambda: torch.as_tensor([1.0, 2.0]), lambda: torch.from_numpy(np.ones(2)),
+    lambda: torch.as_tensor(np.ones(2)), lambda: torch.asarray(np.ones(2)),
+    lambda: torch.frombuffer(bytearray(8), dtype=torch.float32), lambda: torch.from_dlpack(np.ones(2)),
+    lambda: torch.ones(2).new_tensor([1.0, 2.0])])
+def test_tensors_made_of_data_are_inference_tensors(make: Any) -> None:
+    pytest.importorskip("tensocket_cpu")
+    assert not make().is_inference()
+    with torch.inference_mode():
+        x = make()
+        x.add_(1)
+    assert x.is_inference()
+    with pytest.raises(AutogradError, match="an inference tensor outside of inference mode"):
+        x.add_(1)
+    with pytest.raises(AutogradError, match="an inference tensor outside of inference mode"):
+        x * torch.ones(2, dtype=x.dtype, device=x.device, requires_grad=True)
+
+
+def test_views_of_inference_tensors_have_no_base() -> None:
+    outside = torch.ones(3)
+    with torch.inference_mode():
+        x = torch.ones(3)
+        view = x[1:]
+        assert view._base is None
+        assert outside[1:]._base is outside
+        view.add_(1)
+    assert x.tolist() == [1.0, 2.0, 2.0]

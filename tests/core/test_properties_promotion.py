@@ -158,10 +158,10 @@ RULES = {
     "fc same": "lerp addcdiv silu silu_slope logaddexp",
     "f same":
         "gelu gelu_backward leaky_relu leaky_relu_backward logaddexp2 hypot nextafter bce_logits_terms "
-        "bce_terms elu_slope exponent frac hardshrink hardsigmoid hardswish hardswish_slope huber_terms igamma "
-        "igammac inside kept kl_log_terms kl_terms leaking log_add3 logsigmoid mantissa mish mish_curvature "
-        "mish_slope outside replaced round_decimals scaled scaled_elu shrunk smooth_l1_terms soft_margin_terms "
-        "softplus",
+        "bce_terms elu_slope exponent frac hardshrink hardsigmoid hardsigmoid_slope hardswish hardswish_slope "
+        "huber_terms igamma igammac inside kept kl_log_terms kl_terms leaking log_add3 logsigmoid mantissa mish "
+        "mish_curvature mish_slope outside replaced round_decimals scaled scaled_elu shrunk smooth_l1_terms "
+        "soft_margin_terms softplus",
     "ifc real": "abs",
     "bifc floatreal": "angle",
     "f complex": "complex",

@@ -83,13 +83,16 @@ def detached(alias: Any) -> Any:
 def mark(result: Any) -> Any:
     """What inference mode makes of an operator's result: new tensors become inference tensors.
 
-    Tensors that already count changes are views or arguments of the operator and stay what they are.
+    Tensors that already count changes are views or arguments of the operator and stay what they are; views of inference
+    tensors have no base.
     """
     if isinstance(result, (tuple, list)):
         for each in result:
             mark(each)
     elif getattr(result, "_version_counter", COUNTER) is None:
         result._version_counter = COUNTER
+    elif hasattr(result, "_key") and result._version_counter is COUNTER:
+        result._base = None
     return result
 
 

@@ -15,7 +15,7 @@ from .. import tensors
 from ..device import DeviceEntry
 from ..dispatch.factories import seen, watched
 from ..dispatch.keys import dtype_bit
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, of_data
 from ..dispatch.overrides import DEEPEST, endless
 from ..execute.convert import to_dtype
 from ..execute.copying import from_host
@@ -238,7 +238,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             values.dtype.kind in "iuf"):
         check_range("tensor", values.max(), chosen)
         check_range("tensor", values.min(), chosen)
-    result = from_values(values, chosen, entry)
+    result = of_data(from_values(values, chosen, entry))
     if requires_grad:
         result.requires_grad = True
     return result

@@ -175,6 +175,11 @@ def _note_unrecorded(result: Any, args: tuple[Any, ...]) -> None:
             NOTE_VIEW[0](view)
 
 
+def of_data(tensor: Any) -> Any:
+    """A tensor that was made of given data, by no operator: in inference mode, an inference tensor."""
+    return tensor if STATE.inference is None else STATE.inference(tensor)
+
+
 def _note_of_inference(result: Any, args: tuple[Any, ...]) -> None:
     """The same for views that inference mode makes of tensors that take part in autograd."""
     for view in result if type(result) is tuple else (result,):

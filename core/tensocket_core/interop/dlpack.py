@@ -14,6 +14,7 @@ from tensocket_plugins.contract.registry import registry
 from .. import tensors
 from ..device import DeviceEntry, entries, open_entry, wait_for_values
 from ..dispatch.keys import AUTOGRAD, LAZY, dtype_bit
+from ..dispatch.modes import of_data
 from ..execute.geometry import element_strides
 from . import capsules
 
@@ -172,7 +173,7 @@ def _wrap(array: np.ndarray[Any, Any], dtype: Any, device: tuple[int, int]) -> A
     if entry.runtime.exchange is not None:
         address = int(array.__array_interface__["data"][0])
         handle = foreign_array(entry.runtime.exchange, address, dtype, array.shape, strides, array, entry.stream)
-    return tensors.wrap(handle, entry.key | dtype_bit(dtype))
+    return of_data(tensors.wrap(handle, entry.key | dtype_bit(dtype)))
 
 
 def to_dlpack(tensor: Any) -> Any:

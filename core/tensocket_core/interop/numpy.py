@@ -16,7 +16,7 @@ from .. import tensors
 from ..device import open_entry
 from ..dispatch.factories import seen, watched
 from ..dispatch.keys import CONJ, LAZY, dtype_bit
-from ..dispatch.modes import ACTIVE
+from ..dispatch.modes import ACTIVE, of_data
 from ..execute.geometry import memory_of
 from .exported import fix_size
 
@@ -74,7 +74,7 @@ def _shared(operator: str, array: np.ndarray[Any, Any]) -> Any:
     if type(plain.base) is np.ndarray and plain.size != memory_of(plain).size:
         plain = _alone(plain)
     fix_size(plain)
-    return tensors.wrap(plain, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
+    return of_data(tensors.wrap(plain, open_entry(HOST_DEVICE).key | dtype_bit(dtype)))
 
 
 class _Elements:
@@ -120,7 +120,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     taken = _elements(view.nbytes, dtype.itemsize, count, offset)
     array = np.frombuffer(view, dtype.numpy, taken, offset)
     fix_size(array)
-    tensor = tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype))
+    tensor = of_data(tensors.wrap(array, open_entry(HOST_DEVICE).key | dtype_bit(dtype)))
     if requires_grad:
         tensor.requires_grad = True
     if view.readonly:

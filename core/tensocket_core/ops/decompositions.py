@@ -143,8 +143,8 @@ def _qr(matrix: Any, mode: str) -> Any:
     return packed((q, r), matrix.ndim - 2)
 
 
-def _qr_gradient(grad: Any, matrix: Any, result: Any, mode: str) -> Any:
-    rows, columns = matrix.shape[-2:]
+def _qr_gradient(grad: Any, shape: tuple[int, ...], result: Any, mode: str) -> Any:
+    rows, columns = shape[-2:]
     if mode == "r":
         raise AutogradError("linalg.qr", "the gradient of mode='r'", "the derivative depends on Q, which is left out",
                             "use mode='reduced'")
@@ -155,7 +155,7 @@ def _qr_gradient(grad: Any, matrix: Any, result: Any, mode: str) -> Any:
     (q, r), (grad_q, grad_r) = unpacked(result, shapes), unpacked(grad, shapes)
     if rows >= columns:
         return _tall_qr_gradient(q, r, grad_q, grad_r)
-    square, rest = r.narrow(-1, 0, rows), matrix.narrow(-1, rows, columns - rows)
+    square, rest = r.narrow(-1, 0, rows), q @ r.narrow(-1, rows, columns - rows)
     grad_rest = grad_r.narrow(-1, rows, columns - rows)
     first = _tall_qr_gradient(q, square, grad_q + rest @ adjoint(grad_rest), grad_r.narrow(-1, 0, rows))
     return functions.cat([first, q @ grad_rest], -1)
@@ -172,7 +172,8 @@ qr: Final[HostOperator] = HostOperator(
     "qr(Tensor A, str mode) -> Tensor", "Orthonormal Q and upper triangular R with Q @ R == A, packed.",
     guarded("qr", _qr), label="linalg.qr",
     shape=lambda x, mode: _packed_shape(x, qr_shapes(x[-2], x[-1], mode)),
-    derivative=wirtinger(Derivative(A=lambda grad, A, result, mode: _qr_gradient(grad, A, result, mode))), **MATRIX)
+    derivative=wirtinger(Derivative(
+        A=lambda grad, A_shape, result, mode: _qr_gradient(grad, A_shape, result, mode))), **MATRIX)
 
 # ------------------------------------------------------------------------------------------------ singular values
 
@@ -214,8 +215,8 @@ def _differences(values: Any) -> Any:
     return gaps.masked_fill(places.unsqueeze(1) == places, 1)
 
 
-def _svd_gradient(grad: Any, matrix: Any, result: Any, full: bool) -> Any:
-    rows, columns = matrix.shape[-2:]
+def _svd_gradient(grad: Any, shape: tuple[int, ...], result: Any, full: bool) -> Any:
+    rows, columns = shape[-2:]
     inner = min(rows, columns)
     (u, s, vh), (grad_u, grad_s, grad_vh) = (unpacked(x, svd_shapes(rows, columns, full)) for x in (result, grad))
     u, grad_u = u.narrow(-1, 0, inner), grad_u.narrow(-1, 0, inner)
@@ -252,7 +253,7 @@ svd: Final[HostOperator] = HostOperator(
     "svd(Tensor A, bool full_matrices) -> Tensor", "U, S and Vh with A == U @ diag(S) @ Vh, packed.",
     guarded("svd", _svd), label="linalg.svd",
     shape=lambda x, full: _packed_shape(x, svd_shapes(x[-2], x[-1], full)), derivative=wirtinger(Derivative(
-        A=lambda grad, A, result, full_matrices: _svd_gradient(grad, A, result, full_matrices))),
+        A=lambda grad, A_shape, result, full_matrices: _svd_gradient(grad, A_shape, result, full_matrices))),
     **MATRIX)
 
 

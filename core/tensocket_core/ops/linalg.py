@@ -171,10 +171,15 @@ def _with_dtype(operator: str, x: Any, dtype: Any) -> Any:
 
 
 def _root(size: Any, power: float) -> Any:
-    """``size ** power``; its gradient at 0 and at inf is 0."""
-    zero, infinite = size == 0, size == math.inf
-    safe = (size.masked_fill(zero | infinite, 1) ** power).masked_fill(zero, math.inf if power < 0 else 0)
-    return safe.masked_fill(infinite, 0 if power < 0 else math.inf)
+    """``size ** power``; where its slope at 0 is infinite, its gradient there is 0, and of inverses also at inf."""
+    if power >= 1:
+        return size ** power
+    zero = size == 0
+    if power > 0:
+        return (size.masked_fill(zero, 1) ** power).masked_fill(zero, 0)
+    infinite = size == math.inf
+    safe = size.masked_fill(zero | infinite, 1) ** power
+    return safe.masked_fill(zero, math.inf).masked_fill(infinite, 0)
 
 
 def _extreme(values: Any, axis: int, order: float) -> Any:

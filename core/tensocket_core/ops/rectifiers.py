@@ -181,10 +181,12 @@ def relu6(input: Any) -> Any:
     return call(limited, input, 0, 6)
 
 
+hardsigmoid_slope: Final = _flat("hardsigmoid_slope(Tensor input)",
+                                 lambda m, x: m.where((x > -3.0) & (x < 3.0), 1.0 / 6.0, 0.0))  # 0 at NaN
 hardsigmoid: Final = Pointwise(
     "hardsigmoid(Tensor input) -> Tensor", "min(max(input + 3, 0), 6) / 6.",
     lambda m, x: m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0, kinds="f",
-    derivative=Derivative(input=lambda grad, input: grad * (call(inside, input, -3.0, 3.0) / 6)), **_FUNCTION)
+    derivative=Derivative(input=lambda grad, input: grad * call(hardsigmoid_slope, input)), **_FUNCTION)
 hardswish_slope: Final = Pointwise(
     "hardswish_slope(Tensor input) -> Tensor", "Slope of hardswish.",
     lambda m, x: m.where(x <= -3.0, 0.0, m.where(x < 3.0, x / 3.0 + 0.5, 1.0)), kinds="f",

@@ -23,7 +23,7 @@ from ..execute.geometry import normalize_axes
 from ..execute.nests import Fold
 from ..execute.reduction import Reduction
 from ..promotion import number_dtype
-from .choices import widened
+from .choices import true_somewhere, widened
 
 
 def restore(value: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
@@ -222,15 +222,24 @@ prod: Final = Reduction(
 
 
 def _prod_gradient(grad: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    """Products of all other elements: with one zero, only its own gradient is not zero; with more, none is."""
+    """Products of all other elements: with one zero, only its own gradient is not zero; with more, none is.
+
+    Beside zeros, infinities and NaN make others' gradients NaN, except where several zeros are among all elements.
+    """
     shape = tuple(input.shape)
+    axes = normalize_axes("prod", dim, len(shape))
     if shape and (input._level or (input.requires_grad and is_grad_enabled())):
-        return restore(grad, shape, dim, keepdim) * _product_of_others(input, normalize_axes("prod", dim, len(shape)))
+        return restore(grad, shape, dim, keepdim) * _product_of_others(input, axes)
     zero = input == 0
     others = input.masked_fill(zero, 1)
-    product = others.prod(normalize_axes("prod", dim, len(shape)), True)
-    zeros = zero.sum(normalize_axes("prod", dim, len(shape)), True)
-    plain = (product / others).masked_fill(zeros != 0, 0)
+    product = others.prod(axes, True)
+    zeros = zero.sum(axes, True)
+    plain = product / others
+    if shape and true_somewhere((zeros != 0) & ~product.isfinite()):
+        found = _product_of_others(input, axes)
+        found = found.masked_fill(zeros > 1, 0) if dim is None else found
+        return restore(grad, shape, dim, keepdim) * functions.where(zeros != 0, found, plain)
+    plain = plain.masked_fill(zeros != 0, 0)
     single = product.expand(shape).masked_fill(~(zero & (zeros == 1)), 0)
     return restore(grad, shape, dim, keepdim) * (plain + single)
 
