@@ -95,11 +95,12 @@ def underivable(operator: str) -> Callable[[Any], NoReturn]:
     return refuse
 
 
-def without_way_back(operator: str, given: str, rule: str, value: Any) -> Any:
-    """A result whose backward pass fails, because what it needs cannot be found again from the result."""
+def without_way_back(operator: str, slope: float, value: Any) -> Any:
+    """What a bend in place made with a slope that is not from 0: the side it came from is lost, and backward fails."""
 
     def refuse(grads: tuple[Any, ...]) -> NoReturn:
-        raise AutogradError(operator, given, rule, "work out of place")
+        raise AutogradError(operator, f"a result with slope {slope} in place of the input",
+                            "gradients in place take slopes from 0", "work out of place")
 
     if not STATE.grad_enabled or not value._key & AUTOGRAD:
         return value

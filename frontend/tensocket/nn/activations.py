@@ -26,8 +26,7 @@ def _placed(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
 def _bent(operator: str, input: Tensor, result: Tensor, slope: float, inplace: bool) -> Tensor:
     """``_placed``; in place, slopes that are not from 0 leave no way to tell from the result which side it is on."""
     if inplace and not slope >= 0:
-        result = without_way_back(operator, f"a result with slope {slope} in place of the input",
-                                  "gradients in place take slopes from 0", result)
+        result = without_way_back(operator, slope, result)
     return _placed(input, result, inplace)
 
 
