@@ -219,6 +219,7 @@ JAGGED = [
     (lambda: J.view(2, 4, 4), ShapeError, f"view(): cannot view shape (2, {J.size(1)}, 4) as (2, 4, 4)"),
     (lambda: J.permute(0, 1, 1), ShapeError, "each dimension stands once in an order"),
     (lambda: J.permute(1, 0, 2), UnsupportedOperator, "permute(): not supported for NestedTensor on dim=0"),
+    (lambda: J.transpose(0, 2), UnsupportedOperator, "transpose(): not supported for NestedTensor on dim=0"),
     (lambda: J.chunk(2, 1), UnsupportedOperator, "chunk(): not supported for NestedTensor on dim=1"),
     (lambda: J * K, ShapeError, "cannot call binary pointwise function mul.Tensor with inputs of shapes "
      f"(2, {J.size(1)}, 4) and (2, {K.size(1)}, 4)"),
